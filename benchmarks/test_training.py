@@ -13,7 +13,7 @@ from robench.declare import find_checkpoints
 from robench.models.build import build
 from robench.training.base import Host
 from robench.training.one_cycle_impl import ImagesInMemory, Learner
-from robench.training.optimization import reproducible, share_of_peak
+from robench.training.optimization import fraction_of_peak, reproducible
 
 NUM_IMAGES = 1280
 ROUNDS = 7
@@ -41,7 +41,7 @@ def plain_epoch(model, optimizer, images: Images, mean, std, rate: float) -> Non
     order = torch.randperm(NUM_IMAGES)
     for step, rows in enumerate(order.split(128)):
         for group in optimizer.param_groups:
-            group["lr"] = rate * share_of_peak(step / 10, 0.15)
+            group["lr"] = rate * fraction_of_peak(step / 10, 0.15)
         batch = pad(images.images[rows], [4] * 4)
         top, left = torch.randint(0, 9, (2, len(rows)))
         lines, columns = top[:, None] + torch.arange(32), left[:, None] + torch.arange(32)

@@ -80,7 +80,7 @@ class Row:
 class Outcome:
     """Which images stand, (N,), and how long it took."""
 
-    stands: Tensor
+    survives: Tensor
     seconds: float
 
 
@@ -109,7 +109,7 @@ def attacked(comparison: Comparison, library: str, victim: Model, dataset: Datas
             started = time.perf_counter()
             perturbed = _perturbed(comparison, library, batch, victim, ExampleDraws(seeds))
             seconds += time.perf_counter() - started
-            pieces.append(_stands(comparison, perturbed, batch, victim))
+            pieces.append(_survivors(comparison, perturbed, batch, victim))
     return Outcome(torch.cat(pieces), seconds)
 
 
@@ -123,7 +123,7 @@ def _perturbed(comparison: Comparison, library: str, batch: Batch, victim: Model
     return perturb(replace(declared, backend=library, **changes), batch, victim, draws, len(batch.ids))
 
 
-def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Model) -> Tensor:
+def _survivors(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: Model) -> Tensor:
     distances = IMAGES.rules.check_perturbed(perturbed.inputs, batch.inputs, comparison.declared, victim)
     with torch.no_grad():
         is_right = predicted(victim.outputs(perturbed.inputs)) == batch.targets
@@ -134,19 +134,19 @@ def _stands(comparison: Comparison, perturbed: Perturbed, batch: Batch, victim: 
 
 
 def _rows(model: str, comparison: Comparison, outcomes: dict[str, Outcome]) -> Iterator[Row]:
-    own, count = outcomes["robench"].stands, comparison.num_examples
+    own, count = outcomes["robench"].survives, comparison.num_examples
     for library, outcome in outcomes.items():
-        num_same = int((outcome.stands == own).sum())
+        num_same = int((outcome.survives == own).sum())
         yield Row(
             model=model,
             attack=comparison.name,
             library=library,
             num_examples=count,
-            accuracy=float(outcome.stands.double().mean()),
+            accuracy=float(outcome.survives.double().mean()),
             agreement=None if library == "robench" else num_same / count,
             seconds=round(outcome.seconds, 3),
             examples_per_second=round(count / outcome.seconds, 2),
-            problem=problem_with(comparison, library, own, outcome.stands),
+            problem=problem_with(comparison, library, own, outcome.survives),
         )
 
 
@@ -177,7 +177,7 @@ def agreements(subjects: Iterable[Subject], num_examples: int) -> Iterator[Agree
         runs = (("robench", SEED), ("autoattack", SEED), ("autoattack", SEED + 1))
         own, first, second = (attacked(comparison, library, victim, dataset, seed) for library, seed in runs)
         seconds = [each.seconds for each in (own, first, second)]
-        yield agreement_of(subject.name, own.stands, first.stands, second.stands, seconds)
+        yield agreement_of(subject.name, own.survives, first.survives, second.survives, seconds)
 
 
 def manifest(settings: Mapping[str, Attack], num_examples: int) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _exceptions() -> str:
 
 def _manifest(manifest: Mapping[str, Any], heading: str = "##") -> str:
     versions = ", ".join(f"{name} {release}" for name, release in manifest["versions"].items())
-    settings = [f"- {name}: `{_said(fields)}`" for name, fields in manifest["settings"].items()]
+    settings = [f"- {name}: `{_text_of(fields)}`" for name, fields in manifest["settings"].items()]
     return "\n".join(
         [
             f"{heading} What this rests on",
@@ -92,5 +92,5 @@ def _manifest(manifest: Mapping[str, Any], heading: str = "##") -> str:
     )
 
 
-def _said(fields: Mapping[str, Any]) -> str:
+def _text_of(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in fields.items())

@@ -141,8 +141,8 @@ def run(
     ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
-    ``all_examples`` measures whole datasets, whatever number the suite states. With ``all_seeds`` a model's row is the
-    mean over its training seeds, with a t interval. Models of suites with attacks are audited first, unless ``audit``
+    ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its
+    training seeds, with a t interval. Models of suites with attacks are audited first, unless ``audit``
     is False. ``keep_adversarial`` also stores adversarial examples: exactly (``float32``), or rounded toward the clean
     image before scoring (``float16``). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures
     the second of eight parts alone, so that cells stay incomplete, and ``take_over`` then what is left of the others.

@@ -51,7 +51,7 @@ def build_leaderboard(
     """Return one table over a suite, or several, from what ``results`` holds, by default ``results``.
 
     Rows are ``models``, or all models with results. With ``all_seeds`` a row is the mean over a model's training seeds.
-    With ``all_examples`` all examples of each dataset count, whatever number a suite states, here as in ``run``.
+    With ``all_examples`` all examples of each dataset count, here as in ``run``.
     ``save`` of the leaderboard writes the page, or another format, to a file (docs/leaderboard.md).
 
     Raises:
@@ -90,8 +90,8 @@ def build_report(
     """Return the table of a suite from what ``results`` holds, by default ``results``, as ``robench report`` prints it.
 
     Rows are ``models``, or all models with results; with ``all_seeds`` a row is the mean over a model's training seeds.
-    Where there are several, the best of each column is known, with those that are not distinguishable from it. ``sort``
-    names the column by which rows are ordered, best first, and ``columns`` those that are shown, as keys such as
+    Where there are several, the best of each column is known, with models not distinguishable from it. ``sort``
+    names the column by which rows are ordered, best first, and ``columns`` names the shown ones, as keys such as
     ``pgd/top1_accuracy``, metrics, conditions or patterns. Results in another ``precision`` than float32 are in a table
     of their own.
 
@@ -125,7 +125,7 @@ def outcomes(
 
     A row is one example under one condition, and one budget of a sweep, of ``models`` or of all models with results;
     columns are those of ``outcomes.parquet`` (docs/export.md): ``suite``, ``model``, ``dataset``, ``condition``,
-    ``budget``, ``example_id``, and what was recorded. ``.to_pandas()`` makes a data frame of the table.
+    ``budget``, ``example_id``, and the recorded fields. ``.to_pandas()`` makes a data frame of the table.
 
     Raises:
         RobenchError: see ``core.errors``.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from robench.attacks.problem import Problem, Reached
 
 MOMENTUM = 0.75
-RISING_SHARE = 0.75
+RISING_PROPORTION = 0.75
 FIRST_STEP = 2.0
 
 
@@ -66,7 +66,7 @@ class Pace:
 
     def stalled(self, best_values: Tensor, num_steps: int) -> Tensor:
         """Return (B,) whether condition 1 or 2 holds at a checkpoint, ``num_steps`` after the last one."""
-        rises_rarely = self.num_rises < RISING_SHARE * num_steps
+        rises_rarely = self.num_rises < RISING_PROPORTION * num_steps
         return rises_rarely | (~self.was_halved & (best_values == self.best_values))
 
     def checked(self, halved: Tensor, best_values: Tensor) -> Pace:
@@ -116,7 +116,7 @@ class ApgdSearch:
     def step(self, problem: Problem, state: ApgdState, step: int) -> ApgdState:
         """Return the points after one step, which starts from the best point if steps were halved."""
         seen = self.objective.differentiate(problem, state.points, state.targets)
-        points, gradient = seen.points, seen.slope()
+        points, gradient = seen.points, seen.gradient()
         best = Best(points, gradient, seen.values) if state.best is None else state.best.updated(seen)
         pace = _first_pace(problem, seen.values) if state.pace is None else state.pace.seeing(seen.values)
         if step in self.checkpoints:
@@ -148,12 +148,12 @@ def checkpoints(num_steps: int) -> dict[int, int]:
     [22, 41, 57, 70, 80, 87, 93, 99]
     """
     # In hundredths, which are exact.
-    shares, share, width = [0], 22, 22
-    while share <= 100:
-        shares.append(share)
+    percentages, percentage, width = [0], 22, 22
+    while percentage <= 100:
+        percentages.append(percentage)
         width = max(width - 3, 6)
-        share += width
-    steps = [ceil(share * num_steps / 100) for share in shares]
+        percentage += width
+    steps = [ceil(percentage * num_steps / 100) for percentage in percentages]
     return {after: after - before for before, after in pairwise(steps) if after > before}
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from robench.attacks.problem import Problem
     from robench.attacks.regions import Region
 
-FIRST_SHARE = 0.2
+FIRST_PROPORTION = 0.2
 DENSITY_DIVISOR = 1.5
 STEP_DIVISOR = 1.5
 SHORTEST_STEP = 0.1
@@ -129,7 +129,7 @@ class ApgdL1Search:
         begins = step == phase.start
         points = self._carried(region, problem, state) if begins else state.points
         seen = self.objective.differentiate(problem, points, state.targets)
-        points, gradient = seen.points, seen.slope()
+        points, gradient = seen.points, seen.gradient()
         if begins or state.best is None or state.sparsity is None:
             best, sparsity = Best(points, gradient, seen.values), self._first_sparsity(problem, region, points)
         else:
@@ -139,8 +139,8 @@ class ApgdL1Search:
             points = chosen(sparser, best.points, points)
             gradient = chosen(sparser, best.gradient, gradient)
         ahead = spread(sparsity.step_size, points) * along_largest(gradient, sparsity.num_moved, sparsity.most_moved)
-        told = self.objective.comparable(seen, problem) if phase.is_last else None
-        return ApgdL1State(region.project(points + ahead), told, state.targets, best, sparsity)
+        comparable = self.objective.comparable(seen, problem) if phase.is_last else None
+        return ApgdL1State(region.project(points + ahead), comparable, state.targets, best, sparsity)
 
     def _carried(self, region: Region, problem: Problem, state: ApgdL1State) -> Tensor:
         """Return the start of a phase: the projection of the best point of the previous phase."""
@@ -154,7 +154,7 @@ class ApgdL1Search:
         num_moved = (density / DENSITY_DIVISOR).floor()
         if len(self.phases) == 1:
             density = torch.full_like(density, points[0].numel())
-            num_moved = (FIRST_SHARE * density).floor()
+            num_moved = (FIRST_PROPORTION * density).floor()
         return Sparsity(density, num_moved, torch.full_like(density, region.epsilon), int(num_moved.max()))
 
 

@@ -35,7 +35,7 @@ class Best:
         better = seen.values > self.values
         return Best(
             chosen(better, seen.points, self.points),
-            chosen(better, seen.slope(), self.gradient),
+            chosen(better, seen.gradient(), self.gradient),
             torch.where(better, seen.values, self.values),
         )
 

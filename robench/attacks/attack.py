@@ -49,10 +49,10 @@ def attack(
     reached = function(declaration, problem)
     problem.ledger.require_finite()
     if not isinstance(reached, Reached) or reached.points.shape != problem.inputs.shape:
-        met = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__
+        found = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__
         title = title_of("attack", declaration, declaration.kind)
         raise ContractError(
-            f"{title} returned {met}, wanted Reached with points of shape {tuple(problem.inputs.shape)}"
+            f"{title} returned {found}, wanted Reached with points of shape {tuple(problem.inputs.shape)}"
         )
     inputs = problem.pixels(reached.points).detach()
     num_clamped = None
@@ -61,7 +61,7 @@ def attack(
         is_outside = (inputs < lower - ROUNDING) | (inputs > upper + ROUNDING)
         num_clamped = is_outside.flatten(1).sum(1)
         inputs = inputs.clamp(lower, upper)
-    # There and back again through another space, what was not moved would be by a rounding error.
+    # The way through another space and back would move unmoved values by rounding errors.
     inputs = torch.where(reached.points == problem.clean, batch.inputs, inputs)
     ledger = problem.ledger
     return Perturbed(

@@ -149,7 +149,6 @@ NO_MEMBERS = ("members", "must be at least one attack with variant custom, got n
 
 
 def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> list[FieldProblem]:
-    """Return problems of the members of an ensemble."""
     problems = []
     for number, member in enumerate(members):
         if not isinstance(member, Attack):
@@ -157,9 +156,9 @@ def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> li
             continue
         given = {field.name for field in fields(member)}
         for name in ("epsilon", "backend", *SHARED_FIELDS):
-            wanted, met = getattr(ensemble, name), getattr(member, name) if name in given else None
-            if met not in (None, wanted):
+            wanted, found = getattr(ensemble, name), getattr(member, name) if name in given else None
+            if found not in (None, wanted):
                 problems.append(
-                    ("members", f"must have {name} {wanted}, as the ensemble, got {met} in members[{number}]")
+                    ("members", f"must have {name} {wanted}, as the ensemble, got {found} in members[{number}]")
                 )
     return problems

@@ -45,26 +45,26 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
     published = declaration.returns == "published"
     points = (problem.clean if published else problem.inputs).clone()
     logits = problem.predict(points)
-    margins, stands = margin_loss(logits, problem.labels), ~problem.fooled(logits)
+    margins, survives = margin_loss(logits, problem.labels), ~problem.fooled(logits)
     for number, member in enumerate(declaration.attacks(num_classes=logits.shape[1])):
-        remaining = indices_on_cpu(stands)
+        remaining = indices_on_cpu(survives)
         if not len(remaining):
             break
-        standing, places = problem.within(f"member {number}").take(remaining), to_device(remaining, points.device)
+        active, places = problem.within(f"member {number}").take(remaining), to_device(remaining, points.device)
         function: AttackFunction = member.implemented()
-        reached = function(member, _met_by(member, declaration, standing))
+        reached = function(member, _member_problem(member, declaration, active))
         # An unclipped clean input returned by a member is not a point of the region, and not a success.
-        is_clean = reached.points == standing.clean
-        candidates = torch.where(is_clean, reached.points, standing.region.project(reached.points))
-        logits = standing.predict(candidates)
-        fooled, met = standing.fooled(logits), margin_loss(logits, standing.labels)
-        better = fooled if published else fooled | (met > margins[places])
-        put(places, better, (points, candidates), (margins, met))
-        stands[places] = ~fooled
+        is_clean = reached.points == active.clean
+        candidates = torch.where(is_clean, reached.points, active.region.project(reached.points))
+        logits = active.predict(candidates)
+        fooled, member_margins = active.fooled(logits), margin_loss(logits, active.labels)
+        better = fooled if published else fooled | (member_margins > margins[places])
+        put(places, better, (points, candidates), (margins, member_margins))
+        survives[places] = ~fooled
     return Reached(points)
 
 
-def _met_by(member: Attack, ensemble: AutoAttack, problem: Problem) -> Problem:
+def _member_problem(member: Attack, ensemble: AutoAttack, problem: Problem) -> Problem:
     """Return the problem with the region declared by the member itself."""
     if member.budget == ensemble.budget:
         return problem

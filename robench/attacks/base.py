@@ -185,7 +185,7 @@ class BoundedAttack(Attack):
     Attributes:
         norms: supported norms.
         budget_fields: names of the fields that scale with the budget.
-        length_field: name of the field with the number of steps of one search; None if there is none.
+        length_field: name of the field with the number of steps of one search; None without one.
         epsilon: largest distance from the clean input, in units of ``space``.
         norm: norm of that distance.
     """

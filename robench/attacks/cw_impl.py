@@ -64,10 +64,10 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
     nearest = Nearest(origin, "l2")
     places = torch.arange(len(problem), device=origin.device)
     nearest.offer(places, origin, _succeeded(declaration, logits, problem.labels))
-    standing = indices_on_cpu(~nearest.found)
-    if len(standing):
-        places = to_device(standing, places.device)
-        _search_for_c(declaration, problem.take(standing), limits.take(standing), nearest, places)
+    active = indices_on_cpu(~nearest.found)
+    if len(active):
+        places = to_device(active, places.device)
+        _search_for_c(declaration, problem.take(active), limits.take(active), nearest, places)
     found = nearest.found
     if declaration.target == "other":
         found = found & problem.fooled(problem.predict(nearest.points))
@@ -98,14 +98,14 @@ def _descend(declaration: Cw, tried: _Tried, number: int, nearest: Nearest, is_h
     weighed_margin = _weighed_margin(declaration.confidence, 1.0 if declaration.target == "other" else -1.0)
     checked = torch.full_like(tried.c, torch.inf)
     for step in range(declaration.num_steps):
-        points, slope = tried.limits.points(tried.adam.variables)
+        points, derivative = tried.limits.points(tried.adam.variables)
         problem = tried.problem.at(search=number, step=step)
         seen = problem.differentiate(points, weighed_margin, beside=[tried.c])
         succeeded = _succeeded(declaration, seen.outputs, tried.problem.labels)
         nearest.offer(tried.places, points, succeeded)
         is_hit[tried.places] |= succeeded
         change = points - tried.origin
-        gradient = torch.add(seen.slope(), change, alpha=2) * slope
+        gradient = torch.add(seen.gradient(), change, alpha=2) * derivative
         tried = replace(tried, adam=tried.adam.stepped(gradient, declaration.learning_rate))
         if declaration.stops_early and step % max(1, declaration.num_steps // NUM_CHECKS) == 0:
             loss = seen.values + change.square().flatten(1).sum(1)

@@ -11,7 +11,7 @@ Later searches begin at random within half of epsilon, or of the distance found 
 
 Differences: the authors' first code (fab-attack) is followed. Its final search aims at the boundary itself, on whose
 wrong side half of the points then fall; here at a twentieth of the rest of the way past it. pyautoattack, by the same
-authors, has no final search, lets restarts begin at half of epsilon whatever was found before, returns the clean image
+authors, has no final search, lets all restarts begin at half of epsilon, returns the clean image
 if the nearest point is farther than epsilon, and does not attack examples fooled within epsilon further (``stop:
 at_success``; here they already leave between steps). With ``num_targets``, classes are ranked by the clean logits, as
 there; with ``num_final_steps: 0`` distances are the same, to rounding. torchattacks has a copy of it, with 10 steps by
@@ -27,7 +27,7 @@ Every coordinate moves along the sign of w, by at most the room r_i >= 0 that th
     l2          in proportion to |w_i|:      sum |w_i| min(r_i, t |w_i|) = g
     l1          one after the other, those of the largest |w_i| first, each to its full room
 The left sides of the first two are concave and piecewise linear in t, so that Newton's method from t = 0 never
-overshoots and ends at the exact t after as many steps as there are changes of slope on its way (a handful, where the
+overshoots and ends at the exact t after as many steps as there are changes of rate on its way (a handful, where the
 authors' code sorts all coordinates). Where the box does not reach the hyperplane, the corner nearest to it is taken.
 The gap g is given and not computed as <w, x> - b, which would round the small difference of two large numbers.
 Bounds may be infinite.
@@ -74,11 +74,11 @@ def fab(declaration: Fab, problem: Problem) -> Reached:
     places = torch.arange(len(problem), device=is_wrong.device)
     nearest.offer(places, problem.inputs, is_wrong)
     right = indices_on_cpu(~is_wrong)
-    standing = _Standing(problem.take(right), to_device(right, places.device), nearest)
+    active = _Active(problem.take(right), to_device(right, places.device), nearest)
     for number, target in enumerate(_targets(declaration, clean_logits)):
         for restart in range(declaration.num_restarts):
-            if len(standing.places):
-                _search(declaration, standing, target, Stream(purpose="start", restart=restart, step=number))
+            if len(active.places):
+                _search(declaration, active, target, Stream(purpose="start", restart=restart, step=number))
     return _drawn_nearer(declaration, problem, nearest, clean_logits)
 
 
@@ -97,7 +97,7 @@ def _targets(declaration: Fab, clean_logits: Tensor) -> tuple[Tensor | None, ...
 
 
 @dataclass(slots=True)
-class _Standing:
+class _Active:
     """Examples still under attack, their places in the batch, and the nearest points of the whole batch."""
 
     problem: Problem
@@ -113,35 +113,35 @@ class _Standing:
         return here
 
 
-def _search(declaration: Fab, standing: _Standing, target: Tensor | None, start: Stream) -> None:
+def _search(declaration: Fab, active: _Active, target: Tensor | None, start: Stream) -> None:
     """Take ``num_steps`` steps toward the boundary of the target (B of the batch,), or of the nearest class."""
-    points = standing.problem.inputs
+    points = active.problem.inputs
     if start.restart:
-        points = _random_start(declaration, standing, start)
+        points = _random_start(declaration, active, start)
     for step in range(declaration.num_steps):
-        problem = standing.problem.within(f"target {start.step}").at(search=start.restart, step=step)
-        points = _stepped(declaration, problem, points, None if target is None else target[standing.places])
+        problem = active.problem.within(f"target {start.step}").at(search=start.restart, step=step)
+        points = _stepped(declaration, problem, points, None if target is None else target[active.places])
         # The final prediction itself, so that kept points need no further check.
         fooled = problem.fooled(problem.predict(points))
-        standing.nearest.offer(standing.places, points, fooled)
+        active.nearest.offer(active.places, points, fooled)
         back = problem.inputs + declaration.beta * (points - problem.inputs)
         points = chosen(fooled, back, points)
         if declaration.stop == "at_success" and declaration.epsilon is not None:
-            points = points.index_select(0, standing.let_go(float(declaration.epsilon)))
+            points = points.index_select(0, active.let_go(float(declaration.epsilon)))
             if not len(points):
                 return
 
 
-def _random_start(declaration: Fab, standing: _Standing, stream: Stream) -> Tensor:
+def _random_start(declaration: Fab, active: _Active, stream: Stream) -> Tensor:
     """Return points (B, ...) at half of epsilon, or of the distance found so far, from the clean inputs."""
-    problem = standing.problem
+    problem = active.problem
     shape = problem.inputs.shape[1:]
     if declaration.norm == "linf":
         drawn = 2.0 * problem.draws.uniform(stream, shape) - 1.0
     else:
         drawn = problem.draws.normal(stream, shape)
     farthest = float(declaration.epsilon or 0)
-    radius = standing.nearest.distances[standing.places].clamp(max=farthest).to(drawn.dtype) / 2
+    radius = active.nearest.distances[active.places].clamp(max=farthest).to(drawn.dtype) / 2
     lengths = length_of(drawn, declaration.norm).clamp(min=TINY)
     return problem.region.project(problem.inputs + spread(radius / lengths, drawn) * drawn)
 
@@ -165,21 +165,21 @@ def _boundary(problem: Problem, points: Tensor, target: Tensor | None, norm: str
     """Return z_k - z_y (B,) and its gradient (B, ...) for the target k, or the class of the nearest boundary."""
     if target is not None:
         seen = problem.differentiate(points, lead_loss, beside=[target])
-        return seen.values, seen.slope()
+        return seen.values, seen.gradient()
     passes = problem.differentiate_each(points, (_ahead_by(offset) for offset in count(1)))
     first = next(passes)
-    values, normal, distances = first.values, first.slope(), _distances(first, norm)
+    values, normal, distances = first.values, first.gradient(), _distances(first, norm)
     for seen in islice(passes, first.outputs.shape[1] - 2):
         away = _distances(seen, norm)
         nearer = away < distances
         values, distances = torch.where(nearer, seen.values, values), torch.where(nearer, away, distances)
-        normal = chosen(nearer, seen.slope(), normal)
+        normal = chosen(nearer, seen.gradient(), normal)
     return values, normal
 
 
 def _distances(seen: Passed, norm: str) -> Tensor:
     """Return the distances (B,) of the linearised boundaries: |z_k - z_y| over the gradient's dual norm."""
-    return seen.values.abs() / (length_of(seen.slope(), DUAL[norm]) + TINY)
+    return seen.values.abs() / (length_of(seen.gradient(), DUAL[norm]) + TINY)
 
 
 def _ahead_by(offset: int) -> Loss:
@@ -200,8 +200,8 @@ def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_lo
     outer, outer_logits = nearest.points, problem.predict(nearest.points)
     found = nearest.found & problem.fooled(outer_logits)
     for _ in range(declaration.num_final_steps):
-        share = _share_of_the_way(inner_logits, outer_logits, problem.labels)
-        points = problem.region.project(inner + spread(share, outer) * (outer - inner))
+        fraction = _interpolation(inner_logits, outer_logits, problem.labels)
+        points = problem.region.project(inner + spread(fraction, outer) * (outer - inner))
         logits = problem.predict(points)
         fooled = problem.fooled(logits)
         inner, inner_logits = chosen(fooled, inner, points), chosen(fooled, inner_logits, logits)
@@ -209,15 +209,15 @@ def _drawn_nearer(declaration: Fab, problem: Problem, nearest: Nearest, clean_lo
     return Reached(chosen(found, outer, problem.inputs), found)
 
 
-def _share_of_the_way(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor) -> Tensor:
+def _interpolation(inner_logits: Tensor, outer_logits: Tensor, labels: Tensor) -> Tensor:
     """Return the fraction (B,) of the way just past the boundary if logits are linear between; 1 if nowhere."""
     other = predicted(outer_logits)
     ahead = of_class(inner_logits, labels) - of_class(inner_logits, other)
     behind = of_class(outer_logits, other) - of_class(outer_logits, labels)
-    share = ahead / (ahead + behind + 1e-10)
-    share = torch.where((share >= 0) & (share <= 1), share, torch.ones_like(share))
+    fraction = ahead / (ahead + behind + 1e-10)
+    fraction = torch.where((fraction >= 0) & (fraction <= 1), fraction, torch.ones_like(fraction))
     # At the tie itself rounding would decide, half of the time against, and the outer end would never move.
-    return share + PAST * (1 - share)
+    return fraction + PAST * (1 - fraction)
 
 
 # Iterations between two looks at whether the box has been filled, on devices that a look waits for.
@@ -247,10 +247,10 @@ def _together(gap: Tensor, weights: Tensor, room: Tensor, norm: str) -> Tensor:
     gains, costs, full = weights * rates, weights * room, room <= 0
     looked_every = LOOKED_EVERY if is_asynchronous(gap) else 1
     for iteration in count(1):
-        slopes = gains.masked_fill(full, 0).sum(1)
+        rates_of_gain = gains.masked_fill(full, 0).sum(1)
         spent = costs.masked_fill(~full, 0).sum(1)
         # Where no coordinate is left the box ends before the hyperplane, and all stay full.
-        times = ((gap - spent).clamp(min=0) / slopes.clamp(min=torch.finfo(slopes.dtype).tiny))[:, None]
+        times = ((gap - spent).clamp(min=0) / rates_of_gain.clamp(min=torch.finfo(rates_of_gain.dtype).tiny))[:, None]
         reached = rates * times
         newly = ~full & (reached >= room)
         if iteration % looked_every == 0 and not bool(newly.any()):

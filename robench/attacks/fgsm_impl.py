@@ -22,5 +22,5 @@ def fgsm(declaration: Fgsm, problem: Problem) -> Reached:
     """Return points (B, ...) of the region, one step of length epsilon from the clean inputs."""
     here = problem.at(search=0, step=0)
     seen = here.differentiate(problem.inputs, problem.loss(declaration.loss), declaration.num_draws)
-    step = step_along(seen.slope(), problem, problem.inputs)
+    step = step_along(seen.gradient(), problem, problem.inputs)
     return Reached(problem.region.project(problem.inputs + problem.region.epsilon * step))

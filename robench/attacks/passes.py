@@ -2,8 +2,8 @@
 
 When examples leave an attack, a pass has the next multiple of four rows, with the last one repeated: few shapes occur,
 at most three rows are wasted, and it avoids the sizes whose results differ in the last bits from those of larger ones
-(measured on the digits checkpoints: one to three rows of a vision transformer, and in FAN most sizes that are no
-multiple of four).
+(measured on the digits checkpoints: one to three rows of a vision transformer, and in FAN most sizes that are not
+multiples of four).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Graph:
     outputs: Tensor
     of_rows: Sequence[Tensor]
 
-    def slope(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients."""
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)

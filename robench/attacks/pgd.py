@@ -26,7 +26,7 @@ class Pgd(SearchingAttack):
         relative_step: length of a step as a fraction of epsilon.
         num_steps: number of steps of one search.
         random_start: whether to start at a random point of the ball instead of the clean input.
-        momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 is none.
+        momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 for none.
         loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
             numbers.
     """
@@ -63,8 +63,8 @@ class Pgd(SearchingAttack):
         """Return problems between fields: exactly one step size, at most the budget; restarts need random starts."""
         problems = SearchingAttack.contradictions(self)
         if (self.step_size is None) == (self.relative_step is None):
-            met = "neither" if self.step_size is None else "both"
-            problems.append(("", f"one of step_size and relative_step must be given, got {met}"))
+            found = "neither" if self.step_size is None else "both"
+            problems.append(("", f"one of step_size and relative_step must be given, got {found}"))
         elif self.epsilon and self.step_length > self.epsilon:
             problems.append(("", f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}"))
         if self.num_restarts > 1 and not self.random_start:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from robench.attacks.problem import Problem, Reached
     from robench.tasks.base import Loss
 
-L1_SHARE = 0.01
+L1_PROPORTION = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PgdSearch:
     def step(self, problem: Problem, state: PgdState, step: int) -> PgdState:
         """Return the points after one projected step."""
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
-        gradient = direction = seen.slope()
+        gradient = direction = seen.gradient()
         if self.declaration.momentum:
             direction = gradient / gradient.abs().flatten(1).mean(1).clamp(min=1e-12).view(
                 -1, *[1] * (gradient.ndim - 1)
@@ -77,7 +77,7 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
     if region.norm != "l1":
         return steepest(gradient, region.norm)
     has_room = torch.where(gradient > 0, points < region.upper, points > region.lower)
-    return sparse_steepest(gradient, L1_SHARE, has_room)
+    return sparse_steepest(gradient, L1_PROPORTION, has_room)
 
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:

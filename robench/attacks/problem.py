@@ -122,25 +122,24 @@ class Passed:
         points: (B, ...) inputs of the pass.
         outputs: (B, classes); the mean over the draws, if there were several.
         values: (B,) the attack's loss.
-        gradient: gradient of the loss with respect to the points, in their shape; None if not requested.
         is_final: whether the final prediction would give the same outputs, since the victim drew nothing.
     """
 
     points: Tensor
     outputs: Tensor
     values: Tensor
-    gradient: Tensor | None = None
+    _gradient: Tensor | None = None
     is_final: bool = False
 
-    def slope(self) -> Tensor:
-        """Return the gradient.
+    def gradient(self) -> Tensor:
+        """Return the gradient of the loss with respect to the points, in their shape.
 
         Raises:
             ContractError: it was not requested.
         """
-        if self.gradient is None:
+        if self._gradient is None:
             raise ContractError("an attack read the gradient of a pass for which it had requested values alone")
-        return self.gradient
+        return self._gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +244,7 @@ class Problem:
         self.ledger.count(self.rows, gradients=num_draws)
         if num_draws == 1:
             return passes[0]
-        gradient = torch.stack([each.slope() for each in passes]).mean(0)
+        gradient = torch.stack([each.gradient() for each in passes]).mean(0)
         outputs = torch.stack([each.outputs for each in passes]).mean(0)
         return Passed(points, outputs, torch.stack([each.values for each in passes]).mean(0), gradient)
 
@@ -261,7 +260,7 @@ class Problem:
                 self.ledger.count(self.rows, queries=1)
                 graphs = list(self._graphs(points, seeds))
             self.ledger.count(self.rows, gradients=1)
-            yield self._passed_with(points, seeds, [each.slope(loss, again=True) for each in graphs])
+            yield self._passed_with(points, seeds, [each.gradient(loss, again=True) for each in graphs])
 
     def sample(self, points: Tensor, loss: Loss, draws: Sequence[int]) -> Tensor:
         """Return the losses (B, S) at S points of each row, (B, S, ...), without a gradient.
@@ -300,7 +299,7 @@ class Problem:
         """Return one pass, computed batch by batch so that only one batch's graph is in memory."""
         seeds = self._fresh_seeds(len(points))
         self.ledger.count(self.rows, queries=1)
-        return self._passed_with(points, seeds, (each.slope(loss) for each in self._graphs(points, seeds, beside)))
+        return self._passed_with(points, seeds, (each.gradient(loss) for each in self._graphs(points, seeds, beside)))
 
     def _graphs(self, points: Tensor, seeds: LazySeeds, beside: Sequence[Tensor] = ()) -> Iterator[Graph]:
         """Yield the pass of each batch of rows."""
@@ -311,8 +310,8 @@ class Problem:
                 outputs = self._shown(shown, seeds, batch.start)[: len(rows)]
             yield Graph(shown, outputs, [values[batch] for values in (self.labels, *beside)])
 
-    def _passed_with(self, points: Tensor, seeds: LazySeeds, slopes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
-        outputs, values, gradient = (_joined(pieces) for pieces in zip(*slopes, strict=True))
+    def _passed_with(self, points: Tensor, seeds: LazySeeds, passes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
+        outputs, values, gradient = (_joined(pieces) for pieces in zip(*passes, strict=True))
         return Passed(points.detach(), outputs, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:

@@ -86,8 +86,8 @@ def _thresholds(sizes: Tensor, rooms: Tensor, epsilon: float, is_outside: Tensor
         arrived = fits & (totals >= epsilon * (1 - TOLERANCE))
         if iteration % looked_every == 0 and bool((arrived | ~is_outside[:, None]).all()):
             break
-        slopes = ((inside > 0) & (rest < rooms)).sum(1, keepdim=True)
-        aimed = thresholds + (totals - epsilon * (1 - TOLERANCE / 2)) / slopes
+        num_moving = ((inside > 0) & (rest < rooms)).sum(1, keepdim=True)
+        aimed = thresholds + (totals - epsilon * (1 - TOLERANCE / 2)) / num_moving
         aimed = torch.where((aimed > low) & (aimed < high), aimed, (low + high) / 2)
         thresholds = torch.where(arrived, thresholds, aimed)
     return high
@@ -276,17 +276,17 @@ def along_largest(gradient: Tensor, counts: Tensor, most: int | None = None) -> 
     return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 
 
-def sparse_steepest(gradient: Tensor, share: float, room: Tensor) -> Tensor:
+def sparse_steepest(gradient: Tensor, proportion: float, room: Tensor) -> Tensor:
     """Return directions (B, ...) of l1 length 1 along the movable coordinates of largest gradient.
 
-    ``share`` is the proportion of the coordinates, in (0, 1]; ``room`` (B, ...) masks those that can move along the
-    gradient. All chosen coordinates move equally; unlike in ``along_largest``, there are never more than requested.
+    ``proportion`` of the coordinates move, in (0, 1]; ``room`` (B, ...) masks coordinates that can move
+    along the gradient. All chosen coordinates move equally; unlike in ``along_largest``, never more than requested.
     Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
     """
     rows = (gradient * room).flatten(1)
     sizes = rows.abs()
     # In the gradient's float32, but on the CPU, since it is one number.
-    exact = (torch.tensor(share, dtype=rows.dtype) * rows.shape[1]).ceil()
+    exact = (torch.tensor(proportion, dtype=rows.dtype) * rows.shape[1]).ceil()
     count = min(max(int(exact), 1), rows.shape[1])
     least = sizes.topk(count, dim=1).values[:, -1:]
     larger, equal = sizes > least, sizes == least

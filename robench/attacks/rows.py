@@ -56,7 +56,7 @@ class Nearest:
 
     Attributes:
         points: (B, ...) nearest successful points; the starting points if there are none.
-        distances: (B,) float64, from ``origin`` in ``norm``; infinite if there is none.
+        distances: (B,) float64, from ``origin`` in ``norm``; infinite without a success.
     """
 
     def __init__(self, origin: Tensor, norm: str) -> None:

@@ -109,41 +109,41 @@ def search(
     examples that are misclassified or never fooled are returned clean.
     """
     published = returns == "published"
-    kept, standing = Kept(problem, published=published), _Standing(problem, leaves=stop == "at_success")
+    kept, active = Kept(problem, published=published), _Active(problem, leaves=stop == "at_success")
     if published or stop == "at_success":
-        standing.drop(kept.points, kept)
+        active.drop(kept.points, kept)
     for restart in range(num_restarts):
-        if not len(standing):
+        if not len(active):
             break
-        state = algorithm.begin(standing.problem, restart)
+        state = algorithm.begin(active.problem, restart)
         for step in range(algorithm.num_steps):
-            state = algorithm.step(standing.problem.at(search=restart, step=step), state, step)
+            state = algorithm.step(active.problem.at(search=restart, step=step), state, step)
             if returns != "last" and state.seen is not None:
-                kept.offer(standing.problem, standing.places, state.seen)
-            state = standing.drop_fooled(state, kept)
-            if not len(standing):
+                kept.offer(active.problem, active.places, state.seen)
+            state = active.drop_fooled(state, kept)
+            if not len(active):
                 break
         else:
-            last = standing.problem.at(search=restart, step=algorithm.num_steps)
-            _finish(algorithm, last, standing, state, kept, num_draws if returns != "last" or num_restarts > 1 else 0)
+            last = active.problem.at(search=restart, step=algorithm.num_steps)
+            _finish(algorithm, last, active, state, kept, num_draws if returns != "last" or num_restarts > 1 else 0)
         if published:
-            standing.drop_kept(kept)
+            active.drop_kept(kept)
     return Reached(kept.points)
 
 
 def _finish(
-    algorithm: Algorithm[Any], problem: Problem, standing: _Standing, state: State, kept: Kept, num_draws: int
+    algorithm: Algorithm[Any], problem: Problem, active: _Active, state: State, kept: Kept, num_draws: int
 ) -> None:
     """Evaluate the last points of a search; ``problem`` contains the remaining examples, with an address."""
     if not num_draws:
-        kept.settle(standing.places, state.points)
+        kept.settle(active.places, state.points)
         return
     seen = problem.evaluate(state.points, algorithm.loss, num_draws)
-    kept.offer(standing.problem, standing.places, seen)
-    standing.drop_fooled(replace(state, seen=seen), kept)
+    kept.offer(active.problem, active.places, seen)
+    active.drop_fooled(replace(state, seen=seen), kept)
 
 
-class _Standing:
+class _Active:
     """Examples still under attack; a step waits for the device once where examples can leave, and else never."""
 
     def __init__(self, problem: Problem, *, leaves: bool) -> None:

@@ -8,8 +8,7 @@ Where libraries differ: cleverhans scales changes that are too long (``projectio
 nearest point, has no bounds by default, and loses its random start with bounds. Its steps move the d - floor(q d) + 1
 largest of d coordinates and all that equal the last of them, as here; foolbox interpolates the percentile, which can
 make it one fewer. foolbox projects onto the ball and then the box, here onto both at once. The papers' code calls
-cleverhans with its defaults, whatever epsilon it is run with: epsilon 10, step 1, 20 steps, q = 0.99, no bounds,
-predicted labels.
+cleverhans with its defaults for any epsilon: epsilon 10, step 1, 20 steps, q = 0.99, no bounds, predicted labels.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class SparseL1Search:
     def step(self, problem: Problem, state: State, step: int) -> State:
         """Return the points after one projected step."""
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
-        gradient, region = seen.slope(), problem.region
+        gradient, region = seen.gradient(), problem.region
         has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
         count = num_largest(self.declaration.sparsity, gradient[0].numel())
         direction = along_largest(gradient * has_room, problem.labels.new_full((len(gradient),), count), count)

@@ -88,7 +88,7 @@ class SpsaSearch:
         return total / self.declaration.num_samples
 
     def _rises(self, problem: Problem, centre: Tensor, signs: Tensor) -> Tensor:
-        """Return slopes (B, S) of the loss along ``signs`` (B, S, ...); both points of a pair share the draw."""
+        """Return derivatives (B, S) of the loss along ``signs`` (B, S, ...); both points of a pair share the draw."""
         delta, num_pairs = float(self.declaration.delta), signs.shape[1]
         points = centre[:, None] + delta * torch.cat([signs, -signs], dim=1)
         values = problem.sample(points, self.loss, [*range(num_pairs)] * 2)

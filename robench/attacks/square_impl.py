@@ -6,8 +6,8 @@ covers falls from ``p_init`` as in the authors' code, whose steps are for 10,000
 ``resc_schedule=False`` in its code).
 
 l-infinity: starts at vertical stripes of +-epsilon; a trial sets a square to +-epsilon, a sign for each channel.
-l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump (equation 2) to
-what is there and spends the budget that is not used yet.
+l2: starts at a grid of bumps; a trial moves the change of one window into another, where it adds a bump (equation 2)
+and spends the budget that is not used yet.
 l1: the same with absolute values in place of squares, steeper bumps, and changes that are projected onto the budget and
 the box together, as in AutoAttack (Croce & Hein 2021, arXiv:2103.01208, section 4 and its code). Each channel of a new
 window is given as many times its part of the budget as there are channels, before the projection.
@@ -99,10 +99,10 @@ class SquareSearch:
         if step % TRIALS_AT_ONCE == 0:
             stream = Stream(purpose="squares", restart=state.restart, step=step // TRIALS_AT_ONCE)
             drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + best.shape[1]))
-        share = share_of_pixels(step, self.num_scheduled, self.declaration.p_init)
+        proportion = proportion_of_pixels(step, self.num_scheduled, self.declaration.p_init)
         trial = _flipped if problem.region.norm == "linf" else _moved
         as_drawn = self.declaration.trials == "as_drawn"
-        points = trial(problem, best, share, drawn[:, step % TRIALS_AT_ONCE], as_drawn=as_drawn)
+        points = trial(problem, best, proportion, drawn[:, step % TRIALS_AT_ONCE], as_drawn=as_drawn)
         values = torch.maximum(seen.values, state.values)
         return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
 
@@ -118,10 +118,10 @@ def square(declaration: Square, problem: Problem) -> Reached:
     )
 
 
-def share_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
+def proportion_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:
     """Return the proportion of pixels covered by the square of trial ``step``, in a schedule for this many queries.
 
-    >>> [share_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
+    >>> [proportion_of_pixels(step, 10_000, 0.8) for step in (0, 10, 11, 51, 9_999)]
     [0.8, 0.8, 0.4, 0.2, 0.0015625]
     """
     rescaled = step * SCHEDULED // num_scheduled
@@ -134,13 +134,13 @@ def _stripes(problem: Problem, restart: int) -> Tensor:
     return torch.where(signs > 0, problem.region.upper, problem.region.lower)
 
 
-def _flipped(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
+def _flipped(problem: Problem, best: Tensor, proportion: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
     """Return best points with one square at the edge of the budget; ``drawn`` are numbers (B, places and channels).
 
     Unless signs are used as drawn, those of a trial that changes nothing are flipped.
     """
     height, width = best.shape[2:]
-    side = min(max(round(sqrt(share * height * width)), 1), height, width)
+    side = min(max(round(sqrt(proportion * height * width)), 1), height, width)
     cells = window_cells(drawn[:, :2], side, best.shape, spares_last=as_drawn)
     is_up = (drawn[:, NUM_PLACES:] >= 0.5)[..., None, None]
     upper, lower = cut_out(problem.region.upper, cells), cut_out(problem.region.lower, cells)
@@ -160,14 +160,14 @@ def _bumps(problem: Problem, restart: int) -> Tensor:
     return _spent(problem, change)
 
 
-def _moved(problem: Problem, best: Tensor, share: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
+def _moved(problem: Problem, best: Tensor, proportion: float, drawn: Tensor, *, as_drawn: bool) -> Tensor:
     """Return best points with the change of one window moved to another; ``drawn`` as in ``_flipped``.
 
     Pixels in both windows belong to the destination. The new window receives, channel by channel, the energy of both
     windows and the unused part, so that the whole change has the length of the budget again.
     """
     norm, (channels, height, width) = problem.region.norm, best.shape[1:]
-    side = min(max(round(sqrt(share * height * width)), 3) | 1, height, width)
+    side = min(max(round(sqrt(proportion * height * width)), 3) | 1, height, width)
     target, source = (
         window_cells(drawn[:, place : place + 2], side, best.shape, spares_last=as_drawn) for place in (0, 2)
     )
@@ -248,8 +248,8 @@ def put_in(images: Tensor, cells: Tensor, windows: Tensor) -> Tensor:
 
 def bump(side: int, like: Tensor, drawn: Tensor, norm: str = "l2") -> Tensor:
     """Return bumps (B, 1, S, S) of length 1 in ``norm``: a hill above or beside its hollow, as drawn (B,)."""
-    standing = _bump(side, norm, like.dtype, like.device)
-    return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, standing.T, standing)
+    vertical = _bump(side, norm, like.dtype, like.device)
+    return torch.where(drawn.view(-1, 1, 1, 1) < 0.5, vertical.T, vertical)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ Source: Press et al. 2022, arXiv:2108.12409, section 3:
 Nothing is learned beyond ``qkv`` and ``proj``. The paper's attention is causal, so that its distance is i - j; for
 tokens that see both sides it becomes |i - j|, the form used for comparison in the Bilateral paper (remark 3.4). The
 distance runs over the token index, from patch to patch and row to row, class token included: neither paper mentions two
-dimensions. Paper and code differ in the slopes where the number of heads is no power of two; see ``falling_logits``.
+dimensions. Paper and code differ in the slopes where the number of heads is not a power of two; see ``falling_logits``.
 
 Causal form
 -----------

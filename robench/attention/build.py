@@ -40,8 +40,8 @@ def _check_tokens(title: str, module: nn.Module, given: tuple[object, ...], outp
     if not isinstance(output, Tensor):
         raise ContractError(f"{title} returned a {type(output).__name__}, wanted tokens {tuple(tokens.shape)}")
     if output.shape != tokens.shape or output.dtype != tokens.dtype:
-        met, wanted = ((tuple(each.shape), each.dtype) for each in (output, tokens))
-        raise ContractError(f"{title} returned {met[0]} of {met[1]}, wanted {wanted[0]} of {wanted[1]}")
+        found, wanted = ((tuple(each.shape), each.dtype) for each in (output, tokens))
+        raise ContractError(f"{title} returned {found[0]} of {found[1]}, wanted {wanted[0]} of {wanted[1]}")
 
 
 def declaration_at(declaration: AttentionBase, layer: int) -> AttentionBase:

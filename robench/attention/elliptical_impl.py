@@ -25,7 +25,7 @@ Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406
   It takes two more softmax attentions for each of the D coordinates.
 
 Not implemented here: change over layers divided by that of the queries, token by token (delta None, which no call
-passes), and two ablations, one of which (moving all coordinates at once) does not run.
+passes), and two ablations (the one moving all coordinates at once does not run).
 
 Causal form
 -----------

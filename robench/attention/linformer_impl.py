@@ -4,7 +4,7 @@ Source: Wang et al. 2020, arXiv:2006.04768, equation 7, H = softmax(Q (E K)^T / 
 ``qkv`` is [3C, C], order q, k, v, with bias, ``proj``, and ``E``, [H, projection_length, num_tokens], normal with
 standard deviation 0.02 at start. It is one linear map over places, so that inputs have exactly ``num_tokens`` tokens.
 
-The paper leaves open what is shared. As in the code of the Long Range Arena experiments (mlpen/Nystromformer and, from
+The paper leaves sharing open. As in the code of the Long Range Arena experiments (mlpen/Nystromformer and, from
 it, PrimalAttention) keys and values share E, and each head has its own. That code also shares one E over all layers of
 a model, and of every further model in the process, through an attribute of the class. Here each layer owns its E, so
 that a layer depends on nothing outside it. A state dict of that code names ``E`` in every layer with the same numbers,

@@ -55,8 +55,8 @@ class MgkAttention(ProjectedAttention):
         self.num_mixtures = declaration.num_mixtures
         num_places = geometry.num_tokens if self.is_causal else 1
         for place in range(self.num_mixtures):
-            share_H11M = torch.full((self.num_heads, 1, 1, num_places), 1 / self.num_mixtures)
-            self.register_parameter(f"pi{place}", nn.Parameter(share_H11M))
+            weight_H11M = torch.full((self.num_heads, 1, 1, num_places), 1 / self.num_mixtures)
+            self.register_parameter(f"pi{place}", nn.Parameter(weight_H11M))
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
@@ -68,11 +68,11 @@ class MgkAttention(ProjectedAttention):
     def kernels(self, place: int, q_BHND: Tensor, k_BHND: Tensor) -> Tensor:
         """Return pi_r exp(-(r + 1/2) |q - k|^2 / sqrt(D)) for one of the keys, (B, H, N, M)."""
         precision = (place + 0.5) / math.sqrt(q_BHND.shape[-1])
-        kernels_BHNM = self.share(place, k_BHND.shape[-2]) * gaussian_kernels(q_BHND, k_BHND, precision)
+        kernels_BHNM = self.weight(place, k_BHND.shape[-2]) * gaussian_kernels(q_BHND, k_BHND, precision)
         return kernels_BHNM.tril() if self.is_causal else kernels_BHNM
 
-    def share(self, place: int, num_tokens: int) -> Tensor:
+    def weight(self, place: int, num_tokens: int) -> Tensor:
         """Return pi_r of each head, (H, 1, 1), in a causal form of each position of a key too, (H, 1, N)."""
         # Not get_parameter, which refuses the plain tensors that torch.func puts in a parameter's place.
-        share_H11M: Tensor = getattr(self, f"pi{place}")
-        return share_H11M.squeeze(-2).clamp(min=0, max=1)[..., :num_tokens]
+        weight_H11M: Tensor = getattr(self, f"pi{place}")
+        return weight_H11M.squeeze(-2).clamp(min=0, max=1)[..., :num_tokens]

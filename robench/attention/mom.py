@@ -1,4 +1,4 @@
-"""Declaration of median-of-means attention: random subsets of the keys, of which the median one is used."""
+"""Declaration of median-of-means attention: the median of random subsets of the keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MedianOfMeans(AttentionBase):
         )
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse an even number of blocks, of which none is the median."""
+        """Refuse an even number of blocks, which has no median."""
         return [("num_blocks", f"must be odd, got {self.num_blocks}")] if self.num_blocks % 2 == 0 else []
 
     def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:

@@ -69,7 +69,7 @@ class NystromAttention(ProjectedAttention):
             attended_BHND = attend(q_BHND, k_BHND, v_BHND)
         else:
             attended_BHND = attend_through_landmarks(
-                q_BHND, k_BHND, v_BHND, self.num_landmarks, shares_scale=self.is_released
+                q_BHND, k_BHND, v_BHND, self.num_landmarks, common_scale=self.is_released
             )
         regained_BHND: Tensor = self.conv(v_BHND)
         return attended_BHND + regained_BHND
@@ -82,7 +82,7 @@ def attend_through_landmarks(
     num_landmarks: int,
     num_steps: int = NUM_STEPS,
     *,
-    shares_scale: bool = False,
+    common_scale: bool = False,
 ) -> Tensor:
     """Return the approximation of softmax(Q K^T / sqrt(D)) V, (B, H, N, D), with at most N landmarks."""
     scale = q_BHND.shape[-1] ** -0.25
@@ -91,7 +91,7 @@ def attend_through_landmarks(
     spread_BHNM = (q_BHND @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
     among_BHMM = (q_BHMD @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
     gather_BHMN = (q_BHMD @ k_BHND.transpose(-2, -1)).softmax(dim=-1)
-    inverse_BHMM = pseudo_inverse(among_BHMM, num_steps, shares_scale=shares_scale)
+    inverse_BHMM = pseudo_inverse(among_BHMM, num_steps, common_scale=common_scale)
     return spread_BHNM @ (inverse_BHMM @ (gather_BHMN @ v_BHND))
 
 
@@ -106,14 +106,14 @@ def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:
     return torch.cat([shorter.mean(dim=-2), longer.mean(dim=-2)], dim=-2)
 
 
-def pseudo_inverse(weights_BHMM: Tensor, num_steps: int = NUM_STEPS, *, shares_scale: bool = False) -> Tensor:
+def pseudo_inverse(weights_BHMM: Tensor, num_steps: int = NUM_STEPS, *, common_scale: bool = False) -> Tensor:
     """Return the approximate Moore-Penrose inverse of matrices whose rows are positive and sum to one.
 
-    With ``shares_scale``, all of them start at the scale of the one with the largest sum of a column.
+    With ``common_scale``, all of them start at the scale of the one with the largest sum of a column.
     """
     identity_MM = torch.eye(weights_BHMM.shape[-1], dtype=weights_BHMM.dtype, device=weights_BHMM.device)
     columns_BH1M = weights_BHMM.sum(dim=-2, keepdim=True)
-    largest_BH11 = columns_BH1M.amax() if shares_scale else columns_BH1M.amax(dim=-1, keepdim=True)
+    largest_BH11 = columns_BH1M.amax() if common_scale else columns_BH1M.amax(dim=-1, keepdim=True)
     inverse_BHMM = weights_BHMM.transpose(-2, -1) / largest_BH11
     for _ in range(num_steps):
         product_BHMM = weights_BHMM @ inverse_BHMM

@@ -6,7 +6,7 @@ Source: Chen, Tao, Tonin & Suykens 2023, arXiv:2305.19798, algorithm 1 of the su
 
 F are n = min(s rank_multiplier, N) of the head's tokens as they enter the layer, not projected; where not
 ``data_dependent``, F is the identity. There are neither values nor a softmax: if W_e is sum_j F phi(k_j) h_j^T, then
-e_i = sum_j K_ij h_j with the kernel K_ij = <F phi(q_i), F phi(k_j)>, so that the h_j stand for the values (remark 3.3).
+e_i = sum_j K_ij h_j with the kernel K_ij = <F phi(q_i), F phi(k_j)>, so that the h_j replace values (remark 3.3).
 Weights: ``qk`` is [2C, C], order q, k, with bias; ``we`` and ``wr`` [H, n, s] (data-independent: [H, D, s]); ``Lambda``
 [H, s]; ``concate_weight``, which is W_o with a bias, [D, 2s], shared by the heads; ``proj``.
 

@@ -24,7 +24,7 @@ Two formulas, chosen by a field:
 * ``paper``: as above, k(x, y) = exp(-|x - y|^2 / (2 sqrt(D))), so that k(x, x) = 1.
 * ``released``: the authors' code (robust_transformer, imagenet/models.py) has exp(-|x - y|^2 / sqrt(D)), and adds
   sum_m w_m k(x_m, x_j) where the paper subtracts it twice, so that h lies in [1, sqrt(3)] and is *smaller* for
-  outliers. So Huber with a <= 1 weighs all by 1 / h whatever a is, and Hampel with a <= 1/3 is plain KDE. Weights from
+  outliers. So Huber with a <= 1 weighs all by 1 / h for any a, and Hampel with a <= 1/3 is plain KDE. Weights from
   Hampel's c on are 0.01. Welsch and Tukey are not in the code: here they apply their own psi to its h, without a tail.
 
 Where this differs: from the second iteration on the code averages weights over the batch and all heads; here each head

@@ -5,7 +5,7 @@ layer:
 
 * ``matrix``: S = ``s`` itself, [H, N, N], one matrix a head; the factor 1 / N of remark 3 is absorbed.
 * ``scalar``: S = s softmax(K K^T / sqrt(D)) with ``s`` of shape [1], shared by the heads. Appendix E.1 derives
-  S = A_sym / (N A_sym^T), elementwise, and lets s stand for the reciprocal.
+  S = A_sym / (N A_sym^T), elementwise, and lets s be the reciprocal.
 
 Paper and released code (KPCA_code, Scaled_Attention/softmax.py) agree. The paper's figures call the second one
 "alpha x Asym", its text alpha A_sym; the text and the code are followed. Here (I - S) V is computed as V - S V.

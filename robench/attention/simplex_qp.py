@@ -9,7 +9,7 @@ The support, the points of positive weight, is found in two ways, one after the 
 * block exchanges (primal-dual active sets; Hintermueller, Ito & Kunisch 2003): from all points on, solve for the
   minimum on the plane sum w = 1 over the support, then exchange every point whose weight is negative or, outside,
   whose multiplier is. They end after 0 to 12 exchanges, or circle, where G is nearly singular;
-* for what is then left, descent (Lawson & Hanson 1974, chapter 23): from feasible weights on, go towards the minimum
+* for the remaining points, descent (Lawson & Hanson 1974, chapter 23): from feasible weights on, go towards the minimum
   over the support until a weight vanishes, which leaves it, or, at the minimum, take in the point of the most negative
   multiplier. The objective falls at each step, so that this ends.
 
@@ -23,7 +23,7 @@ smallest eigenvalue. Multipliers down to -1e-12 count as zero, which costs as mu
 after ``STEPS_PER_POINT`` N steps (none is known) keeps its last support, with weights feasible and finite.
 
 The last step and its gradients divide by eigenvalues down to ``ridge``. Callers whose G or whose own gradients are
-rounded more coarsely than float64's numbers around 1 raise it to that rounding, or else what is rounding in the
+rounded more coarsely than float64's numbers around 1 raise it to that rounding, or else rounding errors in the
 difference of two equal points would come back as a weight or a gradient.
 
 Solved programs are left unchanged while the others continue; a program's weights are independent of the others, bit for
@@ -81,7 +81,7 @@ class Programs(NamedTuple):
     ridge_P1: Tensor
 
     def exchange(self, support_PN: Tensor, open_K: Tensor, wrong_KN: Tensor) -> Tensor:
-        """Exchange blocks of points, in place, from those that are wrong; return the programs still open, (K,)."""
+        """Exchange blocks of points, in place, from the wrong ones; return the programs still open, (K,)."""
         for _ in range(MAX_EXCHANGES):
             if len(open_K) == 0:
                 break
@@ -103,10 +103,10 @@ class Programs(NamedTuple):
             support_KN = support_PN[open_K]
             target_KN, multipliers_KN = self.solve(open_K, support_KN)
             negative_KN, outside_KN = self.signs(target_KN, multipliers_KN, open_K, support_KN)
-            shares_KN = torch.where(negative_KN, weights_KN / (weights_KN - target_KN), 1.0)
-            share_K1 = shares_KN.amin(dim=-1, keepdim=True)
-            weights_KN = (weights_KN + share_K1 * (target_KN - weights_KN)).clamp(min=0)
-            leaving_KN = negative_KN & (shares_KN == share_K1)
+            fractions_KN = torch.where(negative_KN, weights_KN / (weights_KN - target_KN), 1.0)
+            fraction_K1 = fractions_KN.amin(dim=-1, keepdim=True)
+            weights_KN = (weights_KN + fraction_K1 * (target_KN - weights_KN)).clamp(min=0)
+            leaving_KN = negative_KN & (fractions_KN == fraction_K1)
             lowest_KN = multipliers_KN == multipliers_KN.where(~support_KN, torch.inf).amin(dim=-1, keepdim=True)
             arriving_KN = outside_KN & lowest_KN & ~negative_KN.any(dim=-1, keepdim=True)
             support_PN[open_K] = (support_KN & ~leaving_KN) | arriving_KN

@@ -66,9 +66,9 @@ class LogSincProducts(torch.autograd.Function):
         for heads in blocks.heads():
             for first in range(0, q_PDN.shape[1], blocks.num_groups):
                 part = heads, slice(first, first + blocks.num_groups)
-                slopes_PLNM = blocks.slopes(q_PDN[part], k_PDM[part]).mul_(gradient_P1NM[heads])
-                of_q_PDN[part] = slopes_PLNM.sum(dim=-1)
-                of_k_PDM[part] = slopes_PLNM.sum(dim=-2)
+                derivatives_PLNM = blocks.derivatives(q_PDN[part], k_PDM[part]).mul_(gradient_P1NM[heads])
+                of_q_PDN[part] = derivatives_PLNM.sum(dim=-1)
+                of_k_PDM[part] = derivatives_PLNM.sum(dim=-2)
         return of_q_PDN.mT.reshape(q_BHND.shape), of_k_PDM.neg_().mT.reshape(k_BHMD.shape)
 
 
@@ -112,10 +112,10 @@ class Blocks(NamedTuple):
                 product.mul_(sinc(difference, out=factor))
         return product
 
-    def slopes(self, q_PLN: Tensor, k_PLM: Tensor) -> Tensor:
+    def derivatives(self, q_PLN: Tensor, k_PLM: Tensor) -> Tensor:
         """Return the derivatives of ln |sinc| at the differences, (P, L, N, M)."""
         difference, *others = self.views(q_PLN, k_PLM)
-        return log_sinc_slope(torch.sub(q_PLN.unsqueeze(-1), k_PLM.unsqueeze(-2), out=difference), others)
+        return log_sinc_derivative(torch.sub(q_PLN.unsqueeze(-1), k_PLM.unsqueeze(-2), out=difference), others)
 
     def views(self, q_PLN: Tensor, k_PLM: Tensor) -> list[Tensor]:
         """Return the buffers, of the shape (P, L, N, M)."""
@@ -148,7 +148,7 @@ def log_magnitude_(x: Tensor) -> Tensor:
     return applied(np.log, torch.log, x.abs_().clamp_(min=torch.finfo(x.dtype).tiny), out=x)
 
 
-def log_sinc_slope(x: Tensor, buffers: list[Tensor]) -> Tensor:
+def log_sinc_derivative(x: Tensor, buffers: list[Tensor]) -> Tensor:
     """Return cot(x) - 1 / x, the derivative of ln |sinc(x)|; near 0, where the terms cancel, by its series.
 
     ``x`` and the three buffers are overwritten; one of these is returned.

@@ -37,8 +37,7 @@ the densities of the keys 0..i: ``spkde`` on the first i + 1 tokens, for the las
 language model without more details, and the authors' code has none.
 
 Cost: 2 N quadratic programs a head in place of 2, each O(n^3) for n keys, and so O(N^4) operations where softmax
-attention has O(N^2 D), and O(N^3) numbers in memory under gradients. 256 tokens take 256 times the
-operations of 64.
+attention has O(N^2 D), and O(N^3) numbers in memory under gradients. 256 tokens take 256 times the operations of 64.
 """
 
 from __future__ import annotations

@@ -124,11 +124,11 @@ def chosen_by_sums(log_kernel_BHNM: Tensor, members_BLNM: Tensor) -> tuple[Tenso
     size_BHN = largest_BHN1.squeeze(-1).abs() + medians_BHN.log().abs()
     units_BHN = 2 * size_BHN + ROUNDING + members_BLNM.shape[-1] / 2
     factor_BHN = 1 + torch.finfo(kernel_BHNM.dtype).eps * units_BHN
-    is_apart_BHN = medians_BHN > SMALLEST_SUM
+    is_distinct_BHN = medians_BHN > SMALLEST_SUM
     if num_subsets > 1:
-        is_apart_BHN &= sums_BHNL[..., middle - 1] * factor_BHN < medians_BHN
-        is_apart_BHN &= medians_BHN * factor_BHN < sums_BHNL[..., middle + 1]
-    return order_BHNL[..., middle].clone(), ~is_apart_BHN
+        is_distinct_BHN &= sums_BHNL[..., middle - 1] * factor_BHN < medians_BHN
+        is_distinct_BHN &= medians_BHN * factor_BHN < sums_BHNL[..., middle + 1]
+    return order_BHNL[..., middle].clone(), ~is_distinct_BHN
 
 
 def sums_of_members(kernel_BHNM: Tensor, members_BLNM: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ def command(
 ) -> int:
     """Check this installation, and list what works and what to do about the rest.
 
-    With --model also the largest batch size, a power of two, of which a forward and a backward pass fits on --device.
+    With --model also the largest batch size, a power of two, whose forward and backward pass fits on --device.
     Exits with 1 if robench's own parts are broken.
     """
     named = models_of_registry(models, registries) if models else ()
@@ -169,7 +169,7 @@ def _calibrate() -> None:
     from robench.runs.calibration import calibrate
 
     devices = choose_workers("auto", None, "auto").devices
-    # Workers of one run have devices of one kind, of which the first is timed.
+    # Workers of one run have devices of one kind; time the first.
     say(f"timing {devices[0]} and the start of a worker process")
     calibrate(devices[0])
 
@@ -239,7 +239,7 @@ def _notes() -> Iterator[_Check]:
 
 @click.group("backends")
 def backends_command() -> None:
-    """List libraries of attacks, and install those that need an environment of their own."""
+    """List libraries of attacks, and install the ones that need an environment of their own."""
 
 
 @backends_command.command("list")

@@ -74,7 +74,7 @@ def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Pat
         )
         return 0
     out(f"{checkpoint.name}: {len(imported.tensors)} tensors, {num_numbers:,} numbers, sha256 {digest}, {output}")
-    say(f"Classes in the file, none of which was run: {', '.join(imported.class_names)}")
+    say(f"Classes in the file (none was run): {', '.join(imported.class_names)}")
     for each, reason in imported.left_out.items():
         say(f"Left out: {each}, as {reason}")
     return 0

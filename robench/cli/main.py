@@ -129,7 +129,7 @@ class GivenUp(KeyboardInterrupt):
 
 # Exit code and first words of the last message, by the error that ended a command.
 _ENDINGS: dict[type[BaseException], tuple[int, str]] = {
-    GivenUp: (GIVEN_UP, "Stopped by SIGUSR1; what was under way is given up."),
+    GivenUp: (GIVEN_UP, "Stopped by SIGUSR1; shards under way are dropped."),
     Terminated: (TERMINATED, "Terminated."),
 }
 
@@ -171,7 +171,7 @@ def _code_of_command() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         code, how = _ENDINGS.get(type(error.__cause__ or error), (INTERRUPTED, "Interrupted."))
-        say(f"{how} What was kept is safe; the same command goes on from there.")
+        say(f"{how} Stored results are safe; the same command goes on from there.")
         return code
     except RobenchError as error:
         _say_error(error)

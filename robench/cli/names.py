@@ -60,7 +60,7 @@ def complete_datasets(context: click.Context, parameter: click.Parameter, incomp
 
 
 def complete_conditions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the conditions of the suites that stand before on the command line."""
+    """Return the conditions of the suites given earlier on the command line."""
     from robench.declare import find_suite
 
     given = context.params.get("suites") or context.params.get("suite") or ()
@@ -140,10 +140,10 @@ def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list
 
 
 def model_of_registry(name: str, registries: Sequence[Path]) -> str:
-    """Return the only model that a name or pattern stands for; raises like ``models_of_registry``.
+    """Return the only model that a name or pattern matches; raises like ``models_of_registry``.
 
     Raises:
-        UsageError: it stands for several.
+        UsageError: it matches several.
     """
     found = models_of_registry([name], registries)
     if len(found) > 1:

@@ -63,7 +63,7 @@ class PartType(click.ParamType):  # type: ignore[type-arg]  # as above
             return value
         found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value)
         if found is None:
-            self.fail(f"{value!r} is no part of a run such as 2/8, the second of eight", param, ctx)
+            self.fail(f"{value!r} is not a part of a run; write 2/8 for the second of eight parts", param, ctx)
         return int(found[1]), int(found[2])
 
 
@@ -164,7 +164,7 @@ limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="
 all_examples_option = option(
     "--all-examples",
     is_flag=True,
-    help="All examples of each dataset, whatever num_examples the suite states; with --limit the first N of them.",
+    help="All examples of each dataset, instead of the suite's num_examples; with --limit the first N of them.",
 )
 seed_option = option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness; replaces the suite's."
@@ -202,7 +202,7 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
         kind: what ``--executor`` says.
         assignments: values of ``--executor-option``, such as ``gpus_per_worker=0.5``.
         fields: values of options for a single field, named after kind and field, such as ``ray_address``; None for
-            those that were not given.
+            options that were not given.
 
     Raises:
         UsageError: fields are given without an executor, for one of another kind, or wrongly.

@@ -96,7 +96,7 @@ def command(
 ) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
 
-    Of several models the best of each column is marked, with those that are not distinguishable from it by a paired
+    Of several models the best of each column is marked, with models not distinguishable from it by a paired
     test. --format html is the page of 'robench leaderboard', which sorts and filters.
 
     Rows measured only with --limit are left out unless the same --limit is given here; a message names them. Without
@@ -168,7 +168,7 @@ def holds_nothing(store: FolderStore) -> bool:
 
 
 def _explain_lack(report: Report, results: Path, given: str) -> None:
-    """Print which models have no row because of a limit, or how to measure what has no results at all."""
+    """Print which models have no row because of a limit, or how to measure the models without any results."""
     by_limit: dict[int, list[str]] = {}
     for model, limit in report.limited.items():
         by_limit.setdefault(limit, []).append(model)

@@ -65,7 +65,7 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 @option(
     "--part",
     type=PartType(),
-    help="Measure one part of the run, such as 2/8: the second of eight, whatever the others do.",
+    help="Measure one part of the run, such as 2/8: the second of eight, independently of the others.",
 )
 @option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
 @results_option

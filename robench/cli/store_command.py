@@ -46,7 +46,7 @@ Values = dict[str, str | int | float | None]
 
 @click.group("store")
 def command() -> None:
-    """Verify results folders, merge those of several machines, pack them, and move aside what is no longer used."""
+    """Verify results folders, merge those of several machines, pack them, and move aside unused results."""
 
 
 @command.command("verify")
@@ -111,7 +111,7 @@ def merge(sources: tuple[Path, ...], results: Path, as_json: bool) -> int:
         out(
             f"copied: {_counted(merged.copied)}",
             f"kept already: {_counted(merged.known)}",
-            f"conflicts, of which the first stays: {len(merged.conflicts)}",
+            f"conflicts (the first record stays): {len(merged.conflicts)}",
             *(f"  {title}" for title in merged.conflicts[:_SHOWN]),
             f"damaged: {len(merged.damaged)}",
             *_listed(merged.damaged),
@@ -191,12 +191,11 @@ def status_command(
 ) -> int:
     """Show what the results folder holds: a row per suite and model with results there.
 
-    A shipped suite of which there are only conditions that another one shares, such as clean examples, is left out
-    unless --all is given. With --suite there is a row per condition of these suites, with the seconds
-    that one worker needs for what is missing, by those that the stored results took. Without any results the exit
-    code is 1.
+    A shipped suite with results only under conditions that another one shares, such as clean examples, is left out
+    unless --all is given. With --suite there is a row per condition of these suites, with the seconds that one worker
+    needs for the missing shards, by the times of the stored results. Without any results the exit code is 1.
     """
-    # What is wrong with the arguments is told before anything about the results.
+    # Wrong arguments are reported before anything about the results.
     asked = find_suites(suites, registries, dataset, all_examples=all_examples)
     store = FolderStore(results)
     if holds_nothing(store):
@@ -269,7 +268,7 @@ def _say_what_is_beside(listing: Listing, holdings: Sequence[Holding]) -> None:
 
 
 def shipped_for(listing: Listing, datasets: Mapping[str, DatasetDeclaration], dataset: str | None) -> Iterator[Suite]:
-    """Yield the shipped suites: those that name their datasets, and others on the given dataset or those in the store.
+    """Yield the shipped suites that name their datasets, and others on the given dataset or those in the store.
 
     Raises:
         UsageError: a dataset is given, and no suite can be measured on it.

@@ -150,13 +150,13 @@ class OnceEach(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: set[str] = set()
+        self._shown: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the message is new."""
         message = record.getMessage()
-        is_new = message not in self._said
-        self._said.add(message)
+        is_new = message not in self._shown
+        self._shown.add(message)
         return is_new
 
 

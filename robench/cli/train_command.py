@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # File of the registry, and an entry in it.
 Entry = tuple[Path, "Checkpoint"]
-# A mistyped range is none of thousands of trainings.
+# A mistyped range must not start thousands of trainings.
 MOST_SEEDS = 1000
 
 
@@ -57,7 +57,7 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
         for part in value.split(","):
             found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
             if found is None:
-                self.fail(f"{value!r} is no list of seeds such as 0-4 or 0,3,7", param, ctx)
+                self.fail(f"{value!r} is not a list of seeds; write 0-4 or 0,3,7", param, ctx)
             first, last = int(found[1]), int(found[2] or found[1])
             if not first <= last < first + MOST_SEEDS:
                 self.fail(f"{part.strip()!r} must be 1 to {MOST_SEEDS} seeds, the smallest first", param, ctx)
@@ -190,7 +190,7 @@ def _chosen(
 
 
 def _entry_of(name: str, entries: Mapping[str, Entry]) -> tuple[str, int] | None:
-    """Return the entry and the seed of a name such as ``digits-vit@7``; None if it is no such name."""
+    """Return the entry and the seed of a name such as ``digits-vit@7``; None for other names."""
     entry, _, seed = name.rpartition(SEED_MARK)
     if entry in entries and entries[entry][1].training is not None and re.fullmatch(r"[0-9]{1,9}", seed):
         return entry, int(seed)

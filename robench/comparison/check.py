@@ -254,7 +254,7 @@ def _protocol_of(baseline: Baseline, suite: Suite) -> Protocol:
 
 
 def _news(baseline: Baseline, before: ModelResults, after: ModelResults) -> list[str]:
-    """Return sentences on what is not checked, and on weights that are the same."""
+    """Return sentences on unchecked results, and on equal weights."""
     kept = _protocol_of(baseline, before.suite)
     new = [column.label for column in before.suite.columns if column.key not in kept.columns]
     notes = [f"{before.suite.name}: not in the baseline, and so not checked: {', '.join(new)}"] if new else []

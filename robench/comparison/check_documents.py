@@ -1,4 +1,4 @@
-"""Renderers of a check: text, Markdown, JSON and JUnit XML, in all of which foreign names are inert."""
+"""Renderers of a check: text, Markdown, JSON and JUnit XML. Foreign names are inert in all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_markdown(check: Check) -> str:
 
 
 def check_json(check: Check) -> str:
-    """Return the check as JSON in ASCII, numbers unrounded and shares in [0, 1]."""
+    """Return the check as JSON in ASCII, numbers unrounded and proportions in [0, 1]."""
     document = {
         "passed": check.has_passed,
         "alpha": check.alpha,

@@ -4,7 +4,7 @@ On the same examples, means of binary outcomes get McNemar's exact test and Newc
 all others a permutation (``permutation``) and a paired bootstrap. Over training seeds, Welch's t gives both.
 
 Sources: Holm 1979, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6: the
-k-th smallest of m p-values is multiplied by m + 1 - k. Whatever the dependence of the tests, the probability that any
+k-th smallest of m p-values is multiplied by m + 1 - k. For any dependence of the tests, the probability that any
 true null hypothesis is rejected at level alpha is at most alpha.
 
 Welch 1947, "The generalization of 'Student's' problem when several different population variances are involved",
@@ -172,7 +172,7 @@ def difference_of(paired: Paired) -> Difference:
 
 
 def _resampled(paired: Paired) -> NDArray[np.float64]:
-    """Return the difference in each resample of the examples, each sample of which is resampled by itself."""
+    """Return the difference in each resample of the examples; samples are resampled separately."""
     if paired.is_mean:
         (sample,) = paired.samples
         return resampled_sums(sample.ids, (sample.first - sample.second) / len(sample.ids))

@@ -27,7 +27,7 @@ class ModelResults:
     """All that is known of one model under one suite.
 
     Attributes:
-        coverages: what is in of each condition, by its name.
+        coverages: stored results of each condition, by its name.
         row: numbers, or what is missing of them, with notes and flags.
     """
 

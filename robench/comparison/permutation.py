@@ -196,7 +196,7 @@ def swaps(ids: Sequence[NDArray[Any]], num_draws: int = NUM_DRAWS) -> Iterator[l
         # Raw words, which no release of numpy draws otherwise.
         words = generator.random_raw(num_rows * num_words).astype("<u8")
         bits = np.unpackbits(words.view(np.uint8).reshape(num_rows, 8 * num_words), axis=1).astype(np.bool_)
-        yield [bits[:, places_of] for places_of in of_samples]
+        yield [bits[:, positions_of] for positions_of in of_samples]
 
 
 def _swapped_differences(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
@@ -244,7 +244,7 @@ def _in_order_of(first: Outcomes, second: Outcomes) -> Outcomes:
 
 
 def _changed(first: Readings, second: Readings, change: Change) -> Readings:
-    """Return readings of which each member is ``change`` of both models' outcomes."""
+    """Return readings whose members are ``change`` of both models' outcomes."""
 
     def optional(one: Outcomes | None, other: Outcomes | None) -> Outcomes | None:
         return None if one is None or other is None else change(one, other)

@@ -60,9 +60,9 @@ def render_markdown(comparison: Comparison, *, flipped: bool = False) -> str:
 
 
 def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
-    """Return the comparison as CSV, a line a column, numbers unrounded and shares in [0, 1].
+    """Return the comparison as CSV, a line a column, numbers unrounded and proportions in [0, 1].
 
-    Nothing stands between two commas where there is no number. ``flipped`` adds two fields of ids, a space between two.
+    A missing number is an empty field. ``flipped`` adds two fields of ids, a space between two.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -84,7 +84,7 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
 
 
 def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
-    """Return the comparison as JSON in ASCII, numbers unrounded and shares in [0, 1]; infinite numbers are null.
+    """Return the comparison as JSON in ASCII, numbers unrounded and proportions in [0, 1]; infinite numbers are null.
 
     ``flipped`` adds ``only_first_ids`` and ``only_second_ids`` to each row.
     """

@@ -70,8 +70,8 @@ class ThreatModel:
 
     def __str__(self) -> str:
         marks = {"normalised": "normalised", "none": "unclipped", "unit": "unit", "predicted": "predicted-labels"}
-        said = [marks[met] for met in (self.space, self.clip, self.labels) if met in marks]
-        return "-".join([self.norm, self.epsilon_text, *said])
+        marked = [marks[value] for value in (self.space, self.clip, self.labels) if value in marks]
+        return "-".join([self.norm, self.epsilon_text, *marked])
 
     @property
     def epsilon_text(self) -> str:

@@ -25,7 +25,7 @@ def seed_name(entry: str, seed: int) -> str:
 
 
 def entry_name(checkpoint: str) -> str:
-    """Return the name of the entry that a checkpoint is a training of, which names in results are mapped to.
+    """Return the name of the entry whose training a checkpoint is; names in results are mapped to it.
 
     >>> entry_name("digits-vit@3"), entry_name("digits-vit")
     ('digits-vit', 'digits-vit')
@@ -61,7 +61,7 @@ class Checkpoint:
         trained_on: name of the training dataset, the only one that ``expected`` applies to.
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only; not
             part of keys, which contain the batch size.
-        seed_of: name of the entry of which this is a further training, with another seed; None for the entry itself.
+        seed_of: name of the entry that this trains again, with another seed; None for the entry itself.
         folder: the folder of the registry file, against which relative uris are resolved.
     """
 

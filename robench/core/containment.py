@@ -4,7 +4,7 @@ Models and the modules that declare plug-ins run in the measuring process. Their
 folder, signal handlers, tracing, random generators and torch's settings are afterwards as they were before; an error
 that would end the process, such as ``sys.exit``, becomes a ``ContractError``. A crash, an endless loop and ``os._exit``
 are for worker processes to survive (``executors/processes.py``); docs/reliability.md lists all of them. Torch and
-numpy are not imported here: what is not loaded has no settings.
+numpy are not imported here: modules that are not loaded have no settings.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Contained:
 
 
 @contextmanager
-def blamed(title: str) -> Iterator[None]:
+def attributed_to(title: str) -> Iterator[None]:
     """Contain code of a model's author, and prefix the message of any error it raises with ``title``.
 
     Raises:
@@ -142,7 +142,7 @@ def blamed(title: str) -> Iterator[None]:
             yield
     except RobenchError:
         raise
-    except Exception as error:  # whatever a model raises is for its author to read
+    except Exception as error:  # any error of a model is for its author to read
         with Contained():  # even the text of an error may be code
             reason = described(error)
         raise ContractError(f"{title}: {reason}") from error

@@ -227,7 +227,7 @@ class Architecture(Declaration, Protocol):
         """Return whether rows of a batch influence each other; None if the code is not robench's."""
 
     def code_digest(self) -> str | None:
-        """Return the SHA-256 of the user's code that builds the model, None if there is none."""
+        """Return the SHA-256 of the user's code that builds the model, or None."""
 
 
 class Preprocessing(Declaration, Protocol):

@@ -39,7 +39,7 @@ def inert_json(value: Any) -> str:
     >>> inert_json(["\x1b\u202e\x7f"])
     '[\n  "\\u001b\\u202e\\u007f"\n]'
     """
-    # The one control character that the library leaves alone; it can only stand inside a text.
+    # The one control character that the library leaves alone; it occurs only inside texts.
     return json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f")
 
 

@@ -64,7 +64,7 @@ class Claim:
         return f"{self.distribution} {self.release}"
 
     def error(self, what: str, advice: str = _ADVICE) -> PluginError:
-        """Return the error that names the plug-in, its distribution, what is wrong and what to do."""
+        """Return the error that names the plug-in, its distribution, the problem and what to do."""
         what = shortened(what, _MOST_SHOWN)
         return PluginError(f"{self.family} {self.kind!r} of {self.owner} cannot be used: {what}. {advice}")
 
@@ -75,7 +75,7 @@ def claims() -> tuple[Claim, ...]:
 
 
 def strays() -> dict[Claim, str]:
-    """Return the entry points that belong to no family, each with what is wrong."""
+    """Return the entry points that belong to no family, each with its problem."""
     return {claim: wrong for claim in claims() if (wrong := _misnamed(claim))}
 
 
@@ -185,7 +185,7 @@ class Plugins(Mapping[str, T]):
         """Return the member at ``package.module:Name`` in the user's own code, of any kind.
 
         Raises:
-            DeclarationError: there is none, or it is not a member of this family.
+            DeclarationError: it is missing, or not a member of this family.
         """
         module, name = module_of(target), target.partition(":")[2]
         if not hasattr(module, name):
@@ -205,7 +205,7 @@ class Plugins(Mapping[str, T]):
             yield name, member
 
     def broken(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each unusable member with what is wrong; imports all of them."""
+        """Yield the name and problem of each unusable member; imports all of them."""
         for name in self._foreign():
             try:
                 self[name]
@@ -237,7 +237,7 @@ class Wanted:
     overrides: tuple[str, ...] = ()
 
     def problem(self, member: Any, kind: str | None) -> str:
-        """Return the problem of a candidate member of the given kind (None for any), empty if there is none.
+        """Return the problem of a candidate member of the given kind (None for any); else empty.
 
         Any: it may be anything.
         """
@@ -275,7 +275,7 @@ def declared_by(claim: Claim) -> object:
     """Import and return the object that an entry point names.
 
     Raises:
-        PluginError: there is none, or its module fails on import.
+        PluginError: it is missing, or its module fails on import.
     """
     if not is_target(claim.value):
         raise claim.error(f"its entry point is {claim.value!r}, wanted package.module:Name")
@@ -321,7 +321,7 @@ def _claims_on(path: tuple[str, ...]) -> tuple[Claim, ...]:
 
     found: dict[str, tuple[Claim, ...]] = {}
     for distribution in distributions(path=list(path)):
-        # Whatever is wrong with the metadata of some distribution is no matter of robench's.
+        # Errors in the metadata of other distributions do not matter here.
         with suppress(Exception):
             text = distribution.read_text("entry_points.txt")
             if text is None or GROUP not in text:

@@ -162,7 +162,7 @@ class Work(Protocol):
     def take(self, worker: Hashable) -> Shard | None:
         """Return the next shard for a worker, of the model that it holds if possible.
 
-        None if there is none at the moment; there may be later, unless the length is 0. An executor asks again within
+        None if none is free at the moment; there may be later, unless the length is 0. An executor asks again within
         a second.
         """
 

@@ -109,7 +109,7 @@ def _names(claim: Claim, thing: object, declared: type) -> bool:
 
 @lru_cache(maxsize=1024)
 def _digest_of(module: ModuleType) -> str:
-    """Return the digest of a module's code at the first call, which is what was loaded."""
+    """Return the digest of a module's code at the first call, as it was loaded."""
     if digest := code_digest(module):
         return digest
     raise DeclarationError(

@@ -52,7 +52,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Rank:
     """Relation of a number to the best of its column.
 
     Attributes:
@@ -79,7 +79,7 @@ class Row:
         precision: number format of the model's passes; None for float32.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
-        standings: by key of the column, of columns whose number the row has; empty where models were not compared.
+        ranks: by key of the column, of columns whose number the row has; empty where models were not compared.
     """
 
     model: str
@@ -89,7 +89,7 @@ class Row:
     flags: tuple[Flag, ...] | None = None
     batch_size: int | None = None
     seeds: tuple[str, ...] = ()
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    ranks: Mapping[str, Rank] = field(default_factory=dict)
     precision: str | None = None
     all_examples: bool = False
 

@@ -154,7 +154,7 @@ class ShardHeader:
         checkpoint, condition: the names under which it was measured.
         measurement_key, perturbation_key: identities, see ``core.identity``.
         coupled: whether the registry permitted rows that influence each other; never part of a key.
-        budget: budget of the attack as written in its suite, such as ``8/255``; None if there is none, or several
+        budget: budget of the attack as written in its suite, such as ``8/255``; None without one, or with several
             (sweeps).
         dtype: number format of the model's passes.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _C_LIBRARY = ctypes.CDLL(None)
 STDOUT, STDERR = 1, 2
-# Copies lie above the numbers that a process expects for its standard streams, one of which may be closed.
+# Copies lie above the numbers that a process expects for its standard streams; one may be closed.
 FIRST_COPY = 10
 
 

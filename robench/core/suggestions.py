@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # Below it names have too little in common (difflib's own).
 LEAST_LIKENESS = 0.6
-# A name in which the words of the unknown one stand; the rest tells shorter names from longer ones.
+# A name that contains the words of the unknown one; the rest tells shorter names from longer ones.
 _CONTAINED = 0.7
 # Added to names that are expected at this place.
 _EXPECTED = 0.15
@@ -37,7 +37,7 @@ def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> 
     ('learning_rate', None)
     """
     listed = list(known)
-    containing = [each for each in listed if _stands_in(name, each)]
+    containing = [each for each in listed if _is_in(name, each)]
     if len(containing) > _MOST_CONTAINING:
         containing = [each for each in containing if each in expected]
     best, best_score = None, 0.0
@@ -60,7 +60,7 @@ def likeness(name: str, other: str) -> float:
     return SequenceMatcher(None, name.lower()[:200], other.lower()[:200], autojunk=False).ratio()
 
 
-def _stands_in(name: str, known: str) -> bool:
+def _is_in(name: str, known: str) -> bool:
     """Return whether the words of ``name`` are words of ``known``, their beginnings, or its initials."""
     wanted, words = _words(name), _words(known)
     if not wanted:
@@ -74,7 +74,7 @@ def _stands_in(name: str, known: str) -> bool:
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether each wanted word begins another of the words, in their order; a plural stands for its singular."""
+    """Return whether each wanted word begins another of the words, in their order; a plural equals its singular."""
     rest = iter(words)
     return all(any(_begins(each, word) for word in rest) for each in wanted)
 

@@ -95,8 +95,8 @@ class Condition:
     @property
     def identity(self) -> dict[str, Plain]:
         """Return the part of the condition that determines outcomes, apart from the data."""
-        said = {"perturbation": self.action.identity_with(self.perturbation)}
-        return said if self.num_predictions == 1 else said | {"num_predictions": self.num_predictions}
+        parts = {"perturbation": self.action.identity_with(self.perturbation)}
+        return parts if self.num_predictions == 1 else parts | {"num_predictions": self.num_predictions}
 
     @property
     def makes_inputs(self) -> bool:
@@ -105,7 +105,7 @@ class Condition:
 
     @property
     def budget(self) -> str | None:
-        """Return the budget of the attack as written; None if there is none, or several (sweeps)."""
+        """Return the budget of the attack as written; None without one, and for sweeps."""
         threat_model = self.perturbation.threat_model
         return None if threat_model is None else threat_model.epsilon_text
 

@@ -49,7 +49,7 @@ def saturate(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> tor
 def contrast(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W) moved towards the mean of their channel."""
     kept = strength(CONTRAST, declaration)
-    # A double holds the sum of whole levels exactly, whatever order it is taken in.
+    # A double holds the sum of whole levels exactly, in any order.
     mean = (levels.double().sum((2, 3), keepdim=True) / levels[0, 0].numel()).float()
     return (levels - mean) * kept + mean
 

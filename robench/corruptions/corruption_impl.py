@@ -42,7 +42,7 @@ def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -
     """Return images (B, C, H, W) in [0, 1] with the corruption, all multiples of 1/255.
 
     Raises:
-        ContractError: inputs are no images, or not of red, green and blue and the type needs these.
+        ContractError: inputs are not images, or not of red, green and blue and the type needs these.
     """
     images = batch.inputs
     if problem := declaration.problem_with_shape(tuple(images.shape[1:])):
@@ -66,7 +66,7 @@ def _room_for(images: torch.Tensor) -> torch.Tensor:
 
 
 def _saved_levels(declaration: Corruption, images: torch.Tensor, draws: Draws) -> torch.Tensor:
-    # Whole planes, whatever the layout of the batch, since filters run along them.
+    # Whole planes for any layout of the batch, since filters run along them.
     levels = (images.contiguous() * 255.0).round_()
     algorithm: CorruptionFunction = imported(TYPES[declaration.type])
     corrupted = algorithm(levels, declaration, draws)

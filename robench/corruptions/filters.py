@@ -1,7 +1,7 @@
 """Exact linear filters of images: weights as short binary fractions, filters along one axis, and shifted planes.
 
 A sum of 8-bit levels with weights that are multiples of 2**-15 and add to about one has 24 bits: float32 holds it, and
-every partial sum of it. In float64 there is room for weights of 18 bits along both axes. What is exact does not depend
+every partial sum of it. In float64 there is room for weights of 18 bits along both axes. Exact sums do not depend
 on how a library splits it between threads, blocks or devices. The cost is an error of less than 2**-15 a weight, far
 below a level. Line filters are matrices without their blocks of zeros; two of them, one along each axis, make exact
 sums of whole levels.
@@ -80,7 +80,7 @@ class LineFilter:
 
     @classmethod
     def of(cls, matrix: torch.Tensor) -> LineFilter:
-        """Return the filter of a matrix (N', N), each row of which has a weight other than zero."""
+        """Return the filter of a matrix (N', N) without rows of zeros."""
         blocks = []
         for start, rows in zip(range(0, len(matrix), BLOCK), matrix.split(BLOCK), strict=True):
             used = rows.any(0).nonzero().flatten()
@@ -147,7 +147,7 @@ class ShiftedPlanes:
         return cls(padded.reshape(-1, padded.shape[-2] * padded.shape[-1]), padded.shape[-1], height, width)
 
     def zeros(self) -> torch.Tensor:
-        """Return lines (P, N) to add windows to; rows are a stride apart, and values between them are undefined."""
+        """Return lines (P, N) to add windows to; rows have a stride, and values between them are undefined."""
         return self.lines.new_zeros(len(self.lines), self._length)
 
     def add_to(self, total: torch.Tensor, down: int, right: int, weight: float) -> None:

@@ -32,8 +32,8 @@ def glass_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> t
     sigma, reach, num_rounds = strength(GLASS, declaration)
     scattered = gaussian_filtered(levels, sigma).floor().float()
     for step in range(num_rounds):
-        shares = draws.uniform(Stream(purpose="glass_blur", step=step), (2, *levels.shape[-2:])).to(levels.device)
-        right, down = (shares * (2 * reach)).floor().sub(reach).unbind(1)
+        numbers = draws.uniform(Stream(purpose="glass_blur", step=step), (2, *levels.shape[-2:])).to(levels.device)
+        right, down = (numbers * (2 * reach)).floor().sub(reach).unbind(1)
         scattered = copied(scattered, down, right, reach)
     return gaussian_filtered(scattered, sigma)
 

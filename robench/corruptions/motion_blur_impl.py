@@ -32,15 +32,15 @@ TRAIL: Strengths[tuple[int, float]] = {
 
 def motion_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W), whole, blurred in directions within 45 degrees of the horizontal."""
-    shares = draws.uniform(Stream(purpose="motion_blur"), (1,)).flatten().tolist()
-    angles = [-45.0 + 90.0 * share for share in shares]
+    numbers = draws.uniform(Stream(purpose="motion_blur"), (1,)).flatten().tolist()
+    angles = [-45.0 + 90.0 * number for number in numbers]
     return truncated_by_imagemagick(trailed(levels, angles, *strength(TRAIL, declaration)))
 
 
 def trailed(levels: torch.Tensor, angles: Sequence[float], radius: int, sigma: float) -> torch.Tensor:
     """Return levels (B, C, H, W), not rounded, with trails of one angle (in degrees) per image.
 
-    Each value becomes the weighted mean of those that lie from it in the direction (cos, sin) of the angle, rows
+    Each value becomes the weighted mean of the values from it in the direction (cos, sin) of the angle, rows
     counted downwards.
     """
     weights = trail_weights(radius, sigma).tolist()

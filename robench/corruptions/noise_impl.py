@@ -56,18 +56,18 @@ def impulse_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -
 def shot_noise(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W) as photon counts: Poisson with the level as its mean."""
     photons = strength(SHOT, declaration)
-    shares = draws.uniform(Stream(purpose="shot_noise"), levels.shape[1:]).to(levels.device)
-    return poisson_quantiles(levels, shares, photons) * (255.0 / photons)
+    numbers = draws.uniform(Stream(purpose="shot_noise"), levels.shape[1:]).to(levels.device)
+    return poisson_quantiles(levels, numbers, photons) * (255.0 / photons)
 
 
-def poisson_quantiles(levels: torch.Tensor, shares: torch.Tensor, photons: int) -> torch.Tensor:
-    """Return the quantiles (float32) of ``shares`` in [0, 1) of the Poisson distribution of each level."""
+def poisson_quantiles(levels: torch.Tensor, numbers: torch.Tensor, photons: int) -> torch.Tensor:
+    """Return the quantiles (float32) of ``numbers`` in [0, 1) of the Poisson distribution of each level."""
     guide, ladder = (table.to(levels.device) for table in _poisson_tables(photons))
-    cells = (levels * GUIDE_CELLS + (shares * GUIDE_CELLS).floor()).flatten()
+    cells = (levels * GUIDE_CELLS + (numbers * GUIDE_CELLS).floor()).flatten()
     counts = guide.index_select(0, cells.long())
     open_places = (counts < 0).nonzero().flatten()
-    level, share = (values.flatten()[open_places].double() for values in (levels, shares))
-    rungs = torch.searchsorted(ladder.flatten(), level + share, right=True)
+    level, number = (values.flatten()[open_places].double() for values in (levels, numbers))
+    rungs = torch.searchsorted(ladder.flatten(), level + number, right=True)
     counts[open_places] = (rungs - level.long() * ladder.shape[1]).float()
     return counts.view_as(levels)
 

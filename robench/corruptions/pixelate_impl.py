@@ -1,10 +1,10 @@
 """Pixelate: reduction and enlargement of the image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``pixelate`` of the published code, which is Pillow's resizing
-with a box filter, both ways. Constants are shares of the image's sides. Pillow's fixed-point arithmetic is kept
+with a box filter, both ways. Constants are fractions of the image's sides. Pillow's fixed-point arithmetic is kept
 exactly: weights of 22 bits, rounded to levels after each row and then after each column. Since the pixels under a box
 weigh the same, their levels are added first, as whole numbers that float32 holds. Where it differs: images more than
-twice as tall as wide, of which Pillow takes the columns first.
+twice as tall as wide, whose columns Pillow takes first.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from robench.corruptions.corruption import Corruption
 
 # Fraction of the side in between.
-SHARE: Strengths[float] = {"imagenet": (0.6, 0.5, 0.4, 0.3, 0.25), "cifar": (0.95, 0.9, 0.85, 0.75, 0.65)}
+SCALE: Strengths[float] = {"imagenet": (0.6, 0.5, 0.4, 0.3, 0.25), "cifar": (0.95, 0.9, 0.85, 0.75, 0.65)}
 PILLOW_BITS = 22
 
 
 def pixelate(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W), whole, made of larger pixels."""
-    share = strength(SHARE, declaration)
+    scale = strength(SCALE, declaration)
     height, width = levels.shape[-2:]
-    small = box_resized(levels, max(1, int(height * share)), max(1, int(width * share)))
+    small = box_resized(levels, max(1, int(height * scale)), max(1, int(width * scale)))
     return box_resized(small, height, width)
 
 

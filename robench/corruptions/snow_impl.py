@@ -1,7 +1,7 @@
 """Snow: enlarged and blurred noise over a whitened image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``snow`` of the published code: Gaussian noise, its middle
-enlarged, what is dark in it removed, rounded down to levels, blurred by ImageMagick's motion blur (truncated again)
+enlarged, its dark parts removed, rounded down to levels, blurred by ImageMagick's motion blur (truncated again)
 in a direction within 45 degrees of straight up, and added twice, once turned by 180 degrees. Constants in pixels;
 enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``filters``).
 """
@@ -56,8 +56,8 @@ def snow(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.T
     """Return levels (B, 3, H, W) with flakes falling in a per-image direction."""
     flakes = strength(SNOW, declaration)
     noise = draws.normal(Stream(purpose="snow"), (1, *levels.shape[-2:])).to(levels.device)
-    shares = draws.uniform(Stream(purpose="snow_direction"), (1,)).flatten().tolist()
-    layer = snow_layer(noise, [-135.0 + 90.0 * share for share in shares], flakes)
+    numbers = draws.uniform(Stream(purpose="snow_direction"), (1,)).flatten().tolist()
+    layer = snow_layer(noise, [-135.0 + 90.0 * number for number in numbers], flakes)
     return whitened(levels, flakes.kept) + layer + layer.rot90(2, (2, 3))
 
 

@@ -1,10 +1,9 @@
 """Spatter: drops of water on the lens (severities 1 to 3), or of mud (4 and 5).
 
-Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``spatter`` of the published code: what stands out of smoothed
-noise is liquid; water is shaded by its distance from edges that Canny finds, mud covers. OpenCV's steps on whole levels
-are kept, with its border (a mirror at the last pixel). Constants in pixels. Where it differs: an image without any drop
-of water stays as it is, where the original divides by zero; smoothing has weights of 18 bits, its noise 14
-(``filters``).
+Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``spatter`` of the published code: peaks of smoothed noise are
+liquid; water is shaded by its distance from edges that Canny finds, mud covers. OpenCV's steps are kept, with its
+border (a mirror at the last pixel). Constants in pixels. Where it differs: an image without any drop of water stays as
+it is, where the original divides by zero; smoothing has weights of 18 bits, its noise 14 (``filters``).
 
 Edges: Canny 1986 (doi:10.1109/TPAMI.1986.4767851), as OpenCV's ``Canny`` with a Sobel filter of 3 pixels and the sum of
 absolute derivatives, whose whole numbers and ties are kept. Where it differs: weak edges grow from strong ones by whole
@@ -77,8 +76,8 @@ def spatter(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torc
     colour = torch.tensor(MUD if liquid.is_mud else WATER, device=levels.device).view(1, 3, 1, 1)
     if liquid.is_mud:
         covered = gaussian_filtered((layer > liquid.threshold).double(), liquid.strength)
-        share = torch.where(covered < THINNEST_MUD, 0.0, covered).float()[:, None]
-        return levels * (1.0 - share) + colour * share
+        opacity = torch.where(covered < THINNEST_MUD, 0.0, covered).float()[:, None]
+        return levels * (1.0 - opacity) + colour * opacity
     return levels + colour * (shaded((layer * 255.0).floor().int()) * liquid.strength)[:, None]
 
 

@@ -56,8 +56,8 @@ def _columns_first(planes: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 def _interpolated(planes: torch.Tensor, factor: float) -> torch.Tensor:
-    low, high, share = (each.to(planes.device) for each in _enlarged_line(planes.shape[-2], factor))
-    return planes.index_select(-2, low).mul_(1.0 - share).add_(planes.index_select(-2, high).mul_(share))
+    low, high, weight = (each.to(planes.device) for each in _enlarged_line(planes.shape[-2], factor))
+    return planes.index_select(-2, low).mul_(1.0 - weight).add_(planes.index_select(-2, high).mul_(weight))
 
 
 @lru_cache(maxsize=256)

@@ -80,7 +80,7 @@ class ArrayInputs(OrderedImages):
         ids: id of each in the order of the inputs; None for ``name/000042`` of example 42.
 
     Raises:
-        MissingDataError: the inputs are no floats, or violate the rules of the domain.
+        MissingDataError: the inputs are not floats, or violate the rules of the domain.
     """
 
     def __init__(

@@ -152,7 +152,7 @@ def places_in(path: Path) -> list[Place]:
 
 
 def find_form(places: Iterable[Place], files: CifarFiles, splits: Iterable[str]) -> tuple[Place, Form] | None:
-    """Return the first form that any file of the splits belongs to, and its place; None if there is none."""
+    """Return the first form that any file of the splits belongs to, and its place; None without one."""
     wanted = [part for part in files.parts if part.split in splits]
     places = list(places)
     for form in FORMS:
@@ -182,7 +182,7 @@ def form_of(path: Path, files: CifarFiles) -> tuple[Place, Form]:
     seen = next((place.title(name) for place in places for name in sorted(place.names)), "no file")
     wanted = [images_of(files.parts[0], form)[0] for form in FORMS if images_of(files.parts[0], form)]
     raise MissingDataError(
-        f"{path} is no published form of {files.name!r}: it holds {seen}, wanted {' or '.join(wanted)}. Give the"
+        f"{path} is not a published form of {files.name!r}: it holds {seen}, wanted {' or '.join(wanted)}. Give the"
         f" archive from {files.python_archive.url}, or its unpacked folder"
     )
 

@@ -127,7 +127,7 @@ class _OneBatch(Generic[T]):
 
 # Bytes (B, C, H, W), read-only: all conditions on a dataset may read a batch one after the other.
 _LAST: Final[_OneBatch[torch.Tensor]] = _OneBatch()
-# What was begun for the batch that comes next.
+# Decoding begun for the next batch.
 _NEXT: Final[_OneBatch[Begun]] = _OneBatch()
 
 

@@ -148,10 +148,10 @@ def _rendition(example_id: str, digit: int) -> NDArray[np.float32]:
     lot = _Lot(example_id)
     mask = _drawn(str(digit), lot)
     height = 24 + lot.below("height", 7)
-    share = np.asarray(fit(mask, height, IMAGE_SIZE - 4, IMAGE_SIZE), dtype=np.float64) / 255
+    opacity = np.asarray(fit(mask, height, IMAGE_SIZE - 4, IMAGE_SIZE), dtype=np.float64) / 255
     ink = np.array([lot.between(f"ink {channel}", _DARKEST_INK, 1.0) for channel in "rgb"])
     paper = np.array([lot.between(f"paper {channel}", 0.0, _LIGHTEST_PAPER) for channel in "rgb"])
-    blended: NDArray[np.float64] = paper[:, None, None] + (ink - paper)[:, None, None] * share
+    blended: NDArray[np.float64] = paper[:, None, None] + (ink - paper)[:, None, None] * opacity
     return (blended * 255).round().astype(np.float32) / np.float32(255)
 
 

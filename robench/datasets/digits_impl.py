@@ -5,7 +5,7 @@ Source: UCI Optical Recognition of Handwritten Digits, its test part (Alpaydin &
 (half-pixel centres, edges clamped, which is ``align_corners=False``), and has three equal channels.
 
 The source has no split. Ours is stratified, 1,197 train and 600 test, and depends on ids alone. The scans come from
-13 writers whom scikit-learn does not tell apart, so the same hand is on both sides: accuracies here are not those of
+13 writers whom scikit-learn does not distinguish, so the same hand is on both sides: accuracies here are not those of
 unseen writers.
 """
 

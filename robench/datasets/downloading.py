@@ -110,7 +110,7 @@ def _fetch(
     """Fetch what is missing over one connection.
 
     Raises:
-        _CutError: the connection ended early; what has arrived is kept.
+        _CutError: the connection ended early; the received bytes are kept.
         MissingDataError: there is no connection, or the server has no such file, or another.
         UsageError: there is no space.
     """

@@ -267,7 +267,7 @@ def _column(title: str, header: Sequence[str], column: str) -> int:
     if header.count(column) == 1:
         return header.index(column)
     if column in header:
-        raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give each its own name")
+        raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
     hint = did_you_mean(column, header) if header else " It is empty."
     raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by image_column or label_column")
 

@@ -44,11 +44,11 @@ def largest_remainder(sizes: Mapping[int, int], total: int) -> dict[int, int]:
     {0: 3, 1: 1, 2: 1}
     """
     whole = sum(sizes.values())
-    shares = {label: size * total // whole for label, size in sizes.items()}
+    sizes_by_label = {label: size * total // whole for label, size in sizes.items()}
     by_remainder = sorted(sizes, key=lambda label: (-(sizes[label] * total % whole), label))
-    for label in by_remainder[: total - sum(shares.values())]:
-        shares[label] += 1
-    return shares
+    for label in by_remainder[: total - sum(sizes_by_label.values())]:
+        sizes_by_label[label] += 1
+    return sizes_by_label
 
 
 def stratified_split(labels: Mapping[str, int], num_test: int) -> tuple[list[str], list[str]]:
@@ -59,8 +59,8 @@ def stratified_split(labels: Mapping[str, int], num_test: int) -> tuple[list[str
     of_class: defaultdict[int, list[str]] = defaultdict(list)
     for example_id in hash_order(labels):
         of_class[labels[example_id]].append(example_id)
-    shares = largest_remainder({label: len(ids) for label, ids in of_class.items()}, num_test)
-    test = {example_id for label, ids in of_class.items() for example_id in ids[: shares[label]]}
+    sizes_by_label = largest_remainder({label: len(ids) for label, ids in of_class.items()}, num_test)
+    test = {example_id for label, ids in of_class.items() for example_id in ids[: sizes_by_label[label]]}
     return hash_order(labels.keys() - test), hash_order(test)
 
 

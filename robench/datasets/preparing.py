@@ -125,8 +125,8 @@ def _placed(parts: tuple[str, ...], published: PublishedSet, *, is_folder: bool 
 def _check_belongs(archive: Path, files: list[tuple[str, ...]], published: PublishedSet) -> None:
     if taken := next((parts for parts in files if parts[0].casefold() == WORK_FOLDER), None):
         raise MissingDataError(
-            f"archive {archive} is refused: its member {'/'.join(taken)!r} lies in {WORK_FOLDER}, where unpacking keeps"
-            f" what is unfinished. No published archive has one; download it again: {published.where}"
+            f"archive {archive} is refused: its member {'/'.join(taken)!r} lies in {WORK_FOLDER}, the folder for"
+            f" unfinished files. No published archive has one; download it again: {published.where}"
         )
     if len(set(files)) < len(files):
         raise MissingDataError(
@@ -234,7 +234,7 @@ class Target:
 def prepare(
     name: str, data_root: Path, *, archive: Path | None = None, on_progress: Callable[[int, int], None]
 ) -> Unpacked:
-    """Prepare a published set below ``data_root``; what is there and right is kept.
+    """Prepare a published set below ``data_root``; correct files are kept.
 
     Args:
         name: a key of ``PUBLISHED_SETS``.

@@ -2,12 +2,12 @@ r"""Openers and readers of published sentences and reviews, in the order of the 
 
 Tables with tabs, as GLUE's, have a header, and rows without quoting.
 
-Sentiment trees, ``(3 (2 A) (3 (3 good) (2 film)))``, stand in a line each. The class of a sentence is that of its
+Sentiment trees, ``(3 (2 A) (3 (3 good) (2 film)))``, have a line each. The class of a sentence is that of its
 tree's root. Its words are those of the leaves with a blank between them, without the escapes of the Penn Treebank:
 ``-LRB-`` and ``-RRB-`` are parentheses, ``\/`` and ``\*`` a slash and an asterisk.
 
 Reviews are text files, ``aclImdb/test/pos/123_7.txt``: number and rating. Words and signs have a blank between them,
-since models read what is between blanks; a ``<br />`` is the end of a line, several in a row are one.
+since models split at blanks; a ``<br />`` is the end of a line, several in a row are one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from robench.core.inert import clipped
 from robench.datasets.order import hash_positions
 from robench.datasets.text_files import again, check_lines, check_text, decoded_part, find_file, find_folder, read_file
 from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_words_apart
+from robench.datasets.words import with_spaced_words
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _fields(row: str, classes: dict[str, int], where: str, advice: str) -> tuple
 
 
 class TreeError(ValueError):
-    """Line that is no tree; the message says what was found at which character, from 1, and what was wanted."""
+    """Line that is not a tree; the message says what was found at which character, from 1, and what was expected."""
 
 
 def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> list[Example]:
@@ -145,7 +145,7 @@ def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> 
         try:
             root, words = parsed(line)
         except TreeError as error:
-            raise MissingDataError(f"line {place + 1} of {path} is no sentiment tree: {error}. {advice}") from error
+            raise MissingDataError(f"line {place + 1} of {path} is not a sentiment tree: {error}. {advice}") from error
         sentence = " ".join(map(unescaped, words))
         if declared.is_lower_case:
             sentence = sentence.lower()
@@ -166,7 +166,7 @@ def parsed(line: str) -> tuple[int, list[str]]:
     (3, ['A', 'good', 'film'])
 
     Raises:
-        TreeError: it is no tree, has another class than 0 to 4, or more than ``MOST_LEVELS`` levels.
+        TreeError: it is not a tree, has another class than 0 to 4, or more than ``MOST_LEVELS`` levels.
     """
     classes: list[int] = []
     words: list[str] = []
@@ -242,12 +242,12 @@ def read_reviews(declared: ReviewFolders, data_root: Path | None, split: str) ->
 
 
 def review_text(content: str) -> str:
-    r"""Return a review with words and signs apart, and lines in place of breaks.
+    r"""Return a review with blanks between words and signs, and lines in place of breaks.
 
     >>> review_text("Well-made.<br /><br />But it's <i>long</i>")
     "Well-made .\nBut it's < i > long < / i >"
     """
-    return with_words_apart(content.replace(_BREAK, "\n\n")).removesuffix("\n")
+    return with_spaced_words(content.replace(_BREAK, "\n\n")).removesuffix("\n")
 
 
 def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted: int) -> list[str]:

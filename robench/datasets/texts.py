@@ -43,7 +43,7 @@ def open_embedded(
 
 
 class Texts:
-    """Texts in a fixed order, each of which is its own target: language models predict every word.
+    """Texts in a fixed order, each its target: language models predict every word.
 
     Args:
         name: name of the dataset.

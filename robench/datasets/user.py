@@ -28,7 +28,7 @@ class FormatBase(DeclarationBase):
 
     @property
     def known_fingerprint(self) -> str | None:
-        """Return the fingerprint of the published data that the format is of; None if it is of any data."""
+        """Return the fingerprint of the published data of this format; None for a format of any data."""
         return None
 
     def declared(self, name: str, folder: Path) -> DatasetBase:
@@ -58,7 +58,7 @@ class UserDataset(DatasetBase):
 
     @property
     def known_fingerprint(self) -> str | None:
-        """Return the fingerprint of the published data that the format is of; None if it is of any data."""
+        """Return the fingerprint of the published data of this format; None for a format of any data."""
         return self.content.known_fingerprint
 
 

@@ -57,7 +57,7 @@ class Article:
         start, stop: its bytes, up to and with the end of its last line.
         num_tokens: number of its words and ends of lines.
         digest: SHA-256 of its bytes.
-        has_text: whether a line has words and is no heading.
+        has_text: whether a line has words and is not a heading.
     """
 
     title: str
@@ -215,8 +215,8 @@ def vocabulary(declared: TokenFiles, data_root: Path | None) -> list[str]:
 class WikiText:
     """Articles of one split, in the order of the SHA-256 of their ids; texts are made on access.
 
-    An id is such as ``wikitext-103/test/00007-Du-Fu``: number from 0 in the file, and what of the title is inert. A
-    text is context, ``CONTEXT_END`` and what is scored. The fingerprint is a SHA-256 over number of tokens of context,
+    An id is such as ``wikitext-103/test/00007-Du-Fu``: number from 0 in the file, and the inert part of the title. A
+    text is context, ``CONTEXT_END`` and the scored part. The fingerprint is a SHA-256 over number of tokens of context,
     ids and digests of the articles. Held in memory are the file's bytes and a few numbers for each article.
 
     Args:
@@ -257,7 +257,7 @@ class WikiText:
         return Batch(ids=self.ids[start:stop], inputs=points, targets=points.clone())
 
     def text(self, index: int) -> str:
-        """Return the text of an example: context, ``CONTEXT_END`` and what is scored."""
+        """Return the text of an example: context, ``CONTEXT_END`` and the scored part."""
         article = self._articles[self._places[self.ids[index]]]
         context = context_before(self._content, self._articles[0].start, article.start, self._context_tokens)
         return f"{context}{CONTEXT_END}{self._content[article.start : article.stop].decode()}"

@@ -21,10 +21,10 @@ UNKNOWN_SECOND = (END_OF_LINE, UNKNOWN)
 UNKNOWN_BY_FREQUENCY = (END_OF_LINE,)
 
 
-def with_words_apart(text: str) -> str:
+def with_spaced_words(text: str) -> str:
     r"""Return the text with a line for each paragraph, and a blank between words and signs.
 
-    >>> with_words_apart("A free people ought\nto be armed, but disciplined;\n\nand well-digested.")
+    >>> with_spaced_words("A free people ought\nto be armed, but disciplined;\n\nand well-digested.")
     'A free people ought to be armed , but disciplined ;\nand well-digested .\n'
     """
     paragraphs = (_WORD.findall(each) for each in _BLANK_LINES.split(text))

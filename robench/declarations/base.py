@@ -111,7 +111,7 @@ class CausalFormBase(DeclarationBase):
     Attributes:
         family: noun of the family in messages.
         has_causal_form: whether the implementation has a causal form, with the same names of parameters.
-        not_causal: reason why there is none.
+        not_causal: reason for the lack of one.
     """
 
     family: ClassVar[str]

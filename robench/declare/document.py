@@ -66,7 +66,7 @@ Value = None | bool | int | Number | str | Unreadable | list["Value"] | dict[str
 
 
 def number_of(text: str) -> int | Number | None:
-    """Return the number represented by ``text`` in decimals, or None if there is none or it is unreasonably large.
+    """Return the number represented by ``text`` in decimals, or None for other texts and unreasonably large numbers.
 
     >>> number_of("20"), number_of("0.5"), number_of("1e999999999")
     (20, Number(text='0.5'), None)
@@ -156,7 +156,7 @@ class Document:
 
     Attributes:
         source: file or kind of declaration, as named in messages.
-        text: the file's text; empty if there is none.
+        text: the file's text; may be empty.
         lines: line of each place, counted from 1.
         spans: first character and the one after the last of each scalar and each empty mapping or list in ``text``.
         problems: problems found while reading, before any field was checked.
@@ -174,7 +174,7 @@ class Document:
         return Problem(place=place, line=line_of(place, self.lines), message=message)
 
     def at(self, *place: str | int) -> Value:
-        """Return the value at a place, or None if there is none."""
+        """Return the value at a place, or None."""
         value = self.value
         for step in place:
             if isinstance(value, dict) and isinstance(step, str):
@@ -186,12 +186,12 @@ class Document:
         return value
 
     def list_at(self, *place: str | int) -> list[Value]:
-        """Return the list at a place, or an empty one if there is none."""
+        """Return the list at a place, or an empty one."""
         value = self.at(*place)
         return value if isinstance(value, list) else []
 
     def mapping_at(self, *place: str | int) -> dict[str, Value]:
-        """Return the mapping at a place, or an empty one if there is none."""
+        """Return the mapping at a place, or an empty one."""
         value = self.at(*place)
         return value if isinstance(value, dict) else {}
 

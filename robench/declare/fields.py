@@ -1,4 +1,4 @@
-"""Types of single fields: readers of plain values, checks of texts, and the messages of what is refused.
+"""Types of single fields: readers of plain values, checks of texts, and the messages of refusals.
 
 Types are strict: true is not a number, 1.0 is not a whole number, quoted digits are text. pydantic collects the
 problems: a ValidationError raised inside a validator keeps its places below the validator's own, so each model words
@@ -37,7 +37,7 @@ Reader = Callable[[object], object]
 FRACTION_PATTERN = "[-+]?[0-9]{1,30}(/([0-9]{1,30}))?"
 _FRACTION = re.compile(FRACTION_PATTERN)
 _PER_CENT = re.compile(r"[-+]?[0-9.]+ *(%|percent|per cent)")
-_BUDGETS = "budgets are shares of the pixel range [0, 1], such as 8/255"
+_BUDGETS = "budgets are in units of the range [0, 1] of pixels, such as 8/255"
 # Of a whole name, in a dialect that JSON Schema has too.
 NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,63}$"
 _NAME = re.compile(NAME_PATTERN.strip("^$"))
@@ -53,7 +53,7 @@ class RefusedError(PydanticCustomError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Annotation mark: ``check`` returns what is wrong with a value, or None."""
+    """Annotation mark: ``check`` returns the problem with a value, or None."""
 
     check: Callable[[object], str | None]
 
@@ -230,7 +230,7 @@ def name_problem(name: object) -> str | None:
 def known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], str | None]:
     """Return a check that a value is a name in ``declared``, which may be a family of plug-ins.
 
-    The check returns what is wrong with a value, or None.
+    The check returns the problem with a value, or None.
     """
 
     def unknown(name: object) -> str | None:
@@ -251,14 +251,14 @@ Task = Annotated[str, Checked(known_in("task", TASKS))]
 
 
 def digest_problem(digest: object) -> str | None:
-    """Return why a text is no SHA-256, or the beginning of one; None if it is."""
+    """Return why a text is not a SHA-256, or the beginning of one; None if it is."""
     if re.fullmatch(r"[0-9a-f]{8,64}", str(digest)):
         return None
     return f"must be 8 to 64 hexadecimal digits in lower case, or null where nobody published one, got {show(digest)}"
 
 
 def uri_problem(uri: object) -> str | None:
-    """Return why a text is no location of weights; None if it is."""
+    """Return why a text is not a location of weights; None if it is."""
     scheme, colon, rest = str(uri).partition(":")
     is_path = bool(uri) and "://" not in str(uri) and not (colon and scheme == "hf-hub")
     is_hub = scheme == "hf-hub" and rest.count("/") >= 2 and all(rest.split("/"))

@@ -76,7 +76,7 @@ def find_suites(
 ) -> tuple[Suite, ...]:
     """Return suites to measure or report, each once, with every dataset known.
 
-    With ``all_examples`` every condition covers its whole dataset, whatever number of examples a suite states.
+    With ``all_examples`` every condition covers its whole dataset.
 
     Raises:
         UsageError: one names no dataset and none is given, or see ``find_suite``.

@@ -36,7 +36,7 @@ def member_class(
     ``examine`` returns why the fields of a third-party class cannot be read, or nothing.
 
     Raises:
-        ValidationError: there is none, or it is broken.
+        ValidationError: it is missing or broken.
     """
     name = value[tag]
     known = ", ".join(sorted(members))
@@ -68,7 +68,7 @@ def of_target(noun: str, members: Plugins[T], value: Mapping[str, object]) -> T:
     """Return the member of a family named by a mapping's ``target``.
 
     Raises:
-        ValidationError: there is none, or it is not such a member.
+        ValidationError: it is missing, or not such a member.
     """
     target = value.get(TARGET)
     if not isinstance(target, str) or not is_target(target):

@@ -39,8 +39,8 @@ class PublishedCell:
     Attributes:
         row, column: label of the row, name of the column.
         printed: the number as printed, without its unit.
-        unit: ``%`` if 100 means a proportion or a ratio of 1; empty if there is none.
-        model: checkpoint of the registry; None if there is none, or the number refers to no model.
+        unit: ``%`` if 100 means a proportion or a ratio of 1; else empty.
+        model: checkpoint of the registry; None if the number refers to no model.
         suite, condition, metric: the column ``condition/metric`` of a suite; of a metric over corruptions the condition
             is the family, ``imagenet-c``, or the family and the type, ``imagenet-c/snow``.
         complement: the printed number is 1 minus the metric.
@@ -48,8 +48,8 @@ class PublishedCell:
             suite, condition and metric all there.
         protocol: the measuring protocol stated in the paper, with the names of robench's fields; omits what the paper
             leaves out.
-        remark: details of the printed text, or what is odd about the number; None if there are none.
-        inconsistent: contradiction with other printed numbers or text; None if there is none.
+        remark: details of the printed text, or oddities of the number; None if there are none.
+        inconsistent: contradiction with other printed numbers or text; None without one.
         better: whether larger or smaller numbers are better; ``neither`` for sizes and settings.
     """
 

@@ -312,7 +312,7 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
     if entry.counted and not _NUMBER.fullmatch(printed):
         yield f"must be a number without its unit, got {show(printed)}"
     elif column.name not in row.remarks and not occurs(printed, row.lines):
-        yield f"{printed} is not in the row's lines; correct it, or say in remarks what is printed"
+        yield f"{printed} is not in the row's lines; correct it, or explain the print under remarks"
     if stated.unit is None:
         yield "has no unit; state one, '' for none, in the row, the column or defaults"
     if stated.missing is not None and not absent:

@@ -79,7 +79,7 @@ class CheckpointEntry:
         source: origin of the weights, for readers.
         licence: licence of the weights, for readers.
         expected: published scores by metric, proportions in [0, 1], for comparison with runs.
-        training: recipe with which ``robench train`` makes the weights; null if there is none.
+        training: recipe with which ``robench train`` makes the weights; null without one.
         trained_on: name of the training dataset, which ``expected`` is about.
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only.
         seeds: further trainings of the same entry, with other seeds.
@@ -262,7 +262,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
 
 
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
-    for place in _places_of_weights(document):
+    for place in _weights_fields(document):
         uri = document.at(*place)
         if not isinstance(uri, str) or uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
@@ -273,7 +273,7 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
 
 
-def _places_of_weights(document: Document) -> Iterator[Place]:
+def _weights_fields(document: Document) -> Iterator[Place]:
     for name in document.mapping_at("checkpoints"):
         yield "checkpoints", name, "weights", "uri"
         yield "checkpoints", name, "training", "initial_weights", "uri"
@@ -288,7 +288,7 @@ def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Pr
         if not checkpoint.seeds:
             continue
         if checkpoint.training is None:
-            yield document.problem(place, "must not be given without training, of which they are the seeds")
+            yield document.problem(place, "need a training recipe; add training, or remove seeds")
             continue
         taken = {checkpoint.training.seed}
         for index, each in enumerate(checkpoint.seeds):
@@ -349,7 +349,7 @@ def _training_problems(document: Document, entry: RegistryEntry | None) -> Itera
 
 
 def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
-    """Yield a problem for each entry whose ``coupled`` contradicts what is known of the architecture."""
+    """Yield a problem for each entry whose ``coupled`` contradicts the known architecture."""
     for name, checkpoint in () if entry is None else entry.checkpoints.items():
         known = checkpoint.architecture.couples_rows
         if known is not None and checkpoint.coupled != known:

@@ -276,7 +276,7 @@ def model_of(declared: type) -> type[BaseModel]:
 
 
 def fields_problem(declared: type) -> str:
-    """Return why the fields of a third-party declaration cannot be read, or what is wrong with their defaults."""
+    """Return why the fields of a third-party declaration cannot be read, or the problem with their defaults."""
     if is_own(declared):
         return ""
     try:

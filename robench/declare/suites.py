@@ -346,5 +346,5 @@ def _repeated(
     for index in range(len(document.list_at(items))):
         name = name_of(document.at(items, index, *below))
         if isinstance(name, str) and first.setdefault(name, index) != index:
-            message = f"{show(name)} is given twice, first as {items}[{first[name]}]; give each its own"
+            message = f"{show(name)} is given twice, first as {items}[{first[name]}]; give them different names"
             yield document.problem((items, index, *below), message)

@@ -2,8 +2,8 @@
 
 Scalars follow YAML 1.2's core schema (https://yaml.org/spec/1.2.2/#103-core-schema), in which ``no`` and ``12:30:45``
 are text. It differs where readers of YAML disagree: ``010``, ``0x10`` and ``0o10`` are refused, being 8, 10 or 16, and
-so are inf and nan; a key given twice is a problem that names both lines. What could do harm in untrusted files is
-refused: aliases can stand for 10^8 values in 300 bytes, tags for code. Nesting is bounded, since composing recurses.
+so are inf and nan; a key given twice is a problem that names both lines. Harmful content of untrusted files is
+refused: aliases can represent 10^8 values in 300 bytes, tags for code. Nesting is bounded, since composing recurses.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Domain:
         levels: number of steps between the limits in which budgets are written, such as 255 in 8/255; None if they are
             written as plain numbers.
         unit: unit of distances in a norm, such as ``pixel``, for the headers of tables; empty if they have none.
-        is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, of which pictures can be made.
+        is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, which can be drawn.
     """
 
     name: str

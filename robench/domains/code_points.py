@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PADDING = -1
-# A text after this sign is scored, what is before it is context alone: U+001E, "information separator two".
+# The text after this sign is scored, the text before it is context alone: U+001E, "information separator two".
 CONTEXT_END = "\x1e"
 
 
@@ -55,7 +55,7 @@ def encoded_batch(texts: Sequence[str]) -> Tensor:
 
 
 def lines_of(text: str) -> list[list[str]]:
-    r"""Return the words of each line of a text: what is between white space. A last line without words is left out.
+    r"""Return the words of each line of a text, split at white space. A last line without words is left out.
 
     >>> lines_of("We the People\n\n  of the U.S.\n")
     [['We', 'the', 'People'], [], ['of', 'the', 'U.S.']]

@@ -131,9 +131,9 @@ def _distances(change: torch.Tensor) -> Mapping[str, torch.Tensor]:
 def _check_budget(change: torch.Tensor, title: str, threat_model: ThreatModel, model: Model) -> None:
     if threat_model.space == "normalised":
         change = change / model.normalisation[1].double()
-    met = float(_distances(change)[threat_model.norm].max())
-    if met > float(threat_model.epsilon) + BUDGET_TOLERANCE * max(1.0, float(threat_model.epsilon)):
+    found = float(_distances(change)[threat_model.norm].max())
+    if found > float(threat_model.epsilon) + BUDGET_TOLERANCE * max(1.0, float(threat_model.epsilon)):
         raise BudgetExceededError(
-            f"{title} moved an input by {met:.6g} in {threat_model.norm}, "
+            f"{title} moved an input by {found:.6g} in {threat_model.norm}, "
             f"more than its budget {float(threat_model.epsilon):.6g} ({threat_model.epsilon_text})"
         )

@@ -36,7 +36,7 @@ class TextRules:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Refuse: texts are no numbers.
+        """Refuse: texts are not numbers.
 
         Raises:
             ContractError: always.
@@ -55,7 +55,7 @@ class TextRules:
         return inputs[:0] if found is None else encoded(found[0])
 
     def check_clean(self, inputs: Tensor, dataset: str) -> None:
-        """Refuse what is no batch of texts (B, T): other numbers than code points, or padding within a text.
+        """Refuse all but batches of texts (B, T): other numbers than code points, or padding within a text.
 
         Raises:
             ContractError: the message says what was found.
@@ -68,7 +68,7 @@ class TextRules:
         """Return the number of words that differ (B,), as ``num_changed``; texts with other numbers of words have none.
 
         Raises:
-            ContractError: the inputs are no texts, or not as many as the clean ones.
+            ContractError: the inputs are not texts, or not as many as the clean ones.
         """
         title = title_of("perturbation", declaration, declaration.kind)
         _check_points(perturbed, f"{title} returned inputs")
@@ -103,4 +103,4 @@ def _check_points(inputs: Tensor, subject: str) -> None:
         raise ContractError(f"{subject} with padding before the end of a text, wanted it after the text alone")
     is_surrogate = (inputs >= _SURROGATES.start) & (inputs < _SURROGATES.stop)
     if bool(((inputs < 0) & ~is_padding | (inputs > _LARGEST) | is_surrogate).any()):
-        raise ContractError(f"{subject} with numbers that are no Unicode code points")
+        raise ContractError(f"{subject} with numbers outside Unicode's code points")

@@ -189,7 +189,7 @@ def _gradients(logits: Tensor, inputs: Tensor, labels: Tensor) -> Tensor | None:
 def _difference(base: _Pass, other: _Pass, rows: Tensor) -> Difference:
     """Compare each row of a pass with the corresponding row of the base."""
     rows = rows.to(base.logits.device)
-    logits = _apart(base.logits[rows], other.logits)
+    logits = _subtracted(base.logits[rows], other.logits)
     seen = torch.cat([base.logits.flatten(), other.logits.flatten()])
     seen = seen[seen.isfinite()]
     span = float(seen.max() - seen.min()) if len(seen) else 0.0
@@ -198,10 +198,10 @@ def _difference(base: _Pass, other: _Pass, rows: Tensor) -> Difference:
         return Difference(by_logits, None)
     wanted = base.gradients[rows]
     norms = torch.maximum(_norms(wanted), _norms(other.gradients)).clamp(min=FLAT * span)
-    return Difference(by_logits, _proportion(_apart(wanted, other.gradients).norm(dim=1), norms))
+    return Difference(by_logits, _proportion(_subtracted(wanted, other.gradients).norm(dim=1), norms))
 
 
-def _apart(wanted: Tensor, found: Tensor) -> Tensor:
+def _subtracted(wanted: Tensor, found: Tensor) -> Tensor:
     """Return absolute differences: 0 if both are the same or NaN, infinite if only one of them is a number."""
     is_same = (wanted == found) | (wanted.isnan() & found.isnan())
     return torch.where(is_same, 0.0, (wanted - found).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))

@@ -73,7 +73,6 @@ def evaluate(
 
 
 def _used(measurement: Measurement) -> tuple[object, ...]:
-    """Return all declarations that a measurement uses."""
     checkpoint = measurement.checkpoint
     condition = measurement.condition
     return condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset

@@ -153,8 +153,8 @@ class ReadAhead:
 
     Args:
         dataset: the shard's dataset.
-        shard: what is measured.
-        following: returns what is read after the shard, such as the first examples of another one; None for nothing.
+        shard: shard to measure.
+        following: returns the data to read after the shard, such as examples of another one; None for nothing.
     """
 
     def __init__(self, dataset: Dataset, shard: Shard, following: Callable[[], Range | None]) -> None:
@@ -172,7 +172,7 @@ class ReadAhead:
         return self._dataset[index]
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop), and begin to read those that follow.
+        """Return examples [start, stop), and begin to read the following ones.
 
         Raises:
             ExampleError: one of them cannot be read.

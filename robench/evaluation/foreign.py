@@ -125,12 +125,12 @@ class WatchedModel:
 
 def _check_returned(title: str, perturbed: object, batch: Batch) -> None:
     if not isinstance(perturbed, Perturbed) or not isinstance(perturbed.inputs, torch.Tensor):
-        met = perturbed.inputs if isinstance(perturbed, Perturbed) else perturbed
-        raise ContractError(f"{title} returned a {type(met).__name__}, wanted a Perturbed whose inputs are a tensor")
+        found = perturbed.inputs if isinstance(perturbed, Perturbed) else perturbed
+        raise ContractError(f"{title} returned a {type(found).__name__}, wanted a Perturbed whose inputs are a tensor")
     for quality in ("shape", "dtype", "device"):
-        met, wanted = getattr(perturbed.inputs, quality), getattr(batch.inputs, quality)
-        if met != wanted:
-            shown = (tuple(met), tuple(wanted)) if quality == "shape" else (met, wanted)
+        found, wanted = getattr(perturbed.inputs, quality), getattr(batch.inputs, quality)
+        if found != wanted:
+            shown = (tuple(found), tuple(wanted)) if quality == "shape" else (found, wanted)
             raise ContractError(f"{title} returned inputs of {quality} {shown[0]}, wanted {shown[1]}")
     for field in fields(Perturbed):
         counts = getattr(perturbed, field.name)

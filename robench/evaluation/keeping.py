@@ -2,8 +2,8 @@
 
 With ``adversarial_dtype`` float16 an attack's change of each value is rounded toward zero to a float16, and the clean
 input plus that change is scored. It lies between the clean input and the attack's, value by value, and so exceeds no
-budget in any norm and no box. Rounding the image itself would not work: near 0.5 its float16 neighbours are an eighth
-of a grey level apart, and there may be none between the clean value and the attack's.
+budget in any norm and no box. Rounding the image itself would not work: near 0.5 float16 neighbours differ by an eighth
+of a grey level, with possibly none between the clean value and the attack's.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def halves(batch_size: int) -> Iterator[int]:
 
 
 def first_fitting(model: Model, inputs: Tensor, sizes: Iterable[int]) -> int | None:
-    """Return the first of the sizes of which a forward and a backward pass fits; None if none does.
+    """Return the first size whose forward and backward pass fits; None if none does.
 
     ``inputs`` (B, ...) are repeated as needed. Errors other than exhausted memory are raised.
     """

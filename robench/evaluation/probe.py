@@ -89,9 +89,9 @@ class Probe:
             RuntimeError: torch finds none, for example because the model detached its graph.
         """
         problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
-        return problem.differentiate(problem.inputs, loss).slope()
+        return problem.differentiate(problem.inputs, loss).gradient()
 
-    def stands(self, declaration: Attack) -> list[bool]:
+    def survives(self, declaration: Attack) -> list[bool]:
         """Return whether each example survives an attack in pixel space, by the final prediction."""
         made = perturb(declaration, self.batch, self.model, self.draws, self.batch_size)
         problem = self.problem(declaration)
@@ -115,7 +115,7 @@ class Path:
     """Trace of an attack: (steps, B) losses and verdicts of its passes, and of the returned point.
 
     Attributes:
-        fooled: (B,) whether the returned point fools the victim in the attack's passes; ``predicted_fooled``: in the
+        fooled: (B,) whether the returned point fools the model in the attack's passes; ``predicted_fooled``: in the
             final prediction.
     """
 
@@ -146,10 +146,10 @@ def _unavailable_gradients(probe: Probe) -> Flag:
     try:
         gradient = probe.gradient(cross_entropy_loss)
         without = (gradient.flatten(1) == 0).all(dim=1).double().mean()
-        share, finding = float(without), f"{float(without):.0%} of the examples have no gradient at all"
+        proportion, finding = float(without), f"{float(without):.0%} of the examples have no gradient at all"
     except RuntimeError as error:
-        share, finding = 1.0, f"the backward pass fails: {str(error).partition(chr(10))[0]}"
-    return _flag("unavailable gradients", share, 0.0, finding, "attack through a differentiable stand-in (BPDA)")
+        proportion, finding = 1.0, f"the backward pass fails: {str(error).partition(chr(10))[0]}"
+    return _flag("unavailable gradients", proportion, 0.0, finding, "attack through a differentiable stand-in (BPDA)")
 
 
 def _unstable_predictions(probe: Probe) -> Flag:
@@ -200,10 +200,10 @@ def _silent_success(path: Path) -> Flag:
 
 
 def _incomplete_optimisation(path: Path) -> Flag:
-    standing = ~path.predicted_fooled
-    if not bool(standing.any()):
+    survives = ~path.predicted_fooled
+    if not bool(survives.any()):
         return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example survives", "")
-    best = path.values[:, standing].cummax(0).values
+    best = path.values[:, survives].cummax(0).values
     span = (best[-1] - best[0]).clamp(min=1e-12)
     value = float(((best[-1] - best[-1 - LAST_STEPS]) / span).mean())
     finding = f"{value:.1%} of the rise of the loss came in the last {LAST_STEPS} of {NUM_STEPS} steps"
@@ -219,8 +219,8 @@ def _transfer_failure(path: Path) -> Flag:
 
 
 def _unconstrained_failure(probe: Probe) -> Flag:
-    standing = probe.stands(Apgd(epsilon=Fraction(1), num_steps=NUM_STEPS))
-    value = sum(standing) / len(standing)
+    survives = probe.survives(Apgd(epsilon=Fraction(1), num_steps=NUM_STEPS))
+    value = sum(survives) / len(survives)
     finding = f"{value:.0%} of the examples survive without any constraint"
     return _flag(
         "unconstrained attack failure", value, 0.0, finding, "try another loss (margin, dlr) or a black-box attack"
@@ -240,13 +240,13 @@ def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
         probe.gradient(cross_entropy_loss)
     except RuntimeError:
         return []
-    pgd = probe.stands(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
-    apgd = probe.stands(Apgd(epsilon=epsilon, num_steps=50))
-    fgsm = probe.stands(Fgsm(epsilon=epsilon))
-    square = probe.stands(Square(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8))
-    larger = probe.stands(Apgd(epsilon=twice, num_steps=50))
-    longer = probe.stands(Apgd(epsilon=epsilon, num_steps=100))
-    half = probe.stands(Pgd(epsilon=Fraction(1, 2), relative_step=QUARTER, num_steps=100))
+    pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
+    apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))
+    fgsm = probe.survives(Fgsm(epsilon=epsilon))
+    square = probe.survives(Square(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8))
+    larger = probe.survives(Apgd(epsilon=twice, num_steps=50))
+    longer = probe.survives(Apgd(epsilon=epsilon, num_steps=100))
+    half = probe.survives(Pgd(epsilon=Fraction(1, 2), relative_step=QUARTER, num_steps=100))
     return [
         beaten(SINGLE_STEP, pgd, fgsm, "FGSM against PGD of 20 steps"),
         beaten(RANDOM_SEARCH, apgd, square, f"Square of {NUM_QUERIES} queries against APGD of 50 steps"),

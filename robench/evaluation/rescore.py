@@ -136,10 +136,10 @@ def _at(examples: AdversarialExamples, budget: str | None) -> AdversarialExample
 
 
 def _check_same_data(shard: Shard, examples: AdversarialExamples) -> None:
-    wanted, met = shard.measurement.dataset, examples.shard.dataset
-    if wanted != met or (shard.start, shard.stop) != (examples.shard.start, examples.shard.stop):
+    wanted, found = shard.measurement.dataset, examples.shard.dataset
+    if wanted != found or (shard.start, shard.stop) != (examples.shard.start, examples.shard.stop):
         raise UsageError(
-            f"the adversarial examples of {examples.shard.title} are of {met.name!r} with fingerprint "
-            f"{met.fingerprint[:12]}, but {shard.header.title} is on {wanted.name!r} with {wanted.fingerprint[:12]}; "
+            f"the adversarial examples of {examples.shard.title} are of {found.name!r} with fingerprint "
+            f"{found.fingerprint[:12]}, but {shard.header.title} is on {wanted.name!r} with {wanted.fingerprint[:12]}; "
             "score them on the data they were made from"
         )

@@ -47,7 +47,7 @@ TIE = 1e-4
 # Distances are computed alike on every device, from the same inputs.
 DISTANCE_TOLERANCE = 1e-6
 SCORE_TOLERANCE = 1e-3
-# Numbers of a perturbation's passes, which scoring what is kept does not repeat.
+# Numbers of a perturbation's passes, which rescoring does not repeat.
 _UNREPEATED = ("num_queries", "num_gradients", "num_clamped")
 
 
@@ -57,7 +57,7 @@ class Agreement:
 
     Attributes:
         submitted, rescored: outcomes of the same rows.
-        violates: rows whose adversarial example breaks its threat model; nothing else is said of them.
+        violates: rows whose adversarial example breaks its threat model; they have no other mark.
         differs: rows with another decision, distance or score, without numerical ties.
         is_tied: rows whose decision differs, and whose outputs are on its boundary.
     """
@@ -110,16 +110,16 @@ def agreement_of(
         examples = _without(examples, views, violates, batch)
         anew = rescore(shard, examples, model, dataset)
     rows = violates.T.ravel()
-    told, found = submitted.outcomes, anew.outcomes
-    if not _are_of_the_same(told, found):
+    stated, found = submitted.outcomes, anew.outcomes
+    if not _are_of_the_same(stated, found):
         raise ContractError("the record's outcomes are of other examples or budgets than the shard's")
-    other_decision, other_number = (each & ~rows for each in _differences(told, found))
+    other_decision, other_number = (each & ~rows for each in _differences(stated, found))
     is_tied = np.zeros(len(rows), np.bool_)
     if other_decision.any():
         doubtful = np.flatnonzero(other_decision)
-        is_tied[doubtful] = _are_tied(shard.measurement, batch, examples, told.take(doubtful), doubtful, model)
+        is_tied[doubtful] = _are_tied(shard.measurement, batch, examples, stated.take(doubtful), doubtful, model)
     differs = (other_decision & ~is_tied) | other_number
-    return Agreement(submitted=told, rescored=found, violates=rows, differs=differs, is_tied=is_tied & ~differs)
+    return Agreement(submitted=stated, rescored=found, violates=rows, differs=differs, is_tied=is_tied & ~differs)
 
 
 def _check_form(shard: Shard, examples: AdversarialExamples, batch: Batch, views: Sequence[View]) -> None:
@@ -170,7 +170,7 @@ def _name(view: View) -> str:
 
 
 def _without(examples: AdversarialExamples, views: Sequence[View], violates: Rows, batch: Batch) -> AdversarialExamples:
-    """Return the examples with the clean ones in place of those that break their threat model."""
+    """Return the examples with the clean ones in place of violations of their threat model."""
     if not violates.any():
         return examples
     points = dict(examples.points)
@@ -214,9 +214,9 @@ def _differences(submitted: Outcomes, found: Outcomes) -> tuple[Rows, Rows]:
 def _are_other(field: Field, submitted: Values | None, found: Values | None, tolerance: float, length: int) -> Rows:
     if submitted is None:
         return np.zeros(length, np.bool_)
-    told = np.ones(length, np.bool_) if submitted.missing is None else ~submitted.missing
+    stated = np.ones(length, np.bool_) if submitted.missing is None else ~submitted.missing
     if found is None:
-        return told
+        return stated
     known = np.ones(length, np.bool_) if found.missing is None else ~found.missing
     if field.type is float:
         with np.errstate(invalid="ignore"):
@@ -225,7 +225,7 @@ def _are_other(field: Field, submitted: Values | None, found: Values | None, tol
             far |= ~np.isfinite(submitted.array - found.array) & ~_are_equal(submitted.array, found.array)
     else:
         far = submitted.array != found.array
-    wrong: Rows = told & (far | ~known)
+    wrong: Rows = stated & (far | ~known)
     return wrong
 
 

@@ -1,7 +1,7 @@
 """Executors: where and by how many workers shards are measured."""
 
 from robench.core.plugins import Plugins
-from robench.executors.base import Crew, Death, ExecutorBase
+from robench.executors.base import Death, ExecutorBase, WorkerPool
 from robench.executors.processes import Processes, ProcessExecutor, answers_in_a_process
 from robench.executors.ray import Ray
 from robench.executors.serial import Serial, SerialExecutor
@@ -9,7 +9,7 @@ from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
 
 _BUILTIN: dict[str, type[ExecutorBase]] = {"serial": Serial, "processes": Processes, "ray": Ray}
 EXECUTORS = Plugins("executor", _BUILTIN, base=ExecutorBase)
-# What is used where nothing else was asked for.
+# The default executor.
 IN_PROCESS: ExecutorBase = Serial()
 ON_THIS_MACHINE: ExecutorBase = Processes()
 
@@ -18,7 +18,6 @@ __all__ = [
     "EXECUTORS",
     "IN_PROCESS",
     "ON_THIS_MACHINE",
-    "Crew",
     "Death",
     "ExecutorBase",
     "ProcessExecutor",
@@ -26,5 +25,6 @@ __all__ = [
     "Ray",
     "Serial",
     "SerialExecutor",
+    "WorkerPool",
     "answers_in_a_process",
 ]

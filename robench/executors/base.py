@@ -30,7 +30,7 @@ MAX_DEATHS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class WorkerPool:
     """Workers that a run asks an executor for.
 
     Attributes:
@@ -53,7 +53,7 @@ class Crew:
 class ExecutorBase(DeclarationBase):
     """Base class of declarations of executors.
 
-    ``implementation`` names a function ``(declaration, crew) -> Executor`` (``core.protocols.Executor``). An executor
+    ``implementation`` names a function ``(declaration, pool) -> Executor`` (``core.protocols.Executor``). An executor
     decides where and when a shard is measured, never what: results are the same from all.
 
     Attributes:
@@ -65,13 +65,13 @@ class ExecutorBase(DeclarationBase):
     is_in_process: ClassVar[bool] = False
     is_elsewhere: ClassVar[bool] = False
 
-    def executor(self, crew: Crew) -> Executor:
+    def executor(self, pool: WorkerPool) -> Executor:
         """Return the executor with its workers, which start when it is used.
 
         Raises:
             UsageError: there are no such workers.
         """
-        made: Executor = self.implemented()(self, crew)
+        made: Executor = self.implemented()(self, pool)
         return made
 
 

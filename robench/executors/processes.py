@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Work
     from robench.core.shard import Shard
-    from robench.executors.base import Crew, Evaluate
+    from robench.executors.base import Evaluate, WorkerPool
 
 
 STOP_SECONDS = 5.0
@@ -128,13 +128,13 @@ class ProcessExecutor:
         if self._silent_deaths > MAX_DEATHS * (1 + len(self._evaluators)):
             raise RobenchError(
                 f"{self._silent_deaths} worker processes in a row ended (exit code {process.exit_code}) before "
-                "they measured anything. Run with --executor serial to see why; what was kept is safe."
+                "they measured anything. Run with --executor serial to see why; stored results are safe."
             )
 
 
-def executor_of(declaration: Processes, crew: Crew) -> ProcessExecutor:
-    """Return the executor with a process for each device of ``crew``."""
-    return ProcessExecutor([crew.make(device) for device in crew.devices], crew.shard_timeout)
+def executor_of(declaration: Processes, pool: WorkerPool) -> ProcessExecutor:
+    """Return the executor with a process for each device of ``pool``."""
+    return ProcessExecutor([pool.make(device) for device in pool.devices], pool.shard_timeout)
 
 
 def answers_in_a_process(

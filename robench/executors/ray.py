@@ -22,8 +22,7 @@ class Ray(ExecutorBase):
     Attributes:
         address: cluster to connect to: ``auto``, ``host:port`` or ``ray://host:port``; None starts Ray on this machine
             for the time of the run.
-        gpus_per_worker: number of GPUs of a worker, either a share of one such as 0.5 or a whole number; unused on
-            CPUs.
+        gpus_per_worker: number of GPUs of a worker, either a fraction such as 0.5 or a whole number; unused on CPUs.
         cpus_per_worker: number of CPU cores that a worker occupies.
         start_timeout: time in seconds after which a run without any worker that is ready gives up.
     """

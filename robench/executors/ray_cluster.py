@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from robench.executors.ray import Ray
 
-# Results of shards are small; a share of all memory, Ray's default, is for data that robench does not send.
+# Results of shards are small; a fraction of all memory, Ray's default, is for data that robench does not send.
 OBJECT_STORE_BYTES = 200_000_000
 # Ray itself waits minutes for an address at which nothing is.
 SECONDS_TO_ANSWER = 10.0
@@ -43,7 +43,7 @@ class Wanted:
     num_gpus: float
 
     def places(self, resources: Mapping[str, float]) -> int:
-        """Return the number of workers that a machine has room for; a share of a GPU is of a single one."""
+        """Return the number of workers that a machine has room for; a fraction of a GPU is of a single one."""
         cpus, gpus = resources.get("CPU", 0), resources.get("GPU", 0)
         of_cpus = floor(cpus / self.num_cpus + _ROUNDING)
         if not self.num_gpus:
@@ -109,7 +109,7 @@ class Cluster:
         return [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
 
     def wanted(self) -> Wanted:
-        """Return the resources of a worker: with GPUs, unless there is none or the CPU is asked for."""
+        """Return the resources of a worker: with GPUs, unless the cluster has none or the CPU is asked for."""
         has_gpus = any(machine.get("GPU", 0) for machine in self.machines())
         uses_gpus = self._device == "cuda" or (self._device == "auto" and has_gpus)
         return Wanted(self._declaration.cpus_per_worker, self._declaration.gpus_per_worker if uses_gpus else 0.0)

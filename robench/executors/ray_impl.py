@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Work
     from robench.core.shard import Shard
-    from robench.executors.base import Crew, Evaluate
+    from robench.executors.base import Evaluate, WorkerPool
     from robench.executors.ray import Ray
 
 
@@ -67,7 +67,7 @@ class RayWorker:
             with Contained(keeps_environment=True):
                 make, device = pickle.loads(content)
             self._evaluator = make(device)
-        # Broad because it may lack any module, on a machine of which nothing is known.
+        # Broad because it may lack any module, on an unknown machine.
         except Exception as error:
             return described(error)
         return ""
@@ -107,11 +107,11 @@ class _Place:
 class RayExecutor:
     """Executor with an actor a device (``core.protocols.Executor``)."""
 
-    def __init__(self, declaration: Ray, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, declaration: Ray, pool: WorkerPool) -> None:
+        self._pool = pool
         self._start_seconds = declaration.start_timeout
-        self._limit_seconds = DEFAULT_LIMIT_SECONDS if crew.shard_timeout is None else crew.shard_timeout
-        self._cluster = Cluster(declaration, crew.device, crew.num_workers)
+        self._limit_seconds = DEFAULT_LIMIT_SECONDS if pool.shard_timeout is None else pool.shard_timeout
+        self._cluster = Cluster(declaration, pool.device, pool.num_workers)
         self._draining = False
         self._deaths = Deaths("worker")
         self._silent_deaths: list[str] = []
@@ -121,7 +121,7 @@ class RayExecutor:
     @property
     def num_workers(self) -> int:
         """Number of actors, for which the cluster is asked if none was given."""
-        return self._crew.num_workers or self._cluster.num_workers()
+        return self._pool.num_workers or self._cluster.num_workers()
 
     def drain(self) -> None:
         """Start no further shards; those in progress are finished and yielded."""
@@ -161,7 +161,7 @@ class RayExecutor:
         ray, wanted = self._cluster.ray, self._cluster.wanted()
         device = "cuda" if wanted.num_gpus else "cpu"
         # Also pickles what the user's script defines, which no other process imports.
-        content = ray.cloudpickle.dumps((self._crew.make, device))
+        content = ray.cloudpickle.dumps((self._pool.make, device))
         worker = ray.remote(RayWorker).options(
             num_cpus=wanted.num_cpus,
             num_gpus=wanted.num_gpus,
@@ -238,7 +238,7 @@ class RayExecutor:
         if len(self._silent_deaths) > MAX_DEATHS * (1 + self._num_places):
             raise RobenchError(
                 f"{len(self._silent_deaths)} workers in a row ended on the Ray cluster before they measured anything; "
-                f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}; what was kept is safe."
+                f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}; stored results are safe."
             )
 
     def _check_start(self, places: list[_Place]) -> None:
@@ -249,7 +249,7 @@ class RayExecutor:
         elif now - self._last_ready > self._start_seconds:
             raise RobenchError(
                 f"no worker has been ready for {self._start_seconds:g} s on the Ray cluster, which has "
-                f"{shown(self._cluster.machines())}, and others may use it. What was kept is safe; run it again when "
+                f"{shown(self._cluster.machines())}, and others may use it. Stored results are safe; run it again when "
                 f"there is room for workers of {self._cluster.wanted()}."
             )
 
@@ -265,9 +265,9 @@ class RayExecutor:
         self._cluster.close()
 
 
-def executor_of(declaration: Ray, crew: Crew) -> RayExecutor:
+def executor_of(declaration: Ray, pool: WorkerPool) -> RayExecutor:
     """Return the executor with an actor for each device of the cluster."""
-    return RayExecutor(declaration, crew)
+    return RayExecutor(declaration, pool)
 
 
 def _ended(ray: Any, error: Exception) -> Death:

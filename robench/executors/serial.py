@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Work
     from robench.core.records import Failure, Record
-    from robench.executors.base import Crew, Evaluate
+    from robench.executors.base import Evaluate, WorkerPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,6 @@ class SerialExecutor:
         self._draining = True
 
 
-def executor_of(declaration: Serial, crew: Crew) -> SerialExecutor:
-    """Return the executor with the only evaluator of ``crew``."""
-    return SerialExecutor(crew.make(crew.devices[0]))
+def executor_of(declaration: Serial, pool: WorkerPool) -> SerialExecutor:
+    """Return the executor with the only evaluator of ``pool``."""
+    return SerialExecutor(pool.make(pool.devices[0]))

@@ -26,7 +26,7 @@ LENGTH_SIZE = 8
 
 
 class Heartbeat:
-    """Message of a worker that lives, whatever it computes."""
+    """Message of a live worker, busy or not."""
 
 
 def work(pipe: Connection, answer: Callable[..., object], token: bytes, seconds_between_beats: float) -> None:

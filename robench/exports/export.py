@@ -77,7 +77,7 @@ def export(
     all_seeds: bool = False,
     training_seeds: Mapping[str, int] | None = None,
 ) -> Exported:
-    """Write the tables ``cells`` and ``outcomes`` and ``manifest.json``, in place of those that exist.
+    """Write the tables ``cells`` and ``outcomes`` and ``manifest.json``, in place of existing ones.
 
     Args:
         suites: suites of different names.
@@ -141,7 +141,7 @@ def manifest_of(
         suites: in the order of the tables.
         measured: all that the tables are read off, audits included.
         training_seeds: seed of each checkpoint's training, by name, where there is one.
-        options: what was asked for.
+        options: requested options.
 
     Raises:
         OSError: a file cannot be read.

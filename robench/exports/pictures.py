@@ -35,7 +35,7 @@ class Shot:
     Attributes:
         name: name of the condition, such as ``pgd@4/255``, or ``clean``.
         pixels: (C, H, W) float32 in [0, 1], what the model was given, before its normalisation.
-        prediction: the model's answer, such as a class; ``confidence``: its share of the softmax; None if unknown.
+        prediction: the model's answer, such as a class; ``confidence``: its probability; None if unknown.
         is_right: None if the answer is not right or wrong.
         linf: largest change of a value; None if unknown.
     """
@@ -72,7 +72,7 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
 
     A folder for each condition has a PNG file for each example, ``NAME-difference`` beside it the amplified changes
     around grey; ``grid.png`` shows everything, with predictions, and ``predictions.csv`` has them with the file names.
-    PNG files have 8 bits a value, so that what was scored is rounded in them.
+    PNG files have 8 bits a value, so that scored pixels are rounded in them.
 
     Raises:
         UsageError: images have neither one channel nor three.
@@ -192,7 +192,7 @@ def png_of(image: Image.Image) -> bytes:
 
 
 def _file_names(ids: Sequence[str]) -> list[str]:
-    """Return names of files for examples: their ids, numbered so that ids that read alike stay apart."""
+    """Return names of files for examples: their ids, numbered so that ids that read alike stay distinct."""
     return [f"{number:04}-{_folder_name(each)}" for number, each in enumerate(ids)]
 
 

@@ -213,7 +213,7 @@ def outcomes_of(
     """Yield the outcomes of a condition in dataset order, as one table; none if they are gone by now.
 
     Raises:
-        StoreError: a file cannot be read, or a text is no Unicode.
+        StoreError: a file cannot be read, or a text is not Unicode.
     """
     coverage, wanted = measured.coverage, measured.coverage.num_wanted or 0
     kept = {record.shard.key for record in coverage.records}

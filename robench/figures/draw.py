@@ -228,7 +228,7 @@ def _spread(ticks: Sequence[tuple[float, str]], width: float) -> list[str]:
         if inches * (ticks[place][0] - ticks[shown[-1]][0]) >= halves[place] + halves[shown[-1]]:
             shown.append(place)
     if shown[-1] != len(ticks) - 1 and len(shown) > 1:
-        # The end of the axis says more than what is before it.
+        # The end of the axis says more than the tick before it.
         shown[-1] = len(ticks) - 1
     return [text if place in shown else "" for place, text in enumerate(texts)]
 

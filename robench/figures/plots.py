@@ -169,7 +169,7 @@ def _notes(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
     if limits := sorted({row.limit for row in rows if row.limit is not None}):
         yield f"First {' or '.join(map(str, limits))} examples of each condition."
     if any(row.all_examples for row in rows):
-        yield "All examples of each dataset, whatever number a suite states."
+        yield "All examples of each dataset, instead of a suite's number."
     if flagged := [f"{clipped(row.model)}: {_flag_names(row)}" for row in rows if row.raised]:
         yield clipped(f"Flags are raised for {'; '.join(flagged)}.", NOTE_WIDTH)
 

@@ -1,6 +1,6 @@
 """Looks of figures: colours, markers and dashes by the place of a model, sizes, and names as inert text.
 
-Colours are those of Okabe and Ito (2008), which readers with any colour vision tell apart, without the yellow that is
+Colours are those of Okabe and Ito (2008), which readers with any colour vision distinguish, without the yellow that is
 too light on white. Markers and dashes differ too, so that a grey print does.
 """
 

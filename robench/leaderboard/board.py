@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robench.core.flags import Flag
-    from robench.core.report import Cell, Standing
+    from robench.core.report import Cell, Rank
     from robench.core.suite import Column
 
 
@@ -67,7 +67,7 @@ class ConditionProvenance:
 
     Attributes:
         checkpoint: name of the checkpoint, which is the row's unless that is a mean over seeds.
-        budget: budget of the attack as its suite spells it; None where there is none, or a sweep has several.
+        budget: budget of the attack as its suite spells it; None without one, and for sweeps.
         fingerprint: digest of the dataset; ``dataset_size``: its number of examples.
         num_examples: number of examples with an outcome; ``missing``: without one, None if unknown.
         versions: releases of libraries, several joined by commas.
@@ -125,7 +125,7 @@ class BoardRow:
         limit: number of examples asked for, None for all.
         all_examples: whether all examples were asked for in place of the number that a suite states.
         batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
-        cells: by key of the column; ``standings``: likewise, of columns whose number it has.
+        cells: by key of the column; ``ranks``: likewise, of columns whose number it has.
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
             are left out.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
@@ -137,7 +137,7 @@ class BoardRow:
     entry: Entry | None = None
     limit: int | None = None
     batch_size: int | None = None
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    ranks: Mapping[str, Rank] = field(default_factory=dict)
     measured: Mapping[str, tuple[ConditionProvenance, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None

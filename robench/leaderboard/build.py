@@ -14,7 +14,7 @@ from robench.core.identity import to_plain
 from robench.core.report import Cell
 from robench.leaderboard.board import BoardColumn, BoardRow, Entry, Leaderboard, SuiteFlag
 from robench.leaderboard.curves import curves_of, profiles_of
-from robench.leaderboard.pairing import TEST, pairs_of, standings
+from robench.leaderboard.pairing import TEST, pairs_of, ranks
 from robench.leaderboard.suite_results import SuiteResults
 from robench.reports import report_of_store
 from robench.reports.arrangement import best_first, named_columns, one_column
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.flags import Flag
     from robench.core.protocols import Store
-    from robench.core.report import Report, Row, Standing
+    from robench.core.report import Rank, Report, Row
     from robench.core.suite import Suite
     from robench.leaderboard.pairing import Testable
 
@@ -93,7 +93,7 @@ def ranked(
     limit: int | None = None,
     measurements: Mapping[str, Collection[str]] | None = None,
 ) -> Report:
-    """Return a report with the standing of each number among its rows, if there are several.
+    """Return a report with the rank of each number among its rows, if there are several.
 
     Args:
         report: report of ``store``, also one of means over training seeds.
@@ -108,18 +108,18 @@ def ranked(
     if len(report.rows) < 2:
         return report
     found = SuiteResults(suite, store, report, limit=limit, measurements=measurements)
-    standing = {
-        column.column.key: _standings(found.report.rows, column.column.key, column, found.testable)
+    by_column = {
+        column.column.key: _ranks(found.report.rows, column.column.key, column, found.testable)
         for column in found.columns(several=False)
     }
     rows = tuple(
-        replace(row, standings={key: models[row.model] for key, models in standing.items() if row.model in models})
+        replace(row, ranks={key: models[row.model] for key, models in by_column.items() if row.model in models})
         for row in found.report.rows
     )
-    found_standings = [each for row in rows for each in row.standings.values()]
-    is_tested = any(each.p is not None for each in found_standings)
+    found_ranks = [each for row in rows for each in row.ranks.values()]
+    is_tested = any(each.p is not None for each in found_ranks)
     notes = [BEST.format(f", or not distinguishable from it at 5 % ({TEST})" if is_tested else "")]
-    return replace(found.report, rows=rows, notes=(*found.report.notes, *(notes if found_standings else [])))
+    return replace(found.report, rows=rows, notes=(*found.report.notes, *(notes if found_ranks else [])))
 
 
 def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str | None = None) -> Leaderboard:
@@ -194,23 +194,23 @@ def _joined(flags: Iterable[tuple[str, Flag]]) -> tuple[SuiteFlag, ...]:
 def _ranked(
     rows: Sequence[BoardRow], columns: Sequence[BoardColumn], testable: Mapping[str, Mapping[str, Testable]]
 ) -> tuple[BoardRow, ...]:
-    by_column = {column.key: _standings(rows, column.key, column, testable) for column in columns}
+    by_column = {column.key: _ranks(rows, column.key, column, testable) for column in columns}
     return tuple(
-        replace(row, standings={key: found[row.model] for key, found in by_column.items() if row.model in found})
+        replace(row, ranks={key: found[row.model] for key, found in by_column.items() if row.model in found})
         for row in rows
     )
 
 
-def _standings(
+def _ranks(
     rows: Sequence[Row] | Sequence[BoardRow],
     key: str,
     column: BoardColumn,
     testable: Mapping[str, Mapping[str, Testable]],
-) -> dict[str, Standing]:
-    """Return the standings of one column by model; ``key`` is that of the rows' cells."""
+) -> dict[str, Rank]:
+    """Return the ranks of one column by model; ``key`` is that of the rows' cells."""
     estimates = {row.model: row.cells[key].estimate for row in rows}
     values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
-    return standings(values, testable.get(column.key, {}), lower_is_better=column.lower_is_better)
+    return ranks(values, testable.get(column.key, {}), lower_is_better=column.lower_is_better)
 
 
 # Fields of a backbone that give its size, with the words around their values.
@@ -219,7 +219,7 @@ OF_THE_BACKBONE = "of the backbone"
 
 
 def entry_of(checkpoint: Checkpoint) -> Entry:
-    """Return the description of a checkpoint by the fields of its architecture, whatever its backbone."""
+    """Return the description of a checkpoint by the fields of its architecture."""
     declared = checkpoint.architecture
     values = {each.name: getattr(declared, each.name) for each in fields(declared)}  # type: ignore[arg-type]
     name = values.get("name") or values.get("target") or declared.kind
@@ -237,7 +237,7 @@ def entry_of(checkpoint: Checkpoint) -> Entry:
 def _attention(values: Mapping[str, Any], stated: object) -> str:
     """Return the mechanism's kind, its reading and the residual connection where they are stated.
 
-    Plain forms leave out what is at its default.
+    Plain forms leave out defaults.
     """
     if "attention" not in values:
         return OF_THE_BACKBONE

@@ -55,7 +55,7 @@ def bar_of(estimate: Estimate, largest: float, seeds: Sequence[float] = ()) -> s
     """Return a number with its interval as a small bar.
 
     Args:
-        estimate: its value, and its interval if it has one; what is infinite lies at the right end.
+        estimate: its value, and its interval if it has one; infinite values lie at the right end.
         largest: number at the right end; 0 is at the left.
         seeds: numbers of single training seeds, drawn as points.
     """

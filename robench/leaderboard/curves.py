@@ -27,7 +27,7 @@ Accuracies = dict[tuple[str, str, int], float | None]
 
 
 def chosen_lines(charts: Iterable[Chart], most: int | None = MOST_LINES) -> list[str]:
-    """Return the models that charts show together, best mean first: at most ``most`` of those that have a number."""
+    """Return the models that charts show together, best mean first: at most ``most`` of the models with a number."""
     values: dict[str, list[float]] = {}
     for chart in charts:
         for model, points in chart.lines.items():

@@ -1,6 +1,6 @@
 """Leaderboards as JSON: what ``--format json`` prints, what the page's script reads, and the manifest of the files.
 
-Numbers are unrounded and proportions in [0, 1]; names stand in it as they are. The manifest has suites, measurement
+Numbers are unrounded and proportions in [0, 1]; names are unchanged. The manifest has suites, measurement
 keys, versions and digests; no time, machine or path.
 """
 
@@ -39,7 +39,7 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     """Return the leaderboard as JSON values.
 
     A cell has ``value``, ``low``, ``high``, ``num_examples`` and ``missing`` as in a report, ``text`` as tables
-    print it, ``is_infinite`` where its value is, and its standing: ``is_best``, ``is_close``, and ``p`` and ``p_holm``
+    print it, ``is_infinite`` where its value is, and its rank: ``is_best``, ``is_close``, and ``p`` and ``p_holm``
     where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
     """
     return {
@@ -104,13 +104,13 @@ def _row(row: BoardRow, board: Leaderboard) -> Json:
 
 
 def _cell(row: BoardRow, key: str) -> Json:
-    cell, standing = row.cells[key], row.standings.get(key)
+    cell, rank = row.cells[key], row.ranks.get(key)
     document = plain_cell(cell) | {"text": cell_text(cell)}
     if cell.estimate is not None and isinf(cell.estimate.value):
         document["is_infinite"] = True
-    if standing is not None:
-        document |= {"is_best": standing.is_best, "is_close": standing.is_close}
-        document |= {} if standing.p is None else {"p": standing.p, "p_holm": standing.adjusted}
+    if rank is not None:
+        document |= {"is_best": rank.is_best, "is_close": rank.is_close}
+        document |= {} if rank.p is None else {"p": rank.p, "p_holm": rank.adjusted}
     return document
 
 

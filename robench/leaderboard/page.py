@@ -33,7 +33,7 @@ STYLES = ("page.css", "table.css")
 SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
 _JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 _FLAGS = """\
-A flag is a sign that a number under attack cannot be believed as it stands: gradients that are masked, an attack that
+A flag is a sign that a number under attack cannot be believed: gradients that are masked, an attack that
 failed where a weaker one succeeded, or predictions that change by themselves. It says nothing against the model; follow
 its advice and measure again."""
 _PAGE = """\
@@ -206,13 +206,13 @@ def _row(
 
 
 def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:
-    cell, standing = row.cells[column.key], row.standings.get(column.key)
+    cell, rank = row.cells[column.key], row.ranks.get(column.key)
     value, bracket, interval = cell_text(cell).partition(" [")
     if cell.estimate is None:
         return f'<td class="missing">{escape(cell_text(cell))}</td>'
     kinds = [
-        *(["best"] if standing and standing.is_best else []),
-        *(["close"] if standing and standing.is_close else []),
+        *(["best"] if rank and rank.is_best else []),
+        *(["close"] if rank and rank.is_close else []),
     ]
     attribute = f' class="{" ".join(kinds)}"' if kinds else ""
     mark = f'<sup title="not distinguishable from the best">{CLOSE_MARK}</sup>' if "close" in kinds else ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from robench.comparison.evidence import difference_over_seeds, evidence_of_pair, holm
 from robench.comparison.permutation import pair
 from robench.core.errors import IncomparableError
-from robench.core.report import Standing
+from robench.core.report import Rank
 from robench.metrics.contributions import Contributions
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 TEST = (
-    "two-sided, on the same examples: exact McNemar, or a permutation of 9,999 draws where a number is no mean of "
-    "binary outcomes; Welch's t of means over seeds; Holm over the models of the column"
+    "two-sided, on the same examples: exact McNemar, or a permutation of 9,999 draws for numbers other than means of "
+    "binary outcomes; Welch's t test for means over seeds; Holm's correction over the models of a column"
 )
 # Above so many rows, models are compared with the best of each column alone, and permutations, which take time, are not
 # drawn.
@@ -37,7 +37,7 @@ MOST_PAIRED_ROWS = 24
 def p_value(first: Testable, second: Testable, *, may_permute: bool = True) -> float | None:
     """Return the two-sided p-value that two models differ by chance alone; None where there is no test.
 
-    There is none of other examples, of a checkpoint against a mean over seeds, and where a permutation would be needed
+    None exists for other examples, of a checkpoint against a mean over seeds, and where a permutation would be needed
     that may not be drawn.
     """
     if isinstance(first, tuple) or isinstance(second, tuple):
@@ -54,10 +54,8 @@ def p_value(first: Testable, second: Testable, *, may_permute: bool = True) -> f
     return evidence_of_pair(paired, lower_is_better=False).p_value
 
 
-def standings(
-    values: Mapping[str, float], testable: Mapping[str, Testable], *, lower_is_better: bool
-) -> dict[str, Standing]:
-    """Return the standing of each model that has a number.
+def ranks(values: Mapping[str, float], testable: Mapping[str, Testable], *, lower_is_better: bool) -> dict[str, Rank]:
+    """Return the rank of each model that has a number.
 
     Args:
         values: numbers of one column by model; of equal ones the first is the best.
@@ -76,7 +74,7 @@ def standings(
     }
     adjusted = dict(zip(tested, holm([*tested.values()]), strict=True))
     return {
-        model: Standing(
+        model: Rank(
             is_best=model == best,
             p=tested.get(model),
             adjusted=adjusted.get(model),

@@ -32,15 +32,15 @@ _HEADER = (
 
 def notes_of(board: Leaderboard) -> tuple[str, ...]:
     """Return the sentences that belong under every leaderboard."""
-    is_tested = any(standing.p is not None for row in board.rows for standing in row.standings.values())
+    is_tested = any(rank.p is not None for row in board.rows for rank in row.ranks.values())
     of_weights = () if all(row.seeds for row in board.rows) else (ONE_CHECKPOINT,)
     return (*of_weights, *((CLOSE, UNTESTED) if is_tested else ()))
 
 
 def marked(row: BoardRow, key: str, text: str) -> str:
-    """Return a cell's text with the mark of what is not distinguishable from the best, where others were tested."""
-    standing = row.standings.get(key)
-    return f"{text} {CLOSE_MARK}" if standing is not None and standing.is_close else text
+    """Return a cell's text with the mark of models not distinguishable from the best, where others were tested."""
+    rank = row.ranks.get(key)
+    return f"{text} {CLOSE_MARK}" if rank is not None and rank.is_close else text
 
 
 def grid_of_board(board: Leaderboard) -> Grid:
@@ -53,7 +53,7 @@ def grid_of_board(board: Leaderboard) -> Grid:
         columns=columns,
         rows=tuple(_plain_row(row) for row in board.rows),
         provenance={},
-        # The grid itself adds what is said of weights.
+        # The grid itself adds notes on weights.
         notes=(
             *(note for note in notes_of(board) if note != ONE_CHECKPOINT),
             *(note for suite in board.suites for note in suite.notes),
@@ -92,7 +92,7 @@ def render_latex(board: Leaderboard) -> str:
 def render_csv(board: Leaderboard) -> str:
     """Return the leaderboard as CSV in long form, one line a cell, numbers unrounded and proportions in [0, 1].
 
-    ``p`` and ``p_holm`` are those of ``pairing.standings``; empty where there is none, as are numbers that are missing.
+    ``p`` and ``p_holm`` are those of ``pairing.ranks``; missing ones are empty, as are missing numbers.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -115,10 +115,10 @@ def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[str | int | floa
 
 
 def _fields(row: BoardRow, column: BoardColumn) -> tuple[str | int | float | None, ...]:
-    cell, standing = row.cells[column.key], row.standings.get(column.key)
+    cell, rank = row.cells[column.key], row.ranks.get(column.key)
     estimate = cell.estimate
     numbers = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
-    told = (None,) * 4 if standing is None else (standing.p, standing.adjusted, standing.is_best, standing.is_close)
+    rank_fields = (None,) * 4 if rank is None else (rank.p, rank.adjusted, rank.is_best, rank.is_close)
     return (
         inert_text(column.suite),
         inert_text(column.column.key),
@@ -129,7 +129,7 @@ def _fields(row: BoardRow, column: BoardColumn) -> tuple[str | int | float | Non
         cell.missing,
         row.all_examples or None,
         row.batch_size,
-        *told,
+        *rank_fields,
     )
 
 

@@ -103,7 +103,9 @@ def proportion(correct: NDArray[np.bool_]) -> Estimate:
 
 def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
     if not outcomes.known("correct_top5").all():
-        raise ContractError("top-5 accuracy met outcomes of an attack that stops at success, which do not say it")
+        raise ContractError(
+            "outcomes of an attack with early stopping have no top-5 accuracy; remove the metric, or state stop: never"
+        )
     return outcomes.column("correct_top5")
 
 
@@ -115,5 +117,7 @@ def only_condition(readings: Readings) -> Outcomes:
     """
     conditions = readings.measured
     if len(conditions) != 1:
-        raise ContractError(f"accuracy reads one condition a column, got {len(conditions)}; give each its own column")
+        raise ContractError(
+            f"accuracy reads one condition a column, got {len(conditions)}; give them different columns"
+        )
     return conditions[0]

@@ -9,7 +9,7 @@ or early stopping; others are refused when a suite is read (``declare.columns``)
 
 The interval of the median is between order statistics, without any assumption on the distances: with n of them, the
 l-th and the (n + 1 - l)-th smallest, for the largest l with P(B < l) <= 2.5 %, B binomial with n trials of 1/2 (Conover
-1999, Practical Nonparametric Statistics, section 3.2). Below six there is none.
+1999, Practical Nonparametric Statistics, section 3.2). Below six no such l exists.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
 
 def _distances(readings: Readings) -> NDArray[np.float64]:
     if readings.norm is None:
-        raise ContractError("distances need a minimum-norm attack, and the column's condition is none")
+        raise ContractError(
+            "distances need a minimum-norm attack, such as cw or fab; the column's condition has another attack"
+        )
     return fallen_at(only_condition(readings), readings.norm)
 
 

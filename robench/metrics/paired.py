@@ -38,7 +38,7 @@ def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def discordant(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
-    """Return the number of examples that only the first verdict is true of, and that only the second is.
+    """Return the numbers of examples for which only the first verdict is true, and only the second.
 
     Raises:
         ContractError: they are not of the same number of examples.
@@ -53,7 +53,7 @@ def discordant(first: ArrayLike, second: ArrayLike) -> tuple[int, int]:
 def tail_p_value(count: int, num_trials: int) -> float:
     """Return the probability of at least ``count`` successes in ``num_trials`` trials of probability 1/2.
 
-    With the examples that became wrong of those that changed, it is the one-sided p-value that a model got no worse.
+    With the examples that became wrong of all changed ones, it is the one-sided p-value that a model got no worse.
 
     >>> tail_p_value(5, 5)
     0.03125
@@ -71,10 +71,10 @@ def newcombe_interval(both: int, only_first: int, only_second: int, neither: int
     """Return the bounds of the 95 % interval of the first proportion less the second, in [-1, 1].
 
     Args:
-        both: number of examples that both verdicts are true of.
-        only_first: number that the first alone is true of.
-        only_second: number that the second alone is true of.
-        neither: number that neither is true of.
+        both: number of examples for which both verdicts are true.
+        only_first: number for which the first alone is true.
+        only_second: number for which the second alone is true.
+        neither: number for which neither is true.
 
     Raises:
         ValueError: there are no examples.

@@ -42,16 +42,16 @@ def robust_accuracy(readings: Readings) -> Estimate:
         IncompleteError: there are no outcomes, an example is duplicated, or two conditions have different examples.
         ContractError: the outcomes are not a classifier's.
     """
-    _, stands = _standing(readings)
-    return proportion(stands)
+    _, survives = _surviving(readings)
+    return proportion(survives)
 
 
 def robust_contributions(readings: Readings) -> Contributions:
     """Return whether each example is right clean and under every attack; errors as of ``robust_accuracy``."""
-    return Contributions((Sample(*_standing(readings)),))
+    return Contributions((Sample(*_surviving(readings)),))
 
 
-def _standing(readings: Readings) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _surviving(readings: Readings) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the ids of the examples, and which of them every condition leaves right."""
     import numpy as np
 

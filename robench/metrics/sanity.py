@@ -75,9 +75,9 @@ def _survivors(gain: float) -> str:
     return f"{100 * abs(gain):.1f} points {'fewer' if gain > 0 else 'more'}"
 
 
-def right_at_any_distance(stands: ArrayLike, num_classes: int, what: str) -> Flag:
+def right_at_any_distance(survives: ArrayLike, num_classes: int, what: str) -> Flag:
     """Return whether more examples survive than chance allows if any image may be turned grey."""
-    value = int(np.count_nonzero(stands)) / np.size(stands)
+    value = int(np.count_nonzero(survives)) / np.size(survives)
     return Flag(
         name=ANY_DISTANCE.name,
         source=SOURCE,

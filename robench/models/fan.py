@@ -33,7 +33,7 @@ class Fan(ImageTransformer):
         num_class_blocks: number of class-attention blocks after the ``depth`` others, the only ones with the class
             token.
         class_attention: ``softmax`` has a query projection (NVlabs/FAN); in ``symmetric`` the query is the class
-            token's key, whatever ``attention`` is (rachtsy/FAN, models/fan_sym.py).
+            token's key, for any ``attention`` (rachtsy/FAN, models/fan_sym.py).
         attention: token mixing in the ``depth`` blocks: softmax, symmetric, rpc or twicing.
         residual: plain or boost.
     """

@@ -2,12 +2,12 @@
 
 Source: Zhou et al. 2022, arXiv:2204.12451, FAN-ViT, in the form of the authors' code (NVlabs/FAN, models/fan.py), whose
 names of parameters it has: patches by convolutions, Fourier features of places, ``blocks`` of token mixing (``attn``,
-with ``q`` and ``kv`` apart) and channel attention (``mlp``), each scaled channel by channel (``gamma1``, ``gamma2``),
+separate ``q`` and ``kv``) and channel attention (``mlp``), each scaled channel by channel (``gamma1``, ``gamma2``),
 then class attention (``cls_attn_blocks``, Touvron et al. 2021, CaiT), the only blocks that see the class token.
 
 The embedding, the features of places and the class attention are timm's, where XCiT has the same ones; fused kernels
 are off. RPC-Attention's authors drop ``attn.q`` in their symmetric form (rachtsy/FAN, models/fan_sym.py), and so does
-this. They drop the query of class attention too; that is declared apart, as ``class_attention: symmetric``.
+this. They drop the query of class attention too; that is declared separately, as ``class_attention: symmetric``.
 
 Where no code is published: twicing replaces the mixing of tokens in every block (FAN-Twicing), and boost is the
 connection around the scaled token mixing, its Y0 the embedded patches (FAN+Boost); class attention is unchanged.
@@ -193,7 +193,7 @@ class SymmetricClassAttention(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x_BNC: Tensor) -> Tensor:
-        """Return the class token (B, 1, C) for tokens of which it is the first."""
+        """Return the class token (B, 1, C) for tokens that begin with it."""
         (k_BHND,) = split_heads(self.k(x_BNC), self.num_heads, num_projections=1)
         (v_BHND,) = split_heads(self.v(x_BNC), self.num_heads, num_projections=1)
         output_B1C: Tensor = self.proj(merge_heads(attend(k_BHND[:, :, :1], k_BHND, v_BHND)))

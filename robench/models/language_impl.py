@@ -136,7 +136,7 @@ def windows_at_once(architecture: Language, device: torch.device) -> int:
 
 
 def windows_of(num_inputs: int, num_scored: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start, first and last + 1 scored place within the window, for inputs of which the last are scored.
+    """Yield start, first and last + 1 scored place within the window, for inputs whose last are scored.
 
     >>> [*windows_of(10, 10, 4, 2)]
     [(0, 0, 4), (2, 2, 4), (4, 2, 4), (6, 2, 4)]

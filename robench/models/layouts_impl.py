@@ -105,7 +105,7 @@ def dense(tensor: object, name: str, title: str) -> Tensor:
     """Return a tensor without gradient and attributes.
 
     Raises:
-        WeightsError: the value is no dense tensor of numbers on the CPU.
+        WeightsError: the value is not a dense tensor of numbers on the CPU.
     """
     wanted = "wanted a dense tensor of floating or integer numbers: save the model's state dict alone"
     if not isinstance(tensor, torch.Tensor):
@@ -124,8 +124,8 @@ def _advice(content: object) -> str:
     places = [(path, entries) for path in paths if _num_tensors(entries := _entries_at(content, path))]
     if not places:
         return "There are none at the top or one key below it: save the model's state dict"
-    told = "; ".join(f"{_num_tensors(entries)} {_where(path)} ({_fitting(path, entries)})" for path, entries in places)
-    return f"There are: {told}. Write the right one into the registry, as weights.layout"
+    found = "; ".join(f"{_num_tensors(entries)} {_where(path)} ({_fitting(path, entries)})" for path, entries in places)
+    return f"There are: {found}. Write the right one into the registry, as weights.layout"
 
 
 def _fitting(path: tuple[Any, ...], names: Iterable[Any]) -> str:

@@ -110,7 +110,7 @@ def _items(state: dict[Any, Any], kind: str, place: str, path: Path) -> dict[str
     for name, value in dict.items(state[kind]):
         if type(name) is not str or not name or len(place) + len(name) >= MAX_NAME:
             raise WeightsError(
-                f"{path}: a module or tensor in {place[:80] or 'it'} has a name that is no text of 1 to {MAX_NAME}"
+                f"{path}: a module or tensor in {place[:80] or 'it'} has a name that is not a text of 1 to {MAX_NAME}"
                 " signs"
             )
         if value is not None and not (isinstance(passing, set) and name in passing):
@@ -139,7 +139,7 @@ def language_weights(
     Args:
         saved: the module in the authors' file.
         architecture: the declared model.
-        wanted: its tensors by name, of which the shapes of the attentions' are read.
+        wanted: its tensors by name; the shapes of the attentions' are read.
         title: name of the file in messages.
 
     Raises:
@@ -202,7 +202,7 @@ def _sources(saved: SavedModule, architecture: Language, wanted: Mapping[str, Te
 
 
 def _left_out(saved: SavedModule, architecture: Language, wanted: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return the names of tensors that the declared model has no need of, with the reason."""
+    """Return the names of tensors that the declared model does not need, with the reason."""
     reason = f"attention {architecture.attention.kind} has no queries of its own"
     unused = [layer for layer in range(architecture.depth) if not _has_queries(architecture, wanted, layer)]
     queries = (f"layers.{layer}.dec_attn.q_net.{kind}" for layer in unused for kind in ("weight", "bias"))

@@ -108,7 +108,7 @@ class LoadedModel:
 
         Returns:
             The gradient (L, C) of the tokens that the model reads, and a function of n words to their embeddings
-            (n, C); None if the module is no ``WordModel``.
+            (n, C); None if the module is not a ``WordModel``.
         """
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
         if embedding is None or embedded is None:
@@ -211,4 +211,4 @@ class _Differentiable(LoadedModel):
 
     def _set(self, stops: bool) -> None:
         for solver in self._solvers:
-            solver.stops_gradients = stops  # type: ignore[assignment]  # an attribute of whoever has it
+            solver.stops_gradients = stops  # type: ignore[assignment]  # an attribute of solvers

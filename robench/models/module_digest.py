@@ -101,7 +101,7 @@ class _Digest:
         """Add any object."""
         kind = type(value)
         if value.__class__ is not kind:
-            raise UndigestibleError(f"{place} is a {kind.__qualname__} that stands for another object")
+            raise UndigestibleError(f"{place} is a {kind.__qualname__} that represents another object")
         if kind in _ATOMS:
             self.write(kind.__name__, repr(value))
         elif isinstance(value, _NAMED):
@@ -318,7 +318,7 @@ def _origin_of(module_name: str) -> tuple[bool, str]:
 
 
 def _found_by_name(module_name: str, qualified_name: str) -> object | None:
-    """Return the object at a dotted name in a loaded module; None if there is none."""
+    """Return the object at a dotted name in a loaded module; None without one."""
     found: object | None = sys.modules.get(module_name)
     for name in qualified_name.split("."):
         found = getattr(found, name, None)

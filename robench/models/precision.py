@@ -57,7 +57,7 @@ def arithmetic_of(name: str) -> Arithmetic:
     """Return the arithmetic of a name.
 
     Raises:
-        ContractError: it is none of ``core.shard.Precision``.
+        ContractError: it is not one of ``core.shard.Precision``.
     """
     if name not in get_args(Precision):
         raise ContractError(f"precision must be one of {', '.join(get_args(Precision))}, got {name!r}")
@@ -78,7 +78,7 @@ def running_in(arithmetic: Arithmetic | None, device: torch.device) -> Iterator[
     try:
         with nullcontext() if is_exact else torch.autocast(device.type, dtype=arithmetic.dtype):
             yield
-    # What has no kernel, is given two formats, or cannot be compiled, raises one of these.
+    # Missing kernels, two formats, and failed compilation raise one of these.
     except (RuntimeError, TypeError, ValueError) as error:
         if is_out_of_memory(error):
             raise
@@ -149,7 +149,7 @@ class CompiledPasses:
         )
 
     def _check(self, images: Tensor) -> None:
-        """Refuse a module that reads its seeds: their values are no part of a graph."""
+        """Refuse a module that reads its seeds: their values are not part of a graph."""
         if not self._takes_seeds:
             return
         seeds = LazySeeds(lambda: [0] * len(images), len(images))

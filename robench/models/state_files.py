@@ -120,7 +120,7 @@ def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
     """
     if layout not in LAYOUTS:
         raise UnknownNameError("layout", layout, LAYOUTS)
-    content, foreign = _content(path, is_apart=bool(LAYOUTS[layout].path))
+    content, foreign = _content(path, nested=bool(LAYOUTS[layout].path))
     return tensors_in(content, LAYOUTS[layout], f"{path} (layout: {layout})", foreign)
 
 
@@ -138,7 +138,7 @@ def load_whole(path: Path) -> object:
             " was run. If it is in the older form, load it where you trust it, and save it with a newer torch"
         )
     _check_archive(path)
-    return _load_torch(path, is_zip=True, is_apart=True, is_mapped=False)[0]
+    return _load_torch(path, is_zip=True, nested=True, is_mapped=False)[0]
 
 
 def what_else_it_is(path: Path) -> str | None:
@@ -157,7 +157,7 @@ def what_else_it_is(path: Path) -> str | None:
     return None
 
 
-def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
+def _content(path: Path, *, nested: bool) -> tuple[object, Sequence[object]]:
     """Return the whole content of the file, and the mappings in it that replace objects of unknown classes."""
     if other := what_else_it_is(path):
         raise WeightsError(f"{path} is {other}, wanted weights. Download the file itself and put it there")
@@ -165,9 +165,9 @@ def _content(path: Path, *, is_apart: bool) -> tuple[object, Sequence[object]]:
     if _is_safetensors(head):
         return _load_safetensors(path), ()
     if head.startswith(_ZIP):
-        return _load_torch(path, is_zip=True, is_apart=is_apart)
+        return _load_torch(path, is_zip=True, nested=nested)
     if head.startswith(b"\x80\x02"):
-        return _load_torch(path, is_zip=False, is_apart=is_apart)
+        return _load_torch(path, is_zip=False, nested=nested)
     if re.match(rb"\x80[\x03-\x05]", head):
         raise WeightsError(
             f"{path} is a pickle of protocol {head[1]}, which cannot be read without running its content; nothing of"
@@ -222,9 +222,9 @@ def _pickle_sizes(entries: Sequence[zipfile.ZipInfo]) -> list[int]:
     return [entry.file_size for entry in entries if entry.filename.endswith(".pkl")]
 
 
-def _load_torch(path: Path, *, is_zip: bool, is_apart: bool, is_mapped: bool = True) -> tuple[object, Sequence[object]]:
+def _load_torch(path: Path, *, is_zip: bool, nested: bool, is_mapped: bool = True) -> tuple[object, Sequence[object]]:
     try:
-        if is_zip and is_apart:
+        if is_zip and nested:
             return _load_beside_others(path, is_mapped=is_mapped)
         with torch.serialization.safe_globals([argparse.Namespace]):
             return _load_known(path, is_mapped=is_zip), ()
@@ -232,7 +232,7 @@ def _load_torch(path: Path, *, is_zip: bool, is_apart: bool, is_mapped: bool = T
         names = sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error))))
         if not names:
             raise _damaged(path, "torch.save", error) from error
-        aside = "" if is_apart else "; or, if the weights lie apart from it, under a key, name their weights.layout"
+        aside = "" if nested else "; or, if the weights lie apart from it, under a key, name their weights.layout"
         if not is_zip:
             aside = " (of a file in torch's older form, which this is, nothing can be put aside)"
         raise WeightsError(

@@ -15,7 +15,7 @@ from robench.models.word_transformer import WordTransformer
 class TextClassifier(WordTransformer):
     """Transformer over the first ``context`` words of a text and a class token, with learned positions.
 
-    A shorter text is followed by the end of a line up to ``context``, whatever batch it is in, so that all mechanisms
+    A shorter text is followed by the end of a line up to ``context``, in any batch, so that all mechanisms
     read the same number of tokens.
 
     Attributes:

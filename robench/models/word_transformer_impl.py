@@ -103,10 +103,10 @@ def _mlp(architecture: WordTransformer) -> nn.Module:
 
 
 class ExpertMlp(nn.Module):
-    """Sparse mixture over tokens (B, N, C) -> (B, N, C); E experts, of which each token goes to K.
+    """Sparse mixture over tokens (B, N, C) -> (B, N, C); each token goes to K of E experts.
 
     Sources: Shazeer et al. 2017, arXiv:1701.06538, section 2, without noise in the gate, and Fedus et al. 2021,
-    arXiv:2101.03961, section 2. With gate logits h(x) = W x, of which T(x) are the indices of the largest ones,
+    arXiv:2101.03961, section 2. With gate logits h(x) = W x, T(x) are the indices of the largest ones,
 
         y = sum_{i in T(x)} w_i(x) E_i(x),  w(x) = softmax(h_T(x))  (``chosen``),  w_i(x) = softmax(h(x))_i  (``all``)
 
@@ -116,7 +116,7 @@ class ExpertMlp(nn.Module):
 
     The load-balancing loss is that of Fedus et al., equations 4 to 6, over the tokens of one example:
 
-        L = E sum_i f_i P_i,  f_i: share of the tokens' choices that are expert i,  P_i: mean of softmax(h(x))_i
+        L = E sum_i f_i P_i,  f_i: proportion of the tokens' choices that are expert i,  P_i: mean of softmax(h(x))_i
 
     With ``num_chosen`` 1 this is their f_i; it is 1 if choices and probabilities are even. They take it over a batch;
     here each example has its own, so that no example's loss depends on its neighbours.
@@ -154,7 +154,7 @@ class ExpertMlp(nn.Module):
         return torch.stack([self._mixed(*row) for row in zip(*rows, strict=True)])
 
     def _mixed(self, x_TC: Tensor, chosen_TK: Tensor, weights_TK: Tensor) -> Tensor:
-        """Return the weighted outputs (T, C) of the experts of each token, each of which computes its own tokens."""
+        """Return the weighted outputs (T, C) of the experts of each token; each computes its tokens alone."""
         num_experts, num_chosen = len(self.experts), self.num_chosen
         by_expert = chosen_TK.flatten().argsort(stable=True)
         counts = torch.bincount(chosen_TK.flatten(), minlength=num_experts).tolist()
@@ -169,5 +169,5 @@ def balance_loss(logits_BNE: Tensor, chosen_BNK: Tensor) -> Tensor:
     """Return the load-balancing loss (B,) of examples with these gate logits and chosen experts; see ``ExpertMlp``."""
     num_experts = logits_BNE.shape[-1]
     is_chosen_BNKE = nn.functional.one_hot(chosen_BNK, num_experts)
-    shares_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
-    return num_experts * (shares_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)
+    proportions_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
+    return num_experts * (proportions_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)

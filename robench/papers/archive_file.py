@@ -50,7 +50,7 @@ def packed(results: Path) -> bytes:
 
 
 def add_records(records: Iterable[Record], archive: Path) -> tuple[int, int]:
-    """Add records to an archive, which is made where there is none; return their number and the file's size in bytes.
+    """Add records to an archive, made if missing; return their number and the file's size in bytes.
 
     A record that is there already stays as it is.
 
@@ -81,7 +81,7 @@ def unpacked(path: Path) -> Iterator[Path]:
     """Unpack a file into a temporary results folder, which is removed in the end; nothing else is written.
 
     Raises:
-        StoreError: it cannot be read, is no such file, or has a member that is no result.
+        StoreError: it cannot be read, is not such a file, or has other members than results.
     """
     # Imported here: a Python that was built without it can do without archives.
     import lzma
@@ -104,7 +104,7 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, path: Path) -> None:
     if not (member.isreg() and _MEMBER.fullmatch(member.name) and member.size <= _LARGEST_MEMBER):
-        raise StoreError(f"{path} has {printable(member.name)!r}, which is no file of results; restore the archive")
+        raise StoreError(f"{path} has {printable(member.name)!r}, which is not a file of results; restore the archive")
     content = archive.extractfile(member)
     assert content is not None  # it is a regular file
     place = folder / PurePosixPath(member.name)

@@ -73,7 +73,7 @@ def manifest_of(
 
 
 def digest_of_results(results: Path) -> str:
-    """Return the SHA-256 of the names and contents of all kept results, whatever order the file system has them in."""
+    """Return the SHA-256 of the names and contents of all kept results, in an order of its own."""
     digest = hashlib.sha256()
     kept = (path for path in results.glob("*/*/*") if path.is_file() and not path.name.startswith("."))
     by_name = {path.relative_to(results).as_posix(): path for path in kept}

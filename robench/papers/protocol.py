@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from robench.core.suite import Column, Suite
     from robench.declare.printed import PublishedCell
 
-# Fields about training, which hold for the authors' own weights, whatever recipe the registry has.
+# Fields about training, which hold for the authors' own weights, with any recipe in the registry.
 OF_TRAINING = frozenset({"training", "pretraining", "epochs", "batch_size"})
 # Settings of training that are not a kind of recipe: the fields that they fix (sources are in docs/protocols.md).
 SETTINGS: Mapping[str, Mapping[str, float]] = {

@@ -1,6 +1,6 @@
 """Character edits: random words get one random misspelling each, and everything else stays.
 
-Words are those of word swap. Of the words of a line, or of a text, those that have an edit are equally likely, and so
+Words are those of word swap. Of the words of a line, or of a text, words with an edit are equally likely, and so
 is each of a word's different edits. Each line has draws of its own; the same words are drawn for every model.
 
 The edits are those of Pruthi et al. 2019, arXiv:1905.11268: two neighbours swapped, a letter left out, a letter added,
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from robench.core.protocols import Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
-from robench.perturbations.word_swap_impl import LINE_END, replaced, share_of, uniform, words_of
+from robench.perturbations.word_swap_impl import LINE_END, chosen_words, replaced, uniform, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,5 +150,5 @@ def _edited(text: str, declaration: CharacterEdits, seed_of_words: int, seed_of_
             edits.append(found)
     wanted = declaration.rate * len(words_of(text, without_stop_words=False))
     drawn = uniform(seed_of_edits, len(spans))
-    chosen = share_of(len(spans), wanted, seed_of_words)
+    chosen = chosen_words(len(spans), wanted, seed_of_words)
     return replaced(text, {spans[at]: edits[at][int(drawn[at] * len(edits[at]))] for at in chosen})

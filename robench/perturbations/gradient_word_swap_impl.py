@@ -51,7 +51,7 @@ def attacked(declaration: GradientWordSwap, batch: Batch, model: Model, draws: D
     """Return the texts that the searches reach, with their numbers of queries and gradients.
 
     Raises:
-        ContractError: the model is none over words that robench builds, or its outputs are not finite.
+        ContractError: the model is not one over words that robench builds, or its outputs are not finite.
     """
 
     def attack(text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
@@ -125,7 +125,7 @@ def _seen(text: str, reader: Reader, label: Tensor) -> tuple[Tensor, Callable[[S
 
 
 class _Token(NamedTuple):
-    """Token of a text: its place among the model's, ends of lines included, and where it stands."""
+    """Token of a text: its place among the model's, ends of lines included, and its position."""
 
     place: int
     start: int

@@ -7,7 +7,7 @@ when the queries are used up. Of equal scores the first word or substitute count
 
 Differences from TextAttack: words without a substitute are not ranked, which saves their queries; weighted saliency is
 that of Ren et al. 2019 (PWWS, ACL, P19-1103), with the gain of the best substitute, where the library has
-its score; the share of changed words is rounded down, and not up.
+its score; the proportion of changed words is rounded down, and not up.
 
 Objectives are the score of a text for a classifier and of a line for a language model. All candidates of an example are
 shown under its own seed, in passes without other examples, so that no other example of a batch affects its result.
@@ -279,7 +279,7 @@ class OfClass:
         """Return the score of each text."""
         found = []
         for row in self.reader.rows(texts):
-            score = _others_share(row[0].double().tolist(), int(self.label))
+            score = _other_probability(row[0].double().tolist(), int(self.label))
             found.append(Scored(score, bool(self.reader.rules.is_fooled(row, self.label))))
         return found
 
@@ -321,7 +321,7 @@ class OfLine:
         return found
 
 
-def _others_share(logits: Sequence[float], label: int) -> float:
+def _other_probability(logits: Sequence[float], label: int) -> float:
     """Return the softmax's sum over all classes but one, exact for the most confident models too."""
     largest = max(logits)
     weights = [exp(logit - largest) for logit in logits]

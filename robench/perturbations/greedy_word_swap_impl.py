@@ -3,7 +3,7 @@
 Texts are searched one by one, since their searches have different lengths; the candidates of a text are shown to the
 model together. The lines of a text for a language model are searched in order, each after the lines before it as they
 were left. Its objective is of the line alone: what a swap does to later lines is measured, and not searched for. What
-stands before ``CONTEXT_END`` is read and not searched.
+precedes ``CONTEXT_END`` is read and not searched.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Implementation of sweeps: one attack at ascending budgets on the same examples.
 
 Every budget has its own ledger and the same draws as the attack run alone, so that outcomes are the same. With
-``carry`` only surviving examples continue to the next budget: those that a new final prediction, in the same passes as
-the harness's, classifies correctly. With ``warm_start`` a budget's first search starts from the previous budget's
+``carry`` only surviving examples continue to the next budget: a new final prediction, in the same passes as
+the harness's, classifies them correctly. With ``warm_start`` a budget's first search starts from the previous budget's
 result, which lies within it.
 """
 
@@ -54,7 +54,7 @@ def sweep(
     for attack in declaration.at_budgets:
         start = before.inputs if declaration.warm_start and before is not None else None
         if declaration.carry and before is not None:
-            before = attacked.where_standing(attack, before, start)
+            before = attacked.where_active(attack, before, start)
         else:
             before = attacked.everywhere(attack, start)
         yield attack, before
@@ -85,9 +85,9 @@ class _Attacked:
         """Attack the whole batch."""
         return self.perturb(attack, self.batch, self.model, self.draws, self.batch_size, start)
 
-    def where_standing(self, attack: BoundedAttack, before: Perturbed, start: Tensor | None) -> Perturbed:
+    def where_active(self, attack: BoundedAttack, before: Perturbed, start: Tensor | None) -> Perturbed:
         """Return the previous budget's result, with surviving examples attacked again."""
-        places = self._standing(before.inputs)
+        places = self._surviving(before.inputs)
         inputs = before.inputs.clone()
         # Each example went through the prediction that decided whether it survives.
         num_queries = torch.ones(len(self.batch.ids), dtype=torch.int64)
@@ -96,13 +96,13 @@ class _Attacked:
         if chosen := places.tolist():
             made = self._taken(chosen, places).everywhere(attack, None if start is None else start[places])
             inputs[places] = made.inputs
-            for counts, met in ((num_queries, made.num_queries), (num_gradients, made.num_gradients)):
-                counts[chosen] += 0 if met is None else met
+            for counts, made_count in ((num_queries, made.num_queries), (num_gradients, made.num_gradients)):
+                counts[chosen] += 0 if made_count is None else made_count
             if num_clamped is not None and made.num_clamped is not None:
                 num_clamped[places] = made.num_clamped
         return Perturbed(inputs=inputs, num_queries=num_queries, num_gradients=num_gradients, num_clamped=num_clamped)
 
-    def _standing(self, inputs: Tensor) -> Tensor:
+    def _surviving(self, inputs: Tensor) -> Tensor:
         """Return the indices of the examples that the final prediction of inputs (B, ...) classifies correctly."""
         outputs = predict(self.model, inputs, self.draws.prediction_seeds, self.batch_size)
         rules = task_of(self.batch).rules

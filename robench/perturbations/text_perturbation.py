@@ -45,7 +45,7 @@ class WordSearch(TextPerturbation):
         substitutions: substitutes of a word: misspellings (``character_edits_impl``), or those of ``table``.
         most_substitutions: largest number of substitutes of a word, the first ones.
         table: substitutes of each word that may be replaced, by the word; case counts.
-        most_changed: largest share of the words of a text, or of a line, that is replaced, rounded down.
+        most_changed: largest proportion of the words of a text, or of a line, that is replaced, rounded down.
         keeps_stop_words: whether the 179 stop words of NLTK's English list stay; case counts.
     """
 
@@ -65,7 +65,7 @@ class WordSearch(TextPerturbation):
         return True
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse a table that is not used or is missing, and what is not one word."""
+        """Refuse an unused or missing table, and entries other than single words."""
         problems: list[FieldProblem] = []
         if (self.substitutions == "table") != bool(self.table):
             wanted = "list substitutes of words" if self.substitutions == "table" else "be left out"

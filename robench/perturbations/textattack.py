@@ -56,7 +56,7 @@ class TextAttackAugmenter(_OfLibrary):
 
     Attributes:
         augmenter: ``char-swap`` swaps, replaces, deletes or adds one random letter of a word; ``deletion`` deletes it.
-        rate: share of a text's words that is changed, rounded down, and at least one word.
+        rate: proportion of a text's words that are changed, rounded down, and at least one word.
     """
 
     kind: ClassVar[str] = "textattack-augmenter"

@@ -2,7 +2,7 @@
 
 The library sees one text at a time, with its generators seeded by the example, and asks this process for logits; every
 text that the model is shown is counted. A search that fails returns the text with the best score that it reached.
-What differs from robench's greedy word swap is said in ``greedy_search``.
+``greedy_search`` lists the differences from robench's greedy word swap.
 
 The library runs in a process and an environment of its own. One process serves all texts of a worker. It is started at
 the first text, and ends with the worker: when its standard input is closed.

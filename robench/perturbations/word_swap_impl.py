@@ -1,9 +1,9 @@
-"""Word swap as TextAttack means it: words are replaced where they stand, and everything else stays.
+"""Word swap as TextAttack means it: words are replaced in place, and everything else stays.
 
 A word is a run of letters, digits and the signs ``' - _ * @``, without those signs at its ends, as in TextAttack 0.3.11
 (``textattack.shared.utils.words_from_text``): ``U.S.`` has two words, ``<unk>`` one. TextAttack counts three further
 signs that look like letters or digits, and segments Chinese, which is one word here. Each line has draws of its
-own, so that the first lines of a text are the same whatever follows. The released code of RPC-Attention and Elliptical
+own, so that the first lines of a text do not depend on the rest. The released code of RPC-Attention and Elliptical
 attention swaps max(int(rate x words), 1) words of each line, headings and targets included (``count: exact``).
 
 Stop words are the 179 of NLTK's English list (Bird, Klein & Loper 2009), which TextAttack leaves unchanged.
@@ -86,7 +86,7 @@ def _swapped(text: str, declaration: WordSwap, seed: int) -> str:
     if declaration.count == "independent":
         chosen = np.flatnonzero(uniform(seed, len(spans)) < float(declaration.rate)).tolist()
     elif declaration.count == "share":
-        chosen = share_of(len(spans), declaration.rate * num_all, seed)
+        chosen = chosen_words(len(spans), declaration.rate * num_all, seed)
     else:
         chosen = _drawn(len(spans), max(int(declaration.rate * num_all), 1), seed)
     return replaced(text, {spans[place]: declaration.replacement for place in chosen})
@@ -101,7 +101,7 @@ def replaced(text: str, words: Mapping[tuple[int, int], str]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def share_of(num_words: int, wanted: Fraction, seed: int) -> Sequence[int]:
+def chosen_words(num_words: int, wanted: Fraction, seed: int) -> Sequence[int]:
     """Return the places of ``wanted`` random words, ascending; a fraction is rounded at random, unbiased."""
     whole = int(wanted)
     return _drawn(num_words, whole + int(uniform(seed, num_words + 1)[-1] < float(wanted - whole)), seed)

@@ -32,9 +32,9 @@ def arranged(
     Args:
         report: table of one suite.
         columns: keys of columns, or patterns of them such as ``pgd*`` or ``*/top1_accuracy``; a name of a metric or a
-            condition stands for all of its columns. All if empty; the order is the suite's.
+            condition selects all of its columns. All if empty; the order is the suite's.
         sort: key of the column by which the best row comes first; rows without the number come last, and equal ones
-            stay in order. A metric or condition with one column stands for it.
+            stay in order. A metric or condition with one column names it.
         is_transposed: whether formats for readers have models as columns.
 
     Raises:

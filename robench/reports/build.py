@@ -49,7 +49,7 @@ def build_report(
 
     Args:
         suite: the suite.
-        records: any records; those that the suite does not need only provide sizes of datasets.
+        records: any records; ones that the suite does not need only provide sizes of datasets.
         failures: likewise.
         models: rows in this order, including models without records; None for all models with results, by name.
         limit: number of first examples of each condition. Without it, models with limited runs alone, and no complete
@@ -171,9 +171,9 @@ def row_of(
     """Return the row of one model.
 
     Args:
-        suite: what was to be measured.
+        suite: the measured suite.
         model: name of the row.
-        coverages: what is in of each condition, by its name.
+        coverages: stored results of each condition, by its name.
         audits: likewise of the suite's audits.
         limit: the first examples that were asked for; None for all.
         is_coupled: whether the model's entry says that its rows influence each other.

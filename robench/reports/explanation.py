@@ -41,11 +41,11 @@ class ExplainedView:
     Attributes:
         name: name in keys of columns, such as ``pgd@4/255``.
         perturbation: kind of the perturbation; ``settings``: its fields that have no default, or another value.
-        budget: norm and radius, such as ``linf-8/255``; empty if there is none.
+        budget: norm and radius, such as ``linf-8/255``; empty without an attack.
         cells: numbers of this view alone, by the title of their metric.
         num_in: number of measured examples; ``num_wanted``: of all, None if it is unknown.
         turned: ids of the first examples that are right when clean and wrong here; ``num_turned``: number of all, None
-            if it cannot be said.
+            if unknown.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Explanation(Rendered):
     Attributes:
         limit: number of first examples of each condition; None for all.
         all_examples: whether conditions cover whole datasets in place of numbers that the suite states.
-        views: conditions in the suite's order, each budget of a sweep apart.
+        views: conditions in the suite's order; a sweep has one for each budget.
         combined: columns over several conditions, with their numbers.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         failures: name of the condition, range of examples, and error of each failed shard.
@@ -174,7 +174,7 @@ def _explained(view: View, suite: Suite, row: Row, coverages: Mapping[str, Cover
 
 
 def _settings(attack: PerturbationDeclaration) -> dict[str, Plain]:
-    """Return the fields of a perturbation that have no default, or another value; budgets are told apart."""
+    """Return the fields of a perturbation that have no default, or another value; budgets are distinguished."""
     plain = to_plain(attack)
     assert isinstance(plain, dict)  # a declaration is a dataclass
     values = {field.name: getattr(attack, field.name) for field in fields(attack) if field.name in plain}  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def _conditions_table(explanation: Explanation) -> str:
     titles = list(dict.fromkeys(title for view in explanation.views for title in view.cells))
     datasets = {view.dataset for view in explanation.views}
     several = len(datasets) > 1
-    header = ["condition", *(["dataset"] if several else []), "what is done", "budget", "examples", *titles]
+    header = ["condition", *(["dataset"] if several else []), "perturbation", "budget", "examples", *titles]
     rows = [
         [
             clipped(view.name),

@@ -52,7 +52,7 @@ class Tried:
     dataset: DatasetDeclaration
     attack: PerturbationDeclaration
     threat_model: ThreatModel
-    stands: NDArray[np.bool_]
+    survives: NDArray[np.bool_]
     leans: bool = False
 
 
@@ -77,7 +77,7 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
             dataset=condition.dataset,
             attack=view.attack,
             threat_model=threat_model,
-            stands=coverage.outcomes_at(view.epsilon).column(verdict),
+            survives=coverage.outcomes_at(view.epsilon).column(verdict),
             leans=condition.perturbation.budgets_are_linked,
         )
         for condition in conditions
@@ -92,9 +92,9 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
 def _compared(tried: Sequence[Tried]) -> Iterator[Flag]:
     for stronger, weaker in permutations(tried, 2):
         expectation = _expectation(stronger, weaker)
-        if expectation and len(stronger.stands) == len(weaker.stands):
+        if expectation and len(stronger.survives) == len(weaker.survives):
             what = f"{weaker.name} against {stronger.name}"
-            yield beaten(expectation, stronger.stands, weaker.stands, what)
+            yield beaten(expectation, stronger.survives, weaker.survives, what)
 
 
 def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
@@ -121,4 +121,4 @@ def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
         # One in so many classes is chance where an example has one class, as in the tasks that audits are for.
         num_classes = each.dataset.num_classes if TASKS[each.dataset.task].is_audited else None
         if each.attack.is_iterated and is_everything and num_classes is not None:
-            yield right_at_any_distance(each.stands, num_classes, each.name)
+            yield right_at_any_distance(each.survives, num_classes, each.name)

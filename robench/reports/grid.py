@@ -78,12 +78,12 @@ def grid_of(report: Report) -> Grid:
             for row in report.rows
         ),
         notes=notes if report.rows else (*report.notes, _NOTHING_MEASURED),
-        provenance=clipped("; ".join([title, *facts, "shares in per cent"]), NOTE_WIDTH),
+        provenance=clipped("; ".join([title, *facts, "proportions in per cent"]), NOTE_WIDTH),
         bold=frozenset(
             (place, 1 + number)
             for place, row in enumerate(report.rows)
             for number, column in enumerate(report.columns)
-            if (standing := row.standings.get(column.key)) is not None and (standing.is_best or standing.is_close)
+            if (rank := row.ranks.get(column.key)) is not None and (rank.is_best or rank.is_close)
         ),
     )
     return grid.transposed if report.is_transposed else grid

@@ -1,4 +1,4 @@
-"""Holdings of a store: how much of which suite is measured of which model, and what no suite needs any more."""
+"""Holdings of a store: measured parts of suites by model, and results that no suite needs any more."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Holding:
 
     @property
     def num_complete(self) -> int:
-        """Return the number of conditions of which every example is measured."""
+        """Return the number of completely measured conditions."""
         return sum(coverage.missing == 0 for coverage in self.coverages.values())
 
     @property
@@ -96,7 +96,7 @@ def without_shared(holdings: Iterable[Holding]) -> list[Holding]:
     """Return the holdings that say something of their own, in the given order.
 
     Suites share conditions, such as clean examples, and audits. Of an incomplete suite whose measurements are all used
-    by another one of the same model, there is nothing but what is shared.
+    by another one of the same model, all results are shared.
     """
     given = [each for each in holdings if each.num_in or each.num_failed]
     chosen: list[Holding] = []

@@ -82,7 +82,7 @@ def _is_whole(row: Row) -> bool | None:
 
 
 def inert_text(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula, with what is not visible escaped."""
+    """Return text that no spreadsheet takes for a formula; invisible signs are escaped."""
     shown = printable(text)
     # Some spreadsheets treat full-width signs as ordinary ones, and ignore blanks before them.
     read = unicodedata.normalize("NFKC", shown).lstrip()
@@ -135,7 +135,7 @@ def _plain_row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
 
 
 def plain_cell(cell: Cell) -> dict[str, Json]:
-    """Return a cell as JSON values; numbers are null where there is none, or where they are infinite."""
+    """Return a cell as JSON values; missing and infinite numbers are null."""
     estimate = cell.estimate
     document: dict[str, Json] = {
         "value": None if estimate is None else _finite(estimate.value),

@@ -86,8 +86,7 @@ class Listing:
     def outline(self, measurement_key: str) -> list[Record]:
         """Return records without outcomes that cover what is stored of a measurement (``Store.outline``).
 
-        Provenance may be an estimate, but not where times decide: between measurements of which a report uses the
-        latest.
+        Provenance may be an estimate, but not where times decide: between measurements whose latest a report uses.
         """
         if measurement_key in self._rivals:
             return self.described(measurement_key)

@@ -73,7 +73,7 @@ def calibration_file() -> Path:
 
 
 def calibrations() -> dict[str, Calibration]:
-    """Return the kept calibrations by kind of device; entries that are none are left out."""
+    """Return the kept calibrations by kind of device; broken entries are left out."""
     try:
         kept = json.loads(calibration_file().read_text("utf-8"))
     except (OSError, ValueError):
@@ -83,7 +83,7 @@ def calibrations() -> dict[str, Calibration]:
 
 
 def calibrated(kind: str) -> Calibration | None:
-    """Return the calibration of a kind of device; None if there is none."""
+    """Return the calibration of a kind of device; None without one."""
     return calibrations().get(kind)
 
 
@@ -241,7 +241,7 @@ def flops_of(
     domain = DOMAINS[declared.domain]
     if not domain.is_real_valued:
         return None
-    # Whatever goes wrong in a model's code goes wrong in its checks as well; here it costs an estimate alone.
+    # An error in a model's code appears in its checks as well; here it costs an estimate alone.
     with suppress(ExampleError, Exception), Contained(), torch.no_grad():
         inputs = domain.rules.collate([dataset[0][0]])
         model = load_model(checkpoint) if module is None else model_of(checkpoint, module)

@@ -28,11 +28,11 @@ def suites_to_check(
     """Return suites of a baseline as they are declared now.
 
     Args:
-        baseline: what is checked against.
+        baseline: reference of the check.
         names: names or files; none for all suites of the baseline, which must then be shipped.
         registries: registry files that declare datasets.
         dataset: that of suites that name none; None for the one of the baseline.
-        all_examples: whether conditions cover whole datasets, whatever number of examples a suite states.
+        all_examples: whether conditions cover whole datasets.
 
     Raises:
         UsageError: there is no such file; or a dataset is given, and a suite names its own.

@@ -51,7 +51,7 @@ def choose_models(
         registries: registry files besides the shipped one.
         key: identity of the only module, or of modules by name, in place of a digest of state and source.
         task: task of the modules.
-        all_seeds: whether names stand for the checkpoints of all training seeds.
+        all_seeds: whether names match the checkpoints of all training seeds.
 
     Raises:
         UsageError: something else was given, a name refers to two models, or a module cannot be identified.
@@ -67,7 +67,7 @@ def choose_models(
         for name, model in each.items():
             _check_name(name)
             if name in given and given[name] is not model:
-                raise UsageError(f"two modules are given under the name {name!r}; give each its own name")
+                raise UsageError(f"two modules are given under the name {name!r}; give them different names")
             given[name] = model
     if both := names.keys() & given.keys():
         raise UsageError(f"model {min(both)!r} is given both by name and in memory; give the module another name")
@@ -114,11 +114,10 @@ def _check_name(name: object) -> None:
 
 
 def _keys(key: object, names: Sequence[str]) -> dict[str, str]:
-    """Return the keys by the names of modules."""
     if key is None:
         return {}
     if isinstance(key, str) and len(names) != 1:
-        found = f"there are {len(names)} of them" if names else "there is none"
+        found = f"there are {len(names)} of them" if names else "no models in memory were given"
         raise UsageError(f"key is one text for one model in memory, but {found}; give a mapping by name")
     by_name = {names[0]: key} if isinstance(key, str) else key
     if not isinstance(by_name, Mapping):
@@ -126,7 +125,7 @@ def _keys(key: object, names: Sequence[str]) -> dict[str, str]:
     for name, text in by_name.items():
         if name not in names:
             raise UsageError(
-                f"key names {name!r}, which is no model in memory; there are: {', '.join(names) or 'none'}"
+                f"key names {name!r}, which is not a model in memory; there are: {', '.join(names) or 'none'}"
             )
         if not isinstance(text, str) or not text:
             raise UsageError(f"the key of model {name!r} must be a text that is not empty, got {text!r:.100}")

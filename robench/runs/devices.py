@@ -144,7 +144,7 @@ def _devices(device: str) -> list[str]:
 def batch_size_text(
     name: str, registries: Sequence[Path], device: str, precision: str, data_root: Path | None = None
 ) -> str:
-    """Return the largest batch size, a power of two, of which a forward and a backward pass fits, in a sentence.
+    """Return the largest batch size, a power of two, whose forward and backward pass fits, in a sentence.
 
     The pass has an example of the data that the model was trained on, or where that is absent an image of the size that
     its preprocessing cuts.

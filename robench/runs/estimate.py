@@ -31,7 +31,7 @@ class Work:
         forward, backward: largest numbers of passes of single examples; see ``most_passes`` of perturbations.
         is_whole: whether the passes of every condition are known; the numbers omit unknown ones.
         seconds: time that the shards take one worker; None where it is unknown of any.
-        known_seconds: time of the shards of which it is known.
+        known_seconds: time of the shards with an estimate.
         sources: number of shards by the origin of their estimate; None counts those without one.
     """
 
@@ -95,7 +95,7 @@ def measured_paces(
     paces = Paces(per_pass)
     known = {each.key: each for each in measurements}
     found: list[Manifest] = []
-    # An estimate is no reason to refuse a run.
+    # A run goes on without an estimate.
     with suppress(StoreError):
         found.extend(store.manifests(known.keys()))
     if device is None and found:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robench.core.containment import Contained, blamed
+from robench.core.containment import Contained, attributed_to
 from robench.core.errors import (
     DeclarationError,
     ExampleError,
@@ -69,7 +69,7 @@ def loaded_for_checks(checkpoint: Checkpoint, module: nn.Module | None = None) -
     Raises:
         RobenchError: it cannot be loaded; the message names the model and what its code did.
     """
-    with blamed(f"model {checkpoint.name!r} cannot be loaded"):
+    with attributed_to(f"model {checkpoint.name!r} cannot be loaded"):
         return load_model(checkpoint) if module is None else model_of(checkpoint, module)
 
 
@@ -98,7 +98,7 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Data
             task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(outputs).all()):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
-    return None if checkpoint.coupled else _check_rows_are_apart(checkpoint, model, datasets)
+    return None if checkpoint.coupled else _check_rows_are_independent(checkpoint, model, datasets)
 
 
 def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
@@ -136,12 +136,12 @@ def _check_expected(checkpoint: Checkpoint, dataset: str, outputs: torch.Tensor,
         raise UsageError(f"model {checkpoint.name!r} {found}, or correct `expected`")
 
 
-def _check_rows_are_apart(
+def _check_rows_are_independent(
     checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]
 ) -> float | None:
     """Refuse a model whose rows influence each other, on the first dataset with two readable examples.
 
-    The batch has eight rows whatever the suite's batch size; fewer examples are repeated. The seconds of a row's passes
+    The batch has eight rows for any batch size of the suite; fewer examples are repeated. The seconds of a row's passes
     are returned where inputs are whole, and not excerpts.
     """
     for declared, dataset in datasets.items():
@@ -192,7 +192,7 @@ def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, Any] | None:
     return None
 
 
-def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
+def checks_in_subprocess(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
     """Return whether a model is checked in a separate process.
 
     With worker processes these are models with third-party code, and with ``shard_timeout`` all models.
@@ -202,7 +202,7 @@ def checks_apart(checkpoint: Checkpoint, request: RunRequest, workers: Workers) 
     return not workers.in_process and (is_users or request.shard_timeout is not None)
 
 
-def check_fit_apart(
+def check_fit_in_subprocess(
     checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
 ) -> None:
     """Check models as ``check_fit`` does, in a separate process and each within the time limit of a shard.

@@ -9,7 +9,7 @@ from robench.core.identity import key_of, to_plain
 from robench.datasets import open_dataset
 from robench.runs.calibration import calibrated, flops_of
 from robench.runs.estimate import cost_of, pace_of, work_of
-from robench.runs.fit import checks_apart
+from robench.runs.fit import checks_in_subprocess
 from robench.scheduling.pace import Pace, Source
 from robench.scheduling.simulation import SimulatedWorker, joined, simulate
 
@@ -70,7 +70,7 @@ class Outlook:
 def outlook_of(run: PreparedRun, store: Store) -> Outlook:
     """Return the outlook of what ``store`` lacks of a run, by the time of earlier results, of passes or of operations.
 
-    Operations are counted for models that nothing else is known of, where their device has been calibrated.
+    Operations are counted for models without times of their own, where their device has been calibrated.
     """
     todo = run.todo(store)
     paces = run.paces(store)
@@ -121,7 +121,7 @@ def _counted(run: PreparedRun, names: set[str]) -> dict[str, Pace]:
         built = [to_plain(checkpoint.architecture), to_plain(checkpoint.preprocessing)]
         key = key_of([*built, checkpoint.name if module else ""])
         # Code of others runs in a process of its own, or not at all.
-        if key not in counted and not checks_apart(checkpoint, request, workers):
+        if key not in counted and not checks_in_subprocess(checkpoint, request, workers):
             dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
             counted[key] = flops_of(checkpoint, declared, dataset, module)
         if (flops := counted.get(key)) is not None:

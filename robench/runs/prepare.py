@@ -15,13 +15,13 @@ from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
-from robench.executors import IN_PROCESS, Crew
+from robench.executors import IN_PROCESS, WorkerPool
 from robench.models.weights import resolve
 from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, cost_of, measured_paces, work_of
-from robench.runs.fit import check_fit, check_fit_apart, check_shapes, checks_apart, loaded_for_checks
+from robench.runs.fit import check_fit, check_fit_in_subprocess, check_shapes, checks_in_subprocess, loaded_for_checks
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.request import SMOKE_NOTE
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
@@ -145,14 +145,14 @@ class PreparedRun:
         )
         if workers.executor.is_in_process and set(workers.devices) == {"cpu"}:
             make = partial(make, loaded=self.loaded)
-        crew = Crew(
+        pool = WorkerPool(
             make=make,
             devices=workers.devices,
             device=request.device,
             num_workers=request.workers,
             shard_timeout=request.shard_timeout,
         )
-        return workers.executor.executor(crew)
+        return workers.executor.executor(pool)
 
     def fill(
         self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
@@ -201,7 +201,7 @@ class PreparedRun:
 def rounds(store: Store) -> Iterator[None]:
     """Yield once, and a second time if results that were measured or read meanwhile turned out damaged.
 
-    A run only lists what is kept (``Store.keys``); damage is found on reading, which sets the file aside, so that the
+    A run only lists stored keys (``Store.keys``); damage is found on reading, which sets the file aside, so that the
     second round measures it. A file that is damaged again after that is left to the next run.
     """
     num_lost = store.num_lost
@@ -227,11 +227,11 @@ def prepare(request: RunRequest) -> PreparedRun:
     conditions = [condition for suite in request.suites for condition in suite.conditions]
     for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
         check_shapes(conditions, {each: opened[each, preprocessing] for each in declared})
-    apart = [checkpoint for checkpoint in request.checkpoints if checks_apart(checkpoint, request, workers)]
+    elsewhere = [checkpoint for checkpoint in request.checkpoints if checks_in_subprocess(checkpoint, request, workers)]
     seconds: dict[str, float] = {}
     loaded: dict[str, tuple[str, LoadedModel]] = {}
     for checkpoint in request.checkpoints:
-        if checkpoint not in apart:
+        if checkpoint not in elsewhere:
             shown = {each: opened[each, checkpoint.preprocessing] for each in declared}
             planned = replace(checkpoint.weights, sha256=digests[checkpoint.name])
             module = request.modules.get(checkpoint.name)
@@ -240,7 +240,7 @@ def prepare(request: RunRequest) -> PreparedRun:
             seconds |= {} if taken is None else {checkpoint.name: taken}
             if not checkpoint.architecture.runs_user_code and len(loaded) < MOST_LOADED:
                 loaded[checkpoint.name] = digests[checkpoint.name], model
-    check_fit_apart(apart, declared, request)
+    check_fit_in_subprocess(elsewhere, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
     audits = {suite.name: _audits(suite, request, digests, identities) for suite in request.suites}

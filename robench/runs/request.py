@@ -34,7 +34,7 @@ def check_keepable(dataset: DatasetDeclaration) -> None:
     """Refuse a dataset whose perturbed examples cannot be kept.
 
     Raises:
-        UsageError: its inputs are no real numbers.
+        UsageError: its inputs are not real numbers.
     """
     if not DOMAINS[dataset.domain].is_real_valued:
         raise UsageError(
@@ -53,7 +53,7 @@ class RunRequest:
         device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
         workers: number of worker processes; None for one per GPU, or per CPU core.
         executor: kind of executor, ``auto``, or a declaration of one with its fields.
-        part: number, from 1, and count of parts of the plan, of which this run measures one; None for everything.
+        part: number, from 1, and count of parts of the plan, for a run of one; None for everything.
         take_over: whether to go on with what is left of the other parts.
         data_root: folder of datasets that are not embedded.
         audit: whether to measure the audits of suites that have one.
@@ -205,7 +205,7 @@ class RunRequest:
                 if attack.clip == "unit":
                     raise UsageError(
                         f"condition {condition.name!r} of suite {suite.name!r} cuts its inputs to [0, 1] after "
-                        "normalisation, outside of which float16 would round them; use --keep-adversarial float32"
+                        "normalisation, and float16 would round values beyond; use --keep-adversarial float32"
                     )
 
 

@@ -1,4 +1,4 @@
-"""Rescoring of a results folder: what was kept of each condition against a new pass of the same models."""
+"""Rescoring of a results folder: stored outcomes of each condition against a new pass of the same models."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Scored:
 def rescore_results(
     request: RunRequest, store: FolderStore, conditions: Sequence[str] = ()
 ) -> Iterator[tuple[Rescored, ...]]:
-    """Score what was kept of a results folder again; yield each condition's agreement, one entry a budget.
+    """Score the outcomes of a results folder again; yield each condition's agreement, one entry a budget.
 
     Inputs that attacks made are read from the kept adversarial examples; corrupted ones are made again.
 
@@ -93,7 +93,7 @@ def rescore_results(
 
     Raises:
         UnknownNameError: no suite has a condition of a name.
-        UsageError: inputs of a suite are no real numbers, so that none are kept.
+        UsageError: inputs of a suite are not real numbers, so that none are kept.
         RobenchError: see ``prepare``.
     """
     request = replace(

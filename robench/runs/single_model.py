@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from robench.core.containment import blamed
+from robench.core.containment import attributed_to
 from robench.core.errors import ContractError, UnknownNameError, UsageError
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
@@ -83,7 +83,7 @@ def audit_checkpoint(
     on_start()
     metric = TASKS[checkpoint.task].metric
     expected = checkpoint.expected.get(metric or "") if dataset == checkpoint.trained_on else None
-    with blamed(f"model {checkpoint.name!r} cannot be audited"):
+    with attributed_to(f"model {checkpoint.name!r} cannot be audited"):
         flags = audit(model, batch, examples.identity, epsilon)
         with torch.no_grad(), fixed_arithmetic(model.device):
             inputs = batch.inputs.to(model.device)

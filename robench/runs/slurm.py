@@ -49,7 +49,7 @@ _ABOUT_ARRAY = """\
 """
 _ABOUT_TABLES = """\
 #!/bin/bash
-# Written by 'robench submit'. Prints the tables once all jobs of the array have ended, in whatever way:
+# Written by 'robench submit'. Prints the tables once all jobs of the array have ended, successfully or not:
 # sbatch --dependency=afterany:ARRAY.
 """
 _REQUEUE = f"""\
@@ -95,7 +95,7 @@ class SlurmJobs:
 
     Attributes:
         what: options of all commands, which say what is measured and where it is stored; each with its value.
-        run: further options of ``robench run``, without those that divide the work.
+        run: further options of ``robench run``, except those dividing the work.
         tables: commands of robench that print or write the tables, without ``what``.
         num_jobs: number of jobs of the array.
         folder: folder of the scripts.
@@ -213,7 +213,7 @@ def submitted(script: Path, *, after: str | None = None) -> str:
         after: what ``submitted`` returned for another job, which must end before this one starts.
 
     Raises:
-        UsageError: sbatch is missing or refuses the job; the message has what it said.
+        UsageError: sbatch is missing or refuses the job; the message quotes it.
     """
     options = ["--parsable"]
     if after is not None:
@@ -233,8 +233,8 @@ def submitted(script: Path, *, after: str | None = None) -> str:
         raise UsageError(f"sbatch cannot be run ({error.strerror})") from error
     answer, complaint = printed
     if sbatch.returncode != 0 or not re.fullmatch(r"\d+(;[\w.-]+)?", answer):
-        said = complaint or answer or "it said nothing"
-        raise UsageError(f"sbatch did not take {script} (exit code {sbatch.returncode}): {said}")
+        reason = complaint or answer or "it printed nothing"
+        raise UsageError(f"sbatch did not take {script} (exit code {sbatch.returncode}): {reason}")
     if complaint:
         logging.getLogger(__name__).warning("%s", complaint)
     return answer

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.core.child_processes import refers_to_script
-from robench.core.containment import Contained, blamed
+from robench.core.containment import Contained, attributed_to
 from robench.core.errors import RobenchError
 from robench.core.providers import foreign_in
 from robench.executors import Death
@@ -57,7 +57,7 @@ class QueueProgress:
     """Progress of a queue.
 
     Attributes:
-        num_jobs: number of trainings; ``num_ended``: of those that have ended.
+        num_jobs: number of trainings; ``num_ended``: of the ended ones.
         running: number of epochs, and those completed, of each training in progress, by its checkpoint's name.
         seconds_left: estimate for the rest of the queue; None before the first epoch has been timed.
     """
@@ -81,7 +81,7 @@ def weights_of(job: Job, on_epoch: Callable[[EpochReport], None] = lambda report
     assert training is not None  # jobs are of checkpoints with training fields
     architecture = checkpoint.architecture
     is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
-    containment = blamed(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
+    containment = attributed_to(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
     history = History(job.history, checkpoint=checkpoint.name, dataset=training.dataset)
 
     def reported(report: EpochReport) -> None:

@@ -58,7 +58,7 @@ class PreparedTransfer:
     coupled_sources: tuple[str, ...] = ()
 
     def scorable(self, store: Store) -> PreparedRun:
-        """Return the run of scores without those whose adversarial examples are missing because their attack failed."""
+        """Return the run of scores without adversarial examples that are missing because their attack failed."""
         kept = folder_of(store).keys()
         return replace(self.scores, shards=tuple(shard for shard in self.scores.shards if _source_key(shard) in kept))
 
@@ -135,7 +135,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
         for target in targets
         for source in conditions
     }
-    apart = [each for (target, source), each in scores.items() if target != source]
+    transferred = [each for (target, source), each in scores.items() if target != source]
     return PreparedTransfer(
         matrix=matrix,
         view=view,
@@ -143,7 +143,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
         scores=PreparedRun(
             request=replace(attacks.request, suites=(matrix,), checkpoints=targets),
             measurements={matrix.name: tuple(scores.values())},
-            shards=tuple(plan(apart, suite.batches_per_shard, request.limit)),
+            shards=tuple(plan(transferred, suite.batches_per_shard, request.limit)),
         ),
         diagonal={
             measured[source, view.condition.name].key: scores[source, source]
@@ -292,5 +292,5 @@ def _shown(checkpoint: Checkpoint) -> str:
     if not isinstance(preprocessing, ImagePreprocessing):
         return preprocessing.kind
     sizes = [("resize", preprocessing.resize), ("crop", preprocessing.crop)]
-    said = [f"{name} {size}" if size is not None else f"no {name}" for name, size in sizes]
-    return ", ".join([*said, preprocessing.interpolation])
+    parts = [f"{name} {size}" if size is not None else f"no {name}" for name, size in sizes]
+    return ", ".join([*parts, preprocessing.interpolation])

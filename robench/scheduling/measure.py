@@ -79,7 +79,7 @@ class Progress:
 
 
 def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
-    """Return the shards that the store has no record of, each once, in order."""
+    """Return the shards without a record in the store, each once, in order."""
     kept = store.keys()
     todo: dict[str, Shard] = {}
     for shard in shards:

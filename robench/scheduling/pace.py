@@ -1,6 +1,6 @@
 """Passes and seconds that an example takes.
 
-Seconds are from what has been measured and, where nothing has, from the time of a pass.
+Seconds are from measurements or, without any, from the time of a pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from robench.core.suite import Condition
 
 # Of the seconds of a forward and a backward pass together.
-FORWARD_SHARE = 1 / 3
+FORWARD_FRACTION = 1 / 3
 
 
 class Source(Enum):
@@ -41,8 +41,8 @@ class Paces:
     """Paces of the measurements of a run or a store, on one kind of device.
 
     Args:
-        per_pass: seconds of a forward and a backward pass of an example, by model; they serve for models of which
-            nothing is measured.
+        per_pass: seconds of a forward and a backward pass of an example, by model; used for models without
+            measurements.
     """
 
     def __init__(self, per_pass: Mapping[str, Pace] | None = None) -> None:
@@ -88,7 +88,7 @@ class Paces:
 
 def weighted(forward: int, backward: int) -> float:
     """Return passes in pairs of a forward and a backward pass; a forward pass alone is a third of a pair."""
-    return FORWARD_SHARE * forward + (1 - FORWARD_SHARE) * backward
+    return FORWARD_FRACTION * forward + (1 - FORWARD_FRACTION) * backward
 
 
 def passes_of(condition: Condition) -> tuple[int, int, int, bool]:

@@ -50,7 +50,7 @@ class ShardQueue:
         shards: shards without a record, each once.
         cost: relative cost of a shard.
         claims: claims on the shards; all are this run's by default.
-        is_alone: whether a single worker takes them: then models are in the order of the plan, whatever they cost.
+        is_alone: whether a single worker takes them: then models are in the order of the plan, regardless of cost.
 
     Attributes:
         num_elsewhere: number of shards that another run has measured since.
@@ -89,7 +89,7 @@ class ShardQueue:
         self._expected: dict[Hashable, Shard] = {}
 
     def __len__(self) -> int:
-        """Return the number of shards that are left to be taken, with those that other runs have claimed."""
+        """Return the number of shards that are left to be taken, claimed by other runs or not."""
         return len(self._returned) + len(self._taken) + sum(len(each.shards) for each in self._models.values())
 
     @property
@@ -135,7 +135,7 @@ class ShardQueue:
     def _removed_from(self, model: _OfModel, worker: Hashable) -> Shard:
         """Remove and return the shard that the worker expects, else the first that nobody expects, else the first."""
         expected, others = self._expected.pop(worker, None), self._expected_by_others(worker)
-        # Whatever is before the expected one is expected by others.
+        # Shards before the expected one are expected by others.
         near = list(islice(model.shards, len(others) + 1))
         ranks = [(each is not expected, id(each) in others) for each in near]
         place = ranks.index(min(ranks))

@@ -2,7 +2,7 @@
 
 One tensor per budget: in a sweep named by the budget, such as ``4/255``, otherwise ``inputs``. With float32 it contains
 the inputs themselves, (N, ...), in pixels; with float16 their change from the clean ones, because float16 is an eighth
-of a grey level apart near 0.5, and 1/128 of one near a change of 8/255. ``found:NAME`` is the mask of the examples for
+of a grey level near 0.5, and 1/128 of one near a change of 8/255. ``found:NAME`` is the mask of the examples for
 which a minimum-norm attack found one. The entry ``robench`` of the metadata is JSON: the shard, the ids in order, and a
 digest of the tensors under a seal (see ``sealed``), so that any flipped bit is detected.
 
@@ -90,7 +90,7 @@ def decode_examples(content: bytes) -> AdversarialExamples:
     check_seal(text)
     members = read_envelope(text)
     if members.get("tensors") != _digest(tensors):
-        raise DamagedError("its tensors are not those that were written")
+        raise DamagedError("its tensors changed after they were written")
     return AdversarialExamples(
         shard=shard_of(members),
         ids=tuple(members["ids"]),

@@ -1,7 +1,7 @@
 """Baselines, which later results are checked against, and their sealed files of Parquet.
 
 A file has the columns of records. The rows of one record follow those of the other; the envelope in the footer says how
-many each has, and of which shard. ``docs/comparing.md`` documents the form.
+many each has, and of its shard. ``docs/comparing.md`` documents the form.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def encode_baseline(baseline: Baseline) -> bytes:
     """Return a baseline as sealed Parquet; equal baselines give equal bytes under one release of pyarrow.
 
     Raises:
-        StoreError: there are no records, they are of different tasks, or a text is no Unicode.
+        StoreError: there are no records, they are of different tasks, or a text is not Unicode.
     """
     tasks = {record.shard.task for record in baseline.records}
     if len(tasks) != 1:
@@ -98,13 +98,13 @@ def decode_baseline(content: bytes) -> Baseline:
     """Return the baseline that ``encode_baseline`` encoded.
 
     Raises:
-        DamagedError: the bytes are not those that were written, or not a baseline's.
+        DamagedError: the bytes changed after they were written, or not a baseline's.
         NewerFormatError: they are, by a later robench.
     """
     file = opened(content)
     members = envelope_of(file)
     if any(not isinstance(members.get(name), list) for name in _MEMBERS):
-        raise DamagedError("it is no baseline")
+        raise DamagedError("it is not a baseline")
     cells = members["cells"]
     if not cells:
         raise DamagedError("it has no results")
@@ -121,7 +121,7 @@ def decode_baseline(content: bytes) -> Baseline:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write a baseline whole, in place of what is there.
+    """Write a baseline whole, in place of an earlier file.
 
     Raises:
         StoreError: it could not be written, or as of ``encode_baseline``.
@@ -165,6 +165,6 @@ def _members_of(protocol: Protocol) -> dict[str, Any]:
 
 def _protocol(members: Any) -> Protocol:
     if not isinstance(members, dict):
-        raise DamagedError("a protocol is no JSON object")
+        raise DamagedError("a protocol is not a JSON object")
     lists = {name: tuple(each) for name, each in members.items() if isinstance(each, list)}
     return build(Protocol, {**members, **lists})

@@ -110,7 +110,7 @@ class FolderStore:
             yield from self._records.of(key)
 
     def record(self, shard: ShardHeader) -> Record | None:
-        """Return the record of a shard, or None if there is none; raises like ``records``."""
+        """Return the record of a shard, or None; raises like ``records``."""
         return self._records.record(shard)
 
     def outline(self, measurement_key: str) -> list[Record]:

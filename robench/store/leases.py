@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # A run that pauses for longer, such as on a laptop that sleeps, loses its leases to other runs.
 LEASE_SECONDS = 60.0
 RENEWALS_PER_LEASE = 4
-# A lease is a few hundred bytes; what is larger was not written by robench.
+# A lease is a few hundred bytes; larger files were not written by robench.
 _MAX_BYTES = 4096
 
 
@@ -197,7 +197,7 @@ def _has_ended(content: bytes) -> bool:
 
 
 def _machine() -> str:
-    """Return the running system and its namespace of processes; empty where they cannot be told apart."""
+    """Return the running system and its namespace of processes; empty where they cannot be distinguished."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -206,7 +206,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, in ticks since the system did; empty if there is none or it cannot be known."""
+    """Return when a process started, in ticks since the system did; empty if it does not exist or cannot be known."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

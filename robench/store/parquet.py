@@ -87,7 +87,7 @@ def decode_description(content: bytes) -> Manifest:
     """Return header and provenance of a file's record, without reading its outcomes.
 
     Raises:
-        DamagedError: the bytes are not those that were written.
+        DamagedError: the bytes changed after they were written.
         NewerFormatError: they are, by a later robench.
     """
     members = envelope_of(opened(content))
@@ -169,7 +169,7 @@ def table_of(record: Record) -> pa.Table:
     """Return the outcomes of a record as a table, beside its names.
 
     Raises:
-        StoreError: the outcomes are not of the shard's task, or a text is no Unicode.
+        StoreError: the outcomes are not of the shard's task, or a text is not Unicode.
     """
     title, task, outcomes = record.shard.title, record.shard.task, record.outcomes
     if task not in TASKS:
@@ -192,7 +192,7 @@ def columns_of(outcomes: Outcomes) -> pa.Table:
     """Return outcomes as a table with the columns of ``schema_of``.
 
     Raises:
-        ArrowException, UnicodeError: a text is no Unicode.
+        ArrowException, UnicodeError: a text is not Unicode.
     """
     schema = schema_of(outcomes.row_type)
     columns = [_array(outcomes.values(field.name), field.type, len(outcomes)) for field in schema]

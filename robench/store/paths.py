@@ -6,8 +6,8 @@
     <results>/failures/<measurement key>/<shard key>.json
     <results>/adversarial/<measurement key>/<shard key>.safetensors
     <results>/leases/<shard key>                a run is measuring the shard; see ``leases``
-    <results>/unused/records/<measurement key>/ what was moved aside whole; see ``upkeep``
-    <results>/damaged/<file name>-<n>           what was found broken, never overwritten
+    <results>/unused/records/<measurement key>/ measurements moved aside whole; see ``upkeep``
+    <results>/damaged/<file name>-<n>           damaged files, never overwritten
 
 A file being written begins with a dot and ends in ``.part``; readers ignore it.
 """
@@ -43,7 +43,7 @@ _PACK = re.compile(r"all-([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Examples [0, stop) in shards of ``size``, of which the last may be smaller."""
+    """Examples [0, stop) in shards of ``size``; the last may be smaller."""
 
     size: int
     stop: int

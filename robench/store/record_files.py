@@ -80,7 +80,7 @@ class RecordFiles:
         return sorted(records.values(), key=lambda record: (record.shard.start, record.shard.stop))
 
     def record(self, shard: ShardHeader) -> Record | None:
-        """Return the record of a shard, or None if there is none or it is damaged; raises like ``of``."""
+        """Return the record of a shard, or None if it is missing or damaged; raises like ``of``."""
         single = self._paths.record(shard)
         with reading(single):
             is_single = single.exists()

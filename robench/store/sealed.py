@@ -39,7 +39,7 @@ _BEGINNING = b'"format":'
 
 
 class DamagedError(Exception):
-    """Error for a file that differs from what was written; the message is the reason, as part of a sentence."""
+    """Error for a file that changed after it was written; the message is the reason, as part of a sentence."""
 
 
 class NewerFormatError(Exception):
@@ -68,7 +68,7 @@ def check_seal(content: bytes) -> None:
     """
     found = _find(content)
     if hashlib.sha256(_with_digest(content, found, _BLANK)).hexdigest().encode() != found["digest"]:
-        raise DamagedError("its bytes are not those that were written")
+        raise DamagedError("its bytes changed after they were written")
     version = int(found["version"])
     if version > LATEST_FORMAT:
         raise NewerFormatError(f"it has format {version}, and this robench reads formats up to {LATEST_FORMAT}")

@@ -48,7 +48,7 @@ class KeptFile:
 
     Attributes:
         kind: one of ``KINDS``.
-        content: its bytes; None if they are not those that were written: then the file was set aside.
+        content: its bytes; None if they changed after that: then the file was set aside.
         value: the decoded record, manifest, failure, examples, or list of records of a pack.
     """
 
@@ -76,8 +76,8 @@ class Merged:
     """Result of merging.
 
     Attributes:
-        copied, known: number of files by kind that were copied, and of those that the target had already. A pack of
-            shards of which the target has some is copied record by record.
+        copied, known: number of files by kind that were copied, and of files that the target had already. A
+            pack is copied record by record if the target has some of its shards.
         conflicts: titles of shards whose outcomes differ between the folders; the target's stay, or the first copied.
         damaged: files of the sources that were set aside there.
     """
@@ -119,13 +119,13 @@ def check_exists(store: FolderStore) -> None:
 def merge_stores(
     target: FolderStore, sources: Sequence[FolderStore], on_file: Callable[[], None] = lambda: None
 ) -> Merged:
-    """Copy what is kept in other results folders into one; what that has already stays.
+    """Copy the results of other folders into one, whose own stay.
 
     Failures are copied only if no folder has a record of their shard.
 
     Raises:
         UsageError: a source is the target, or there is no such folder.
-        StoreError: a file cannot be read or written; what was copied before is whole.
+        StoreError: a file cannot be read or written; files copied before are whole.
     """
     for source in sources:
         check_exists(source)
@@ -185,7 +185,7 @@ def _copied(file: KeptFile, source: FolderStore, target: FolderStore) -> bool:
 
 
 def _conflicts(file: KeptFile, target: FolderStore) -> list[str]:
-    """Return the title of a record of which the target has other outcomes."""
+    """Return the title of a record whose outcomes differ in the target."""
     if file.kind != RECORDS:
         return []
     kept = target.record(file.value.shard)
@@ -252,12 +252,12 @@ class Compacted:
 
 
 def compact_store(store: FolderStore, on_measurement: Callable[[], None] = lambda: None) -> Compacted:
-    """Pack the records of each measurement that has several files and no gap; what is read stays the same.
+    """Pack the records of each measurement that has several files and no gap; reads are unchanged.
 
     Files are removed once the pack that replaces them was written and read back. Runs and readers may go on meanwhile.
 
     Raises:
-        StoreError: a file cannot be read or written; what was packed before is whole.
+        StoreError: a file cannot be read or written; measurements packed before are whole.
     """
     paths = Paths(store.path)
     num_packed = num_files = num_left = 0

@@ -76,7 +76,7 @@ class Contradiction(Protocol):
     """Function that says why outputs contradict the score that is expected of a model."""
 
     def __call__(self, outputs: torch.Tensor, targets: Sequence[Any], expected: float, dataset: str) -> str:
-        """Return the contradiction and what should be checked, after "model 'x'"; "" if there is none.
+        """Return the contradiction and what should be checked, after "model 'x'"; else "".
 
         Args:
             outputs: finite outputs (B, ...) of excerpts of the first clean examples.

@@ -202,13 +202,13 @@ def contradiction(outputs: Tensor, targets: Sequence[int], expected: float, data
     )
 
 
-def chance_of_at_most(num_right: int, num_examples: int, share: float) -> float:
-    """Return the probability of at most ``num_right`` correct answers, each correct with probability ``share``.
+def chance_of_at_most(num_right: int, num_examples: int, chance: float) -> float:
+    """Return the probability of at most ``num_right`` correct answers, each correct with probability ``chance``.
 
     >>> round(chance_of_at_most(1, 3, 0.5), 3)
     0.5
     """
-    chances = (comb(num_examples, k) * share**k * (1 - share) ** (num_examples - k) for k in range(num_right + 1))
+    chances = (comb(num_examples, k) * chance**k * (1 - chance) ** (num_examples - k) for k in range(num_right + 1))
     return sum(chances)
 
 

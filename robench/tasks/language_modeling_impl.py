@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from robench.tasks.base import Loss, Scoring
 
 NO_TOKEN = -1.0
-# The word that no text has: words are what is between white space.
+# The word that no text has: words are separated by white space.
 END_OF_LINE = "\n"
 UNKNOWN = "<unk>"
 # First words of texts have little context, and are harder than the average; untrained weights are worse by more.
@@ -58,7 +58,7 @@ class LanguageRules:
         return output
 
     def check_outputs(self, outputs: Tensor, num_rows: int, model: str) -> None:
-        """Refuse numbers that are no negative log-likelihoods.
+        """Refuse numbers other than negative log-likelihoods.
 
         Raises:
             ContractError: one is NaN, infinite or negative; a text has no token; or there is not a row for each text.

@@ -47,7 +47,9 @@ def check_attack(declaration: Attack) -> None:
         AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, Attack):
-        raise AssertionError(f"{declaration!r} is no attack; expected an instance of a subclass of robench's Attack")
+        raise AssertionError(
+            f"{declaration!r} is not an attack; expected an instance of a subclass of robench's Attack"
+        )
     subject = subject_of(declaration)
     run_checks(subject, DECLARATION_CHECKS, subject, declaration)
     run_checks(subject, (*PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS), declaration)
@@ -84,14 +86,14 @@ def counts_the_passes_that_it_takes(declaration: Attack) -> None:
         made = perturbed(declaration, rows_of(batch, [row]), model, seeds=[row], batch_size=1)
         assert made.num_queries is not None
         assert made.num_gradients is not None
-        for name, counted, met in (
+        for name, counted, taken in (
             ("forward", int(made.num_queries.sum()), model.num_rows),
             ("backward", int(made.num_gradients.sum()), model.num_gradients),
         ):
             require(
-                counted == met,
+                counted == taken,
                 subject,
-                f"took {met} {name} passes of the model and {counted} are counted",
+                f"took {taken} {name} passes of the model and {counted} are counted",
                 "all passes to be made by the problem (`evaluate`, `differentiate`, `sample`, `predict`)",
             )
 
@@ -155,15 +157,15 @@ def every_pass_has_draws_of_its_own(declaration: Attack) -> None:
     of_drawing_model(declaration, drawing_batch(NUM_DRAWING), range(num_examples), model, batch_size=1000)
     predictions = set(ExampleDraws(range(num_examples)).prediction_seeds)
     # Several points of one pass may share a draw on purpose, such as pairs of samples, and padding rows.
-    met = Counter(seed for seeds, is_prediction in model.passes if not is_prediction for seed in seeds)
-    repeated = sum(count > 1 for count in met.values())
+    shown = Counter(seed for seeds, is_prediction in model.passes if not is_prediction for seed in seeds)
+    repeated = sum(count > 1 for count in shown.values())
     require(
         repeated == 0,
         subject,
         f"shows the model {repeated} random draws in more than one pass",
         "an address for each pass: `problem.at(search=..., step=...)`, and `problem.within(...)` for parts",
     )
-    stolen = len(met.keys() & predictions)
+    stolen = len(shown.keys() & predictions)
     require(stolen == 0, subject, f"attacks with {stolen} draws of the final prediction", "draws of its own")
     strange = [seeds for seeds, is_prediction in model.passes if is_prediction and not seeds <= predictions]
     require(not strange, subject, "predicts with draws that are not the prediction's", "`problem.predict`")

@@ -39,14 +39,14 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
     """Check that a mechanism fulfils all contracts of robench's own mechanisms.
 
     Args:
-        declaration: an instance, of which one layer is built.
+        declaration: an instance, built as one layer.
         geometry: sizes and index of the layer, which must have the mechanism; all earlier layers publish values.
 
     Raises:
         AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, AttentionBase):
-        raise AssertionError(f"{declaration!r} is no attention; expected an instance of robench's AttentionBase")
+        raise AssertionError(f"{declaration!r} is not an attention; expected an instance of robench's AttentionBase")
     subject = subject_of(declaration)
     run_checks(subject, DECLARATION_CHECKS, subject, declaration)
     has_it = declaration.layers == "all" or geometry.layer in declaration.layers
@@ -290,7 +290,7 @@ def its_parameters_are_as_many_as_declared(declaration: AttentionBase, geometry:
     )
 
 
-def stands_in_a_backbone(declaration: AttentionBase, geometry: Geometry) -> None:
+def builds_in_a_backbone(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check that a small vision transformer with the mechanism can be built, scores images, and is differentiable."""
     side = round((geometry.num_tokens - 1) ** 0.5)
     if side < 1 or declaration.problems_in(num_tokens=side**2 + 1, depth=geometry.depth):
@@ -325,7 +325,7 @@ ATTENTION_CHECKS: tuple[Check, ...] = (
     bfloat16_is_finite,
     its_state_survives_a_round_trip,
     its_parameters_are_as_many_as_declared,
-    stands_in_a_backbone,
+    builds_in_a_backbone,
 )
 
 

@@ -35,7 +35,7 @@ def check_corruption(declaration: PerturbationBase) -> None:
     """
     if not isinstance(declaration, PerturbationBase):
         raise AssertionError(
-            f"{declaration!r} is no corruption; expected an instance of a subclass of robench's PerturbationBase"
+            f"{declaration!r} is not a corruption; expected an instance of a subclass of robench's PerturbationBase"
         )
     kind = getattr(declaration, "kind", type(declaration).__name__)
     subject = f"corruption {kind!r}"

@@ -73,7 +73,7 @@ def check_dataset(
     """
     declaration = DATASETS.get(declared) if isinstance(declared, str) else declared
     if not isinstance(declaration, DatasetBase):
-        raise AssertionError(f"{declared!r} is no dataset; expected an instance of robench's DatasetBase")
+        raise AssertionError(f"{declared!r} is not a dataset; expected an instance of robench's DatasetBase")
 
     def opened() -> Any:
         return declaration.implemented()(
@@ -232,7 +232,7 @@ def reading_ahead_changes_nothing(opened: Opened) -> None:
     ranges = (0, stop), (0, middle), (middle, stop)
     plain = [dataset.batch(*bounds) for bounds in ranges]
     for announced in (*ranges, (0, len(dataset) + 1)):
-        # Past the end, too: `batch` reports what is wrong.
+        # Past the end, too: `batch` reports the problem.
         dataset.read_ahead(*announced)
         for bounds, expected in zip(ranges, plain, strict=True):
             batch = dataset.batch(*bounds)

@@ -11,7 +11,7 @@ from robench.core.shard import DatasetIdentity, Measurement
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
-from robench.executors import Crew, ExecutorBase
+from robench.executors import ExecutorBase, WorkerPool
 from robench.executors.stub import Stub
 from robench.perturbations.clean import Clean
 from robench.scheduling import ShardQueue, plan
@@ -45,7 +45,7 @@ def check_executor(declaration: ExecutorBase) -> None:
     """
     if not isinstance(declaration, ExecutorBase):
         raise AssertionError(
-            f"{declaration!r} is no executor; expected an instance of a subclass of robench's ExecutorBase"
+            f"{declaration!r} is not an executor; expected an instance of a subclass of robench's ExecutorBase"
         )
     subject = subject_of(declaration)
     run_checks(subject, DECLARATION_CHECKS, subject, declaration)
@@ -61,7 +61,7 @@ def without_work_nothing_starts(declaration: ExecutorBase) -> None:
 
     executors = [executor_of(declaration)]
     if not declaration.is_in_process:
-        executors.append(declaration.executor(Crew(make=refuse, device="cpu", num_workers=NUM_WORKERS)))
+        executors.append(declaration.executor(WorkerPool(make=refuse, device="cpu", num_workers=NUM_WORKERS)))
     for executor in executors:
         found = len(list(executor.execute(ShardQueue([]))))
         require(not found, subject, f"yields {found} results without any shard", "none")
@@ -76,7 +76,7 @@ def every_shard_has_one_result_and_failures_stop_nothing(declaration: ExecutorBa
     found = f"has failures at the starts {failed}"
     require(failed == [FAILING_START], subject, found, f"the evaluator's own at {FAILING_START}, in place of records")
     devices = sorted({result.provenance.device for result in results})
-    require(devices == ["cpu"], subject, f"makes evaluators for {', '.join(devices)}", "cpu, the device of the crew")
+    require(devices == ["cpu"], subject, f"makes evaluators for {', '.join(devices)}", "cpu, the device of the pool")
 
 
 def draining_starts_no_further_shard_and_loses_none(declaration: ExecutorBase) -> None:
@@ -163,10 +163,10 @@ def subject_of(declaration: ExecutorBase) -> str:
 
 
 def executor_of(declaration: ExecutorBase) -> Executor:
-    """Return the executor of a crew of two, or of the one that the process of the run is."""
+    """Return the executor of a pool of two, or of the one that the process of the run is."""
     count = 1 if declaration.is_in_process else NUM_WORKERS
     devices = () if declaration.is_elsewhere else ("cpu",) * count
-    return declaration.executor(Crew(make=Stub, devices=devices, device="cpu", num_workers=count))
+    return declaration.executor(WorkerPool(make=Stub, devices=devices, device="cpu", num_workers=count))
 
 
 def shards_for_tests() -> list[Shard]:

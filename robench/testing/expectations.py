@@ -95,7 +95,7 @@ def watched_generators(subject: str) -> Iterator[None]:
     states = torch.random.get_rng_state(), np.random.get_state(), random.getstate()
     try:
         torch.manual_seed(7)
-        np.random.seed(7)  # the global generator is what is watched
+        np.random.seed(7)  # the global generator is watched
         random.seed(7)
         before = {name: read() for name, read in readers.items()}
         yield
@@ -166,7 +166,7 @@ def has_a_kind_and_an_implementation(subject: str, declaration: DeclarationBase)
 def is_a_frozen_dataclass(subject: str, declaration: DeclarationBase) -> None:
     """Check that the declaration is a dataclass that cannot be changed."""
     is_dataclass = dataclasses.is_dataclass(declaration)
-    require(is_dataclass, subject, "is no dataclass", "a frozen dataclass")
+    require(is_dataclass, subject, "is not a dataclass", "a frozen dataclass")
     parameters = getattr(type(declaration), "__dataclass_params__", None)
     require(bool(parameters and parameters.frozen), subject, "is not frozen", "a frozen dataclass")
 

@@ -56,7 +56,7 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
             name, what was found and what was expected.
     """
     if not isinstance(metric, Metric):
-        raise AssertionError(f"{metric!r} is no metric; expected an instance of robench's Metric")
+        raise AssertionError(f"{metric!r} is not a metric; expected an instance of robench's Metric")
     if outcomes is None and metric.task not in (CLASSIFICATION.name, LANGUAGE_MODELING.name):
         raise AssertionError(
             f"{subject_of(metric)} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
@@ -103,7 +103,7 @@ def its_interval_holds_its_value(metric: Metric, outcomes: MakeOutcomes | None =
     found = f"gives {estimate.value} with the interval {bounds}"
     require(low <= estimate.value <= high, subject, found, "an interval that holds the value")
     if estimate.unit == "share":
-        require(0 <= low <= high <= 1, subject, found, "a share and its interval within [0, 1], and no per cent")
+        require(0 <= low <= high <= 1, subject, found, "a proportion and its interval within [0, 1]")
 
 
 def no_outcomes_are_no_number(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
@@ -197,7 +197,7 @@ def searched(seed: int) -> list[ClassificationOutcome]:
 
 
 def read_texts(seed: int) -> list[LanguageOutcome]:
-    """Return outcomes of a language model on 50 texts, of which a tenth of the words was replaced."""
+    """Return outcomes of a language model on 50 texts with a tenth of the words replaced."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):

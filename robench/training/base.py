@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
-Share = Annotated[float, Ge(0), Le(1)]
+Proportion = Annotated[float, Ge(0), Le(1)]
 Budget = Annotated[Fraction, Ge(0), Le(LARGEST)]
 LEAST_COUNT = 3
 
@@ -91,7 +91,7 @@ class ImageTraining(TrainingBase):
     # Longest step over the budget.
     longest_step: ClassVar[int] = 1
 
-    label_smoothing: Share = 0.0
+    label_smoothing: Proportion = 0.0
     auxiliary_weight: NotNegative = 0.0
     adversarial_epsilon: Budget = Fraction(0)
     adversarial_step_size: Budget = Fraction(0)
@@ -149,7 +149,7 @@ class ValidationScores:
     """Scores after an epoch on the evaluation split, without smoothing, mixing or augmentation.
 
     Attributes:
-        top1_accuracy: a share in [0, 1]; None of a language model. ``loss_nats``: mean cross-entropy.
+        top1_accuracy: a proportion in [0, 1]; None of a language model. ``loss_nats``: mean cross-entropy.
         num_examples: number of examples; of a language model of words.
     """
 
@@ -196,7 +196,7 @@ class WordTraining(TrainingBase):
     batch_size: Count
     learning_rate: Annotated[float, Gt(0), Le(LARGEST)]
     weight_decay: NotNegative = 0.05
-    warmup_share: Share = 0.05
+    warmup_share: Proportion = 0.05
     auxiliary_weight: NotNegative = 0.0
     min_count: Count = LEAST_COUNT
     saved_as: Literal["float32", "float16"] = "float16"

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS, FieldProblem
-from robench.training.base import Count, NotNegative, Share, TrainingBase
+from robench.training.base import Count, NotNegative, Proportion, TrainingBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +60,14 @@ class DeitTraining(TrainingBase):
     min_learning_rate: NotNegative = 1e-5
     weight_decay: NotNegative = 0.05
     warmup_epochs: Annotated[int, Ge(0), Le(LARGEST)] = 5
-    label_smoothing: Share = 0.1
+    label_smoothing: Proportion = 0.1
     drop_path_rate: Annotated[float, Ge(0), Lt(1)] = 0.1
     mixup: NotNegative = 0.8
     cutmix: NotNegative = 1.0
     mixing_group_size: Annotated[int, Ge(2), Le(LARGEST)] = 256
     auto_augment: str = "rand-m9-mstd0.5-inc1"
     interpolation: Literal["preprocessing", "bilinear", "bicubic", "random"] = "preprocessing"
-    random_erasing: Share = 0.25
+    random_erasing: Proportion = 0.25
     num_repeats: Count = 3
     ema_decay: Annotated[float | None, Gt(0), Lt(1)] = 0.99996
     published: Literal["weights", "average"] = "weights"

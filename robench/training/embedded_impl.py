@@ -89,8 +89,8 @@ def _train(
         started, total = time.perf_counter(), 0.0
         batches = list(_batches(len(dataset), training.batch_size, generator))
         for i, rows in enumerate(batches):
-            share = _share_of_peak(training, epoch + i / len(batches))
-            set_learning_rate(optimizer, training.learning_rate * share)
+            factor = _fraction_of_peak(training, epoch + i / len(batches))
+            set_learning_rate(optimizer, training.learning_rate * factor)
             inputs = shifted(everything.inputs[rows], training.max_shift, generator)
             inputs, targets = noisy(inputs, training.noise_scale, generator, limits), everything.targets[rows]
             inputs = adversarial(inputs, partial(_loss_at, model, mean, std, targets), training, generator, limits)
@@ -129,7 +129,7 @@ def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:
     return adamw(model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay)
 
 
-def _share_of_peak(training: Training, epoch: float) -> float:
+def _fraction_of_peak(training: Training, epoch: float) -> float:
     if epoch < training.warmup_epochs:
         return (epoch + 1e-3) / training.warmup_epochs
     progress = (epoch - training.warmup_epochs) / max(1, training.num_epochs - training.warmup_epochs)

@@ -168,7 +168,7 @@ def write_state(path: Path, state: TrainingState) -> None:
 
 
 def read_state(path: Path, key: str) -> TrainingState | None:
-    """Return the stored state of a training with this key, None if there is none.
+    """Return the stored state of a training with this key, or None.
 
     Raises:
         UsageError: the file is of another training, or not a training state.

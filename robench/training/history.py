@@ -36,8 +36,8 @@ class TrainingHistory:
     """History of one training as kept, of at least one epoch, ascending.
 
     Attributes:
-        checkpoint: name of what was trained; ``dataset``: name of what it was trained and validated on.
-        num_epochs: number of epochs of the whole training, of which it may have had fewer so far.
+        checkpoint: name of the trained entry; ``dataset``: name of its training and validation data.
+        num_epochs: number of epochs of the whole training, not only of those so far.
     """
 
     checkpoint: str
@@ -55,11 +55,11 @@ def read_history(path: Path) -> TrainingHistory:
     """Return the history in a file.
 
     Raises:
-        UsageError: the file cannot be read, or is no history.
+        UsageError: the file cannot be read, or is not a history.
     """
     try:
         found = json.loads(read_regular(path, _MAX_BYTES))
-        # Numbers are converted, so that what is none is found here.
+        # Convert to float; reject anything that is not a number.
         epochs = tuple(
             Epoch(epoch=int(each["epoch"]), loss_nats=float(each["loss_nats"]), validation=_scores(each["validation"]))
             for each in found["epochs"]
@@ -93,7 +93,7 @@ def _scores(found: dict[str, Any] | None) -> ValidationScores | None:
 
 
 def _no_history(path: Path) -> UsageError:
-    return UsageError(f"{path} is no training history; name a .history.json that 'robench train' kept")
+    return UsageError(f"{path} is not a training history; name a .history.json that 'robench train' kept")
 
 
 class History:
@@ -101,7 +101,7 @@ class History:
 
     Args:
         path: file, which an earlier training may have left.
-        checkpoint: name of what is trained; ``dataset``: name of what it is trained and validated on.
+        checkpoint: name of the trained entry; ``dataset``: name of its training and validation data.
     """
 
     def __init__(self, path: Path, *, checkpoint: str, dataset: str) -> None:
@@ -121,7 +121,7 @@ class History:
         }
         head = {**self._of, "num_epochs": report.num_epochs}
         kept = [each for each in self._epochs(head) if each["epoch"] < report.epoch]
-        # One epoch a line, for whoever looks at the file or at its changes.
+        # One epoch a line, for readers of the file or of its changes.
         lines = ",\n".join(json.dumps(each) for each in (*kept, entry))
         content = f'{json.dumps(head)[:-1]}, "epochs": [\n{lines}\n]}}\n'
         try:

@@ -35,7 +35,7 @@ class Imported:
 
     Attributes:
         tensors: the weights by name, in the numbers' type of the file, contiguous.
-        left_out: names of tensors of the file that the entry's model has no need of, with the reason.
+        left_out: names of tensors of the file that the entry's model does not need, with the reason.
         class_names: names of the classes in the file that are not torch's, such as that of the attention.
     """
 
@@ -49,7 +49,7 @@ def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
 
     Args:
         path: file of torch.save(model), of a model of lmtool-fwp's code.
-        checkpoint: entry of a language model; ``trained_on`` is the dataset of which the vocabulary is made.
+        checkpoint: entry of a language model; ``trained_on`` is the dataset of its vocabulary.
         texts: folder with the token file of the training split of that dataset.
 
     Raises:
@@ -84,7 +84,7 @@ def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
 
 def _dataset_of(checkpoint: Checkpoint) -> TokenFiles:
     declared = {name: each for name, each in DATASETS.loaded() if isinstance(each, TokenFiles)}
-    # Of a set's datasets, the one of its test split stands for the training texts too.
+    # Of a set's datasets, the one of its test split represents the training texts too.
     found = {name: each for name, each in declared.items() if each.evaluation_split == TEST_SPLIT}
     if checkpoint.trained_on not in found:
         raise DeclarationError(

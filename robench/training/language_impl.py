@@ -22,11 +22,11 @@ from robench.training.language import LanguageTraining
 from robench.training.optimization import (
     adamw,
     check_auxiliary,
+    fraction_of_peak,
     matrices_but_embeddings,
     reproducible,
     saved,
     set_learning_rate,
-    share_of_peak,
     with_auxiliary,
 )
 from robench.training.text_splits import training_texts, validation_texts
@@ -53,8 +53,8 @@ def train(
     are restored.
 
     Raises:
-        DeclarationError: the entry has no such training fields, is no language model, or weights auxiliary losses that
-            the model does not have.
+        DeclarationError: the entry has no such training fields, is not a language model, or weights auxiliary
+            losses that the model does not have.
         MissingDataError: the training texts were not found.
     """
     training = checkpoint.training
@@ -63,7 +63,7 @@ def train(
     with reproducible(training.seed):
         model = build(checkpoint.architecture).train()
         if not isinstance(model, LanguageModel):
-            raise DeclarationError(f"checkpoint {checkpoint.name!r} is no language model; take backbone language")
+            raise DeclarationError(f"checkpoint {checkpoint.name!r} is not a language model; take backbone language")
         data_root = None if host is None else host.data_root
         texts = cast("Texts", training_texts(training.dataset, data_root))
         valid = cast("Texts | None", validation_texts(training.dataset, data_root))
@@ -97,7 +97,7 @@ def _train(
         batches = list(_batches(len(ids), architecture.context, training.batch_size, generator))
         for place, starts_B in enumerate(batches):
             done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
+            set_learning_rate(optimizer, training.learning_rate * fraction_of_peak(done, training.warmup_share))
             windows_BL = ids[starts_B[:, None] + torch.arange(architecture.context + 1)]
             loss = _loss(model, windows_BL, training.auxiliary_weight)
             optimizer.zero_grad(set_to_none=True)

@@ -26,11 +26,11 @@ from robench.training.optimization import (
     UNDECAYED,
     adamw,
     check_auxiliary,
+    fraction_of_peak,
     reproducible,
     saved,
     seed_for,
     set_learning_rate,
-    share_of_peak,
 )
 from robench.training.validation import validation_on
 
@@ -93,7 +93,7 @@ class ImagesInMemory:
             is_exact = bool((levels.to(torch.float32).div(255) == batch.inputs).all())
             images.append((levels if is_exact else batch.inputs).permute(0, 2, 3, 1))
             targets.append(batch.targets)
-        # Where some images are no 8-bit images, all are floats.
+        # Unless all images are 8-bit images, all are floats.
         are_bytes = all(part.dtype == torch.uint8 for part in images)
         parts = images if are_bytes else [_floats(part) for part in images]
         self._images = torch.cat(parts).to(device)
@@ -168,7 +168,7 @@ class Learner:
         total = torch.zeros((), device=self._mean.device)
         for step, rows in enumerate(batches):
             done = (epoch + step / len(batches)) / training.num_epochs
-            set_learning_rate(self._optimizer, training.learning_rate * share_of_peak(done, training.warmup))
+            set_learning_rate(self._optimizer, training.learning_rate * fraction_of_peak(done, training.warmup))
             total += self._step(rows, generator) * len(rows)
         return float(total) / num_images, num_images
 

@@ -52,7 +52,7 @@ def reproducible(seed: int, device: torch.device | None = None) -> Iterator[None
 def adamw(
     parameters: Iterable[nn.Parameter], decayed: Iterable[nn.Parameter], *, learning_rate: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Return AdamW over ``parameters``, of which those of ``decayed`` alone have weight decay."""
+    """Return AdamW over ``parameters``, with weight decay for ``decayed`` alone."""
     decayed = list(decayed)
     chosen = {id(value) for value in decayed}
     others = [value for value in parameters if id(value) not in chosen]
@@ -65,10 +65,10 @@ def matrices_but_embeddings(model: nn.Module) -> list[nn.Parameter]:
     return [value for name, value in model.named_parameters() if value.ndim >= 2 and not name.startswith("embedding")]
 
 
-def share_of_peak(done: float, warmup_share: float) -> float:
+def fraction_of_peak(done: float, warmup_share: float) -> float:
     """Return the learning rate over its peak when a part ``done`` of all steps is made: warm-up, cosine decay.
 
-    >>> [round(share_of_peak(done, 0.5), 2) for done in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    >>> [round(fraction_of_peak(done, 0.5), 2) for done in (0.0, 0.25, 0.5, 0.75, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     if done < warmup_share:

@@ -9,7 +9,7 @@ from annotated_types import Ge, Lt
 
 from robench.core.checkpoint import Weights
 from robench.declarations.base import FieldProblem
-from robench.training.base import LEAST_COUNT, Share, WordTraining
+from robench.training.base import LEAST_COUNT, Proportion, WordTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class TextTraining(WordTraining):
 
     unknown_rate: Annotated[float, Ge(0), Lt(1)] = 0.0
     loss: Literal["cross-entropy", "double-softmax"] = "cross-entropy"
-    label_smoothing: Share = 0.0
+    label_smoothing: Proportion = 0.0
     initial_weights: Weights | None = None
 
     def contradictions(self) -> list[FieldProblem]:

@@ -32,11 +32,11 @@ from robench.training.base import EpochReport, ValidationScores
 from robench.training.optimization import (
     adamw,
     check_auxiliary,
+    fraction_of_peak,
     matrices_but_embeddings,
     reproducible,
     saved,
     set_learning_rate,
-    share_of_peak,
     with_auxiliary,
 )
 from robench.training.text import TextTraining
@@ -67,8 +67,8 @@ def train(
     are restored.
 
     Raises:
-        DeclarationError: the entry has no such training fields, is no classifier of texts, or weights auxiliary losses
-            that the model does not have.
+        DeclarationError: the entry has no such training fields, is not a classifier of texts, or weights auxiliary
+            losses that the model does not have.
         WeightsError: initial weights are missing, or do not fit.
         MissingDataError: the training texts were not found.
     """
@@ -79,7 +79,7 @@ def train(
         model = build(checkpoint.architecture).train()
         if not isinstance(model, TextClassifierModel):
             raise DeclarationError(
-                f"checkpoint {checkpoint.name!r} is no classifier of texts; take backbone text-classifier"
+                f"checkpoint {checkpoint.name!r} is not a classifier of texts; take backbone text-classifier"
             )
         data_root = None if host is None else host.data_root
         texts = cast("LabelledTexts", training_texts(training.dataset, data_root))
@@ -113,7 +113,7 @@ def _train(
         batches = torch.randperm(len(ids_EL), generator=generator).split(training.batch_size)
         for place, rows in enumerate(batches):
             done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
+            set_learning_rate(optimizer, training.learning_rate * fraction_of_peak(done, training.warmup_share))
             ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
             logits, auxiliary = with_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
             scores = logits.softmax(dim=1) if training.loss == "double-softmax" else logits
@@ -139,7 +139,7 @@ def _train(
 
 
 def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Return ids of which each is that of the unknown word with a probability."""
+    """Return ids, each replaced by the unknown word's with a probability."""
     if not rate:
         return ids_BL
     is_unknown = torch.rand(ids_BL.shape, generator=generator) < rate

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*(ROOT / "robench").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 # The sum of the limits; lower it with them.
-MOST_AVOIDED = 566
+MOST_AVOIDED = 34
 INTERROGATIVES = {"how", "that", "what", "when", "where", "whether", "which", "who", "whoever", "whom", "whose", "why"}
 INVERSIONS = {"by", "for", "from", "in", "of", "on", "only", "so", "such", "to", "with", "without"}
 # Of a function: what begins a noun phrase, and what begins a sentence about something else than what it does.

@@ -33,7 +33,7 @@ def climbed(declaration: Any, problem: Problem, sign: float = 1.0) -> Tensor:
     points, step = problem.inputs, sign * problem.region.epsilon / declaration.num_steps
     for number in range(declaration.num_steps):
         seen = problem.at(search=0, step=number).differentiate(points, cross_entropy_loss)
-        points = problem.region.project(points + step * seen.slope().sign())
+        points = problem.region.project(points + step * seen.gradient().sign())
     return points
 
 
@@ -144,7 +144,7 @@ def climbs_logits(declaration: Any, problem: Problem) -> Reached:
     here = problem.at(search=0, step=0)
     # Relative to the logits' own size, which a constant changes.
     seen = here.differentiate(problem.inputs, lambda logits, labels: (logits**2).sum(1))
-    return Reached(problem.region.project(problem.inputs + problem.region.epsilon * seen.slope().sign()))
+    return Reached(problem.region.project(problem.inputs + problem.region.epsilon * seen.gradient().sign()))
 
 
 def raises(declaration: Any, problem: Problem) -> Reached:

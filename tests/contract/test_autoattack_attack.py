@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from robench import load_checkpoint, load_dataset
 from robench.attacks.apgd import Apgd
-from robench.attacks.apgd_impl import RISING_SHARE, checkpoints
+from robench.attacks.apgd_impl import RISING_PROPORTION, checkpoints
 from robench.attacks.attack import problem_of
 from robench.attacks.autoattack import MOST_TARGETS, AutoAttack
 from robench.attacks.autoattack_impl import autoattack
@@ -297,7 +297,7 @@ def theirs_of(attack: Any) -> tuple[str, dict[str, Any]]:
                 "n_iter": attack.num_steps,
                 "eot_iter": attack.num_draws,
                 "use_largereps": attack.radii == "shrinking",
-                "thr_decr": RISING_SHARE,
+                "thr_decr": RISING_PROPORTION,
                 "loss": attack.loss,
                 **{"n_iter_2": next(iter(checkpoints(attack.num_steps))), "n_iter_min": 6, "size_decr": 3},
                 **{"topk": None, "use_rs": True},

@@ -22,9 +22,9 @@ from robench.core.identity import to_plain
 from robench.testing.attention import (
     ATTENTION_CHECKS,
     StandaloneLayer,
+    builds_in_a_backbone,
     earlier_values,
     positions,
-    stands_in_a_backbone,
     tokens_for,
 )
 
@@ -183,6 +183,6 @@ def test_it_equals_the_slow_reference(declaration: AttentionBase, spread: float)
     assert (module.float()(x_BNC.float()) - expected_BNC).abs().max() <= tolerance
 
 
-@pytest.mark.parametrize("check", [each for each in ATTENTION_CHECKS if each is not stands_in_a_backbone])
+@pytest.mark.parametrize("check", [each for each in ATTENTION_CHECKS if each is not builds_in_a_backbone])
 def test_it_keeps_what_every_attention_promises(declaration: AttentionBase, check: Check) -> None:
     check(declaration, geometry_of(declaration))

@@ -193,7 +193,7 @@ def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("in_per_cent", "expected a share and its interval within [0, 1], and no per cent"),
+        ("in_per_cent", "expected a proportion and its interval within [0, 1]"),
         ("outside_its_interval", "expected an interval that holds the value"),
         ("of_nothing", "raised nothing without outcomes; expected an IncompleteError"),
         ("by_the_first_example", "for shuffled examples; expected the same to the bit"),
@@ -371,15 +371,15 @@ def test_targets_of_another_task_may_have_any_shape_and_values() -> None:
 @pytest.mark.parametrize(
     ("check", "plugin", "found"),
     [
-        (check_attack, Softmax(), "is no attack; expected an instance of a subclass of robench's Attack"),
-        (check_attack, Fgsm, "is no attack"),
-        (check_corruption, METRICS["auroc"], "is no corruption"),
+        (check_attack, Softmax(), "is not an attack; expected an instance of a subclass of robench's Attack"),
+        (check_attack, Fgsm, "is not an attack"),
+        (check_corruption, METRICS["auroc"], "is not a corruption"),
         (check_corruption, Fgsm(epsilon=EPSILON), "has no bounded field severity"),
-        (check_attention, Fgsm(epsilon=EPSILON), "is no attention"),
+        (check_attention, Fgsm(epsilon=EPSILON), "is not an attention"),
         (check_attention, Rpc(layers=(0,)), "has layers (0,); expected layer 3 of the geometry among them"),
         (check_attention, Nystrom(num_landmarks=64), "num_landmarks must be at most the 17 tokens"),
-        (check_dataset, "no-such-dataset", "'no-such-dataset' is no dataset"),
-        (check_metric, "auroc", "is no metric"),
+        (check_dataset, "no-such-dataset", "'no-such-dataset' is not a dataset"),
+        (check_metric, "auroc", "is not a metric"),
         (lambda plugin: check_domain(plugin, torch.zeros(3)), "images", "is not a domain"),
         (lambda plugin: check_task(plugin, (), torch.zeros(3)), "classification", "is not a task"),
     ],

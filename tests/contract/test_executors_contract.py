@@ -18,7 +18,7 @@ from ray_workers import local_ray
 from robench.core.errors import UsageError
 from robench.core.records import Failure, Record
 from robench.core.shard import Shard
-from robench.executors import EXECUTORS, IN_PROCESS, Crew, ExecutorBase, Ray
+from robench.executors import EXECUTORS, IN_PROCESS, ExecutorBase, Ray, WorkerPool
 from robench.executors.ray_cluster import Cluster, Wanted
 from robench.executors.serial import SerialExecutor
 from robench.executors.stub import Stub
@@ -76,7 +76,7 @@ class Announced:
 
 def test_workers_are_told_which_shard_follows(declared: ExecutorBase) -> None:
     devices = () if declared.is_elsewhere else ("cpu",)
-    executor = declared.executor(Crew(make=Announced, devices=devices, device="cpu", num_workers=1))
+    executor = declared.executor(WorkerPool(make=Announced, devices=devices, device="cpu", num_workers=1))
     # One worker, and one model at a time: 6 shards of each.
     results = list(executor.execute(ShardQueue(shards_for_tests())))
     keys = [result.shard.key for result in results]
@@ -86,8 +86,8 @@ def test_workers_are_told_which_shard_follows(declared: ExecutorBase) -> None:
 class Planted(SerialExecutor):
     """Executor that breaks one promise."""
 
-    def __init__(self, harm: str, crew: Crew) -> None:
-        super().__init__(crew.make("cpu" if harm != "another_device" else "cuda:7"))
+    def __init__(self, harm: str, pool: WorkerPool) -> None:
+        super().__init__(pool.make("cpu" if harm != "another_device" else "cuda:7"))
         self.harm = harm
 
     @property
@@ -115,8 +115,8 @@ class Planted(SerialExecutor):
                 return
 
 
-def planted(declaration: PlantedDeclaration, crew: Crew) -> Planted:
-    return Planted(declaration.harm, crew)
+def planted(declaration: PlantedDeclaration, pool: WorkerPool) -> Planted:
+    return Planted(declaration.harm, pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def test_a_planted_mistake_is_found(harm: str, found: str) -> None:
 
 
 def test_no_executor_at_all_is_refused() -> None:
-    with pytest.raises(AssertionError, match="is no executor; expected an instance of a subclass of robench's"):
+    with pytest.raises(AssertionError, match="is not an executor; expected an instance of a subclass of robench's"):
         check_executor(SerialExecutor(Stub("cpu")))  # type: ignore[arg-type]
 
 
@@ -159,7 +159,7 @@ def test_one_gpu_of_a_ray_cluster_cannot_be_chosen() -> None:
 
 def test_without_ray_its_executor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    executor = EXECUTORS["ray"]().executor(Crew(make=Stub, device="cpu"))
+    executor = EXECUTORS["ray"]().executor(WorkerPool(make=Stub, device="cpu"))
     with pytest.raises(UsageError, match=r"needs Ray .*not installed: pip install 'robench\[ray\]'"):
         _ = executor.num_workers
 

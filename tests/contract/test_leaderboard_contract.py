@@ -189,9 +189,7 @@ class TestSameNumbers:
 
     def test_what_is_close_to_the_best_has_the_same_mark_everywhere(self) -> None:
         board = board_of()
-        close = [
-            [row.standings[key].is_close if key in row.standings else False for key in row.cells] for row in board.rows
-        ]
+        close = [[row.ranks[key].is_close if key in row.ranks else False for key in row.cells] for row in board.rows]
         assert any(any(each) for each in close)
         assert not all(all(each) for each in close)
         for rows in (markdown_rows(board), latex_rows(board), page_rows(board)):

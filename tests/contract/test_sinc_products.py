@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robench.attention import sinc_products
-from robench.attention.sinc_products import GROUP, Blocks, LogSincProducts, applied, log_sinc_slope, sinc
+from robench.attention.sinc_products import GROUP, Blocks, LogSincProducts, applied, log_sinc_derivative, sinc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,8 @@ def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Te
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def slope(x: Tensor) -> Tensor:
-    return log_sinc_slope(x.clone(), [torch.empty_like(x) for _ in range(3)])
+def derivative(x: Tensor) -> Tensor:
+    return log_sinc_derivative(x.clone(), [torch.empty_like(x) for _ in range(3)])
 
 
 def sinc_of(x: Tensor) -> Tensor:
@@ -156,11 +156,11 @@ class TestProducts:
         x = torch.tensor([1e-30, 1e-4, 0.01, 0.0999999, 0.1000001, 0.5, 2.0, 4.0], dtype=torch.float64)
         for sign in (1, -1):
             wanted = (sinc_of(sign * x + 1e-5).abs().log() - sinc_of(sign * x - 1e-5).abs().log()) / 2e-5
-            assert equal(slope(sign * x), wanted, 1e-7)
-        left, right = slope(torch.tensor([0.1 - 1e-15, 0.1], dtype=torch.float64)).tolist()
+            assert equal(derivative(sign * x), wanted, 1e-7)
+        left, right = derivative(torch.tensor([0.1 - 1e-15, 0.1], dtype=torch.float64)).tolist()
         assert left == pytest.approx(right, abs=1e-13)
-        assert slope(torch.zeros(1)).item() == 0
+        assert derivative(torch.zeros(1)).item() == 0
 
     def test_the_slope_is_exact_in_float32(self) -> None:
         x = torch.logspace(-8, 0.4, 500, dtype=torch.float64)
-        assert equal(slope(x.float()).double(), slope(x), 3e-6)
+        assert equal(derivative(x.float()).double(), derivative(x), 3e-6)

@@ -21,8 +21,8 @@ from robench.attacks.square_impl import (
     bump,
     bump_grid,
     cut_out,
+    proportion_of_pixels,
     put_in,
-    share_of_pixels,
     window_cells,
 )
 from robench.core.identity import to_plain
@@ -89,9 +89,9 @@ class Reference:
             stream = Stream(purpose="squares", step=trial // TRIALS_AT_ONCE)
             drawn = self.draws.uniform(stream, (TRIALS_AT_ONCE, 8))[0, trial % TRIALS_AT_ONCE].double().numpy()
             scheduled = self.declaration.num_queries if self.declaration.schedule == "rescaled" else 10_000
-            share = share_of_pixels(trial, scheduled, self.declaration.p_init)
+            part = proportion_of_pixels(trial, scheduled, self.declaration.p_init)
             points = (
-                self.flipped(best, share, drawn) if self.declaration.norm == "linf" else self.moved(best, share, drawn)
+                self.flipped(best, part, drawn) if self.declaration.norm == "linf" else self.moved(best, part, drawn)
             )
             if self.margin(points) > value:
                 best, value = points, self.margin(points)
@@ -124,8 +124,8 @@ class Reference:
         top, left = int(drawn[0] * rows), int(drawn[1] * columns)
         return slice(top, top + side), slice(left, left + side)
 
-    def flipped(self, best: Array, share: float, drawn: Array) -> Array:
-        side = min(max(round(math.sqrt(share * SHAPE[1] * SHAPE[2])), 1), min(SHAPE[1:]))
+    def flipped(self, best: Array, proportion: float, drawn: Array) -> Array:
+        side = min(max(round(math.sqrt(proportion * SHAPE[1] * SHAPE[2])), 1), min(SHAPE[1:]))
         rows, columns = self.corner(drawn[:2], side)
         for turn in (1, -1):
             points = best.copy()
@@ -162,8 +162,8 @@ class Reference:
         scale = 1.0 if self.declaration.norm == "l1" else self.epsilon / np.linalg.norm(change)
         return self.cut(self.clean + scale * change)
 
-    def moved(self, best: Array, share: float, drawn: Array) -> Array:
-        side = min(max(round(math.sqrt(share * SHAPE[1] * SHAPE[2])), 3) | 1, min(SHAPE[1:]))
+    def moved(self, best: Array, proportion: float, drawn: Array) -> Array:
+        side = min(max(round(math.sqrt(proportion * SHAPE[1] * SHAPE[2])), 3) | 1, min(SHAPE[1:]))
         target, source = self.corner(drawn[:2], side), self.corner(drawn[2:4], side)
         change = best - self.clean
         either = np.zeros(SHAPE[1:], dtype=bool)
@@ -309,7 +309,7 @@ def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
     for trial, points in enumerate(shown[1:]):
         changed = (points != best).any(0)
         rows, columns = changed.any(1).nonzero()[:, 0], changed.any(0).nonzero()[:, 0]
-        side = max(round(math.sqrt(share_of_pixels(trial, 200, 0.3) * 42)), 1)
+        side = max(round(math.sqrt(proportion_of_pixels(trial, 200, 0.3) * 42)), 1)
         assert len(rows), "an idle trial wastes a query"
         assert rows.max() - rows.min() < side
         assert columns.max() - columns.min() < side
@@ -411,11 +411,11 @@ def test_each_tile_of_the_grid_is_a_bump_of_its_own() -> None:
 
 
 def test_the_share_halves_at_the_stated_trials_of_ten_thousand() -> None:
-    shares = [share_of_pixels(trial, 10_000, 0.8) for trial in range(10_000)]
+    shares = [proportion_of_pixels(trial, 10_000, 0.8) for trial in range(10_000)]
     falls = [trial for trial in range(1, 10_000) if shares[trial] < shares[trial - 1]]
     assert falls == [11, 51, 201, 501, 1001, 2001, 4001, 6001, 8001]
     assert all(shares[trial] == shares[trial - 1] / 2 for trial in falls)
-    assert [share_of_pixels(trial, 500, 0.8) for trial in range(500)] == shares[::20]
+    assert [proportion_of_pixels(trial, 500, 0.8) for trial in range(500)] == shares[::20]
 
 
 @SCHEDULES
@@ -425,8 +425,10 @@ def test_the_squares_are_as_large_as_those_of_the_papers_code_at_every_query(sch
     )
     ours = SquareSearch(replace(LINF, num_queries=5000, p_init=0.8, schedule=schedule), margin_loss).num_scheduled
     trials = range(5000)
-    assert [share_of_pixels(trial, ours, 0.8) for trial in trials] == [theirs.p_selection(trial) for trial in trials]
-    assert 0.8 / share_of_pixels(4999, ours, 0.8) == (512 if schedule == "rescaled" else 128)
+    assert [proportion_of_pixels(trial, ours, 0.8) for trial in trials] == [
+        theirs.p_selection(trial) for trial in trials
+    ]
+    assert 0.8 / proportion_of_pixels(4999, ours, 0.8) == (512 if schedule == "rescaled" else 128)
 
 
 def test_a_rescaled_schedule_is_the_default_and_leaves_keys_as_they_were() -> None:

@@ -305,7 +305,7 @@ class TestFile:
         from robench.store.parquet import encode_record
 
         (tmp_path / "b").write_bytes(encode_record(record(CLEAN, RIGHT, "m")))
-        with pytest.raises(IncomparableError, match="it is no baseline"):
+        with pytest.raises(IncomparableError, match="it is not a baseline"):
             read_baseline(tmp_path / "b")
 
     def test_no_file_or_a_folder_is_wrong_use(self, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Colour(StrEnum):
     RED = "red"
 
 
-class Share(float):
+class Proportion(float):
     def __str__(self) -> str:
         return f"{100 * self:.0f} %"
 
@@ -44,7 +44,7 @@ class Share(float):
         (5e-324, Number("5e-324")),
         (1.7e308, Number("1.7e+308")),
         (np.float64(0.03), Number("0.03")),
-        (Share(0.03), Number("0.03")),
+        (Proportion(0.03), Number("0.03")),
         (Fraction(8, 255), "8/255"),
         ((1, 2), [1, 2]),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),

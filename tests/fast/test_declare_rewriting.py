@@ -251,7 +251,7 @@ class TestSeeds:
         ("name", "seed", "message"),
         [
             ("first", 4, "seed 4 is that of training or of another item; each must be another one"),
-            ("second", 0, "seeds: must not be given without training"),
+            ("second", 0, "seeds: need a training recipe"),
             ("first", -1, "must be at least 0, got -1"),
         ],
     )

@@ -83,7 +83,7 @@ def test_a_field_refuses_other_types(hint: object, value: object, message: str) 
 @pytest.mark.parametrize("value", ["3%", "3 %", "0.5%", "3 percent", "3 per cent"])
 def test_budgets_in_per_cent_are_explained(value: str) -> None:
     assert refusal(Fraction, value) == (
-        f"must not be in per cent, got {value!r}; budgets are shares of the pixel range [0, 1], such as 8/255"
+        f"must not be in per cent, got {value!r}; budgets are in units of the range [0, 1] of pixels, such as 8/255"
     )
 
 
@@ -100,7 +100,7 @@ def test_a_fraction_of_thousands_of_digits_is_refused() -> None:
 @pytest.mark.parametrize("value", [8, Number("1.5"), "16/2"])
 def test_a_budget_above_one_is_explained(value: object) -> None:
     assert refusal(Fraction, value, Ge(0), Le(1)) == (
-        f"must be at most 1, got {show(value)}; budgets are shares of the pixel range [0, 1], such as 8/255"
+        f"must be at most 1, got {show(value)}; budgets are in units of the range [0, 1] of pixels, such as 8/255"
     )
 
 

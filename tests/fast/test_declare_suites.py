@@ -168,7 +168,7 @@ def test_all_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
         "  line 12: conditions[1].perturbation.stepsize: unknown field 'stepsize'. Did you mean 'step_size'?\n"
         "  line 13: conditions[1].perturbation.num_steps: must be at least 1, got -3\n"
         f"  line 14: conditions[2].dataset: unknown dataset 'digit'.{did_you_mean('digit', DATASETS)}\n"
-        "  line 14: conditions[2].name: 'clean' is given twice, first as conditions[0]; give each its own"
+        "  line 14: conditions[2].name: 'clean' is given twice, first as conditions[0]; give them different names"
     )
 
 
@@ -235,8 +235,8 @@ def test_messages_name_their_source() -> None:
 def test_a_name_given_three_times_is_two_problems() -> None:
     conditions = [CLEAN, FGSM, {**CLEAN, "num_examples": 5}, {**CLEAN, "num_examples": 6}]
     assert problems_of(conditions=conditions) == [
-        "conditions[2].name: 'clean' is given twice, first as conditions[0]; give each its own",
-        "conditions[3].name: 'clean' is given twice, first as conditions[0]; give each its own",
+        "conditions[2].name: 'clean' is given twice, first as conditions[0]; give them different names",
+        "conditions[3].name: 'clean' is given twice, first as conditions[0]; give them different names",
     ]
 
 
@@ -251,7 +251,7 @@ def test_names_are_compared_even_where_conditions_are_wrong_otherwise() -> None:
 
 def test_the_same_metric_twice_is_one_problem() -> None:
     assert problems_of(metrics=["robust_accuracy", "robust_accuracy"], conditions=[CLEAN, FGSM]) == [
-        "metrics[1]: 'robust_accuracy' is given twice, first as metrics[0]; give each its own"
+        "metrics[1]: 'robust_accuracy' is given twice, first as metrics[0]; give them different names"
     ]
 
 

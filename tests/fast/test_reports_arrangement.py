@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from robench.core.errors import UsageError
-from robench.core.report import Cell, Estimate, Report, Row, Standing
+from robench.core.report import Cell, Estimate, Rank, Report, Row
 from robench.core.suite import CLEAN, MEASURED, Column
 from robench.reports import RENDERERS, arranged
 
@@ -29,9 +29,9 @@ COLUMNS = (
         roles=(CLEAN, MEASURED, MEASURED),
     ),
 )
-BEST = Standing(is_best=True, p=None, adjusted=None, is_close=True)
-CLOSE = Standing(is_best=False, p=0.4, adjusted=0.4, is_close=True)
-WORSE = Standing(is_best=False, p=0.001, adjusted=0.002, is_close=False)
+BEST = Rank(is_best=True, p=None, adjusted=None, is_close=True)
+CLOSE = Rank(is_best=False, p=0.4, adjusted=0.4, is_close=True)
+WORSE = Rank(is_best=False, p=0.001, adjusted=0.002, is_close=False)
 
 
 def cell(value: float | None, unit: str = "share") -> Cell:
@@ -41,10 +41,10 @@ def cell(value: float | None, unit: str = "share") -> Cell:
     return Cell(estimate=estimate, num_examples=10, missing=0)
 
 
-def row(model: str, values: Sequence[float | None], *standings: Standing) -> Row:
+def row(model: str, values: Sequence[float | None], *ranks: Rank) -> Row:
     cells = {column.key: cell(value) for column, value in zip(COLUMNS, values, strict=True)}
     keys = [column.key for column in COLUMNS]
-    return Row(model=model, cells=cells, standings=dict(zip(keys, standings, strict=False)))
+    return Row(model=model, cells=cells, ranks=dict(zip(keys, ranks, strict=False)))
 
 
 REPORT = Report(

@@ -84,7 +84,7 @@ class TestFormats:
             "- digits-vit: pgd: 2 shards failed\n"
             "- Example intervals concern these weights on other examples; they say nothing of retraining.\n"
             "\n"
-            "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; shares in per cent\n"
+            "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; proportions in per cent\n"
         )
 
     def test_text_of_a_wide_table_has_a_column_a_model(self):
@@ -119,7 +119,7 @@ class TestFormats:
             "- digits-vit: pgd: 2 shards failed",
             "- Example intervals concern these weights on other examples; they say nothing of retraining.",
             "",
-            "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; shares in per cent",
+            "digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 %; proportions in per cent",
         ]
 
     def test_json(self):
@@ -214,7 +214,7 @@ class TestFormats:
             "\\par\\noindent Example intervals concern these weights on other examples; "
             "they say nothing of retraining.\n"
             "\\par\\noindent digits-adv, version 1; torch 2.15.0; devices cpu; seed 0; interval Wilson 95 \\%; "
-            "shares in per cent\n"
+            "proportions in per cent\n"
             "\\par}\n"
         )
 

@@ -131,7 +131,7 @@ class TestSelection:
         best = {}
         for precision in ("float32", "bfloat16"):
             report = ranked(report_of_store(SUITE, store, precision=precision), SUITE, store)
-            best[precision] = [row.model for row in report.rows if row.standings[COLUMN.key].is_best]
+            best[precision] = [row.model for row in report.rows if row.ranks[COLUMN.key].is_best]
             assert {row.precision for row in report.rows} == {None if precision == "float32" else precision}
         assert best == {"float32": ["vit"], "bfloat16": ["fan"]}
 

@@ -232,5 +232,5 @@ class TestSearches:
 
     def test_a_search_metric_of_no_search_is_refused(self) -> None:
         column = Column(key="x", label="x", metric="median_distance", conditions=("clean",))
-        with pytest.raises(ContractError, match="need a minimum-norm attack, and the column's condition is none"):
+        with pytest.raises(ContractError, match="minimum-norm attack, such as cw or fab; the column's condition has"):
             build_report(replace(suite(CLEAN), columns=(column,)), [record(CLEAN)])

@@ -143,7 +143,7 @@ class TestFile:
 
         content = encode_examples(examples_of())
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        with pytest.raises(DamagedError, match="tensors are not those"):
+        with pytest.raises(DamagedError, match="its tensors changed after"):
             decode_examples(save({ONE_BUDGET: change(examples_of().points[ONE_BUDGET])}, header["__metadata__"]))
 
 

@@ -335,5 +335,5 @@ def test_a_failure_that_lacks_its_error_is_damaged() -> None:
 def test_nothing_is_parsed_before_its_seal_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     content = encode_record(record())
     monkeypatch.setattr(parquet, "pq", None)
-    with pytest.raises(DamagedError, match="not those that were written"):
+    with pytest.raises(DamagedError, match="changed after they were written"):
         decode_record(content[:-1] + b"\x00")

@@ -58,7 +58,7 @@ def test_every_truncation_breaks_the_seal() -> None:
 
 def test_bytes_added_at_either_end_break_the_seal() -> None:
     for changed in (seal(CONTENT) + b"\n", b"\n" + seal(CONTENT)):
-        with pytest.raises(DamagedError, match="not those that were written"):
+        with pytest.raises(DamagedError, match="changed after they were written"):
             check_seal(changed)
 
 

@@ -205,7 +205,7 @@ class TestArchiveFile:
         self, tmp_path: Path, name: str, kind: bytes
     ) -> None:
         path = self.packed(tmp_path, (name, kind, b""))
-        with pytest.raises(StoreError, match="which is no file of results") as caught, unpacked(path):
+        with pytest.raises(StoreError, match="which is not a file of results") as caught, unpacked(path):
             pass
         assert "\x1b" not in str(caught.value)
         assert [each.name for each in tmp_path.iterdir()] == ["a.tar.xz"]

@@ -143,7 +143,7 @@ class TestReading:
         path = tmp_path / "mine.history.json"
         history(tmp_path).add(report(1))
         path.write_text(json.dumps(found(tmp_path) | changes))
-        with pytest.raises(UsageError, match=r"mine\.history\.json is no training history; name a \.history\.json"):
+        with pytest.raises(UsageError, match=r"mine\.history\.json is not a training history; name a \.history\.json"):
             read_history(path)
 
     def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ class TestTraining:
         path.write_text(content)
         ended = robench("figure", "training", "--history", path, "--output", tmp_path / "a.svg")
         assert ended.code == 2
-        assert f"{path} is no training history; name a .history.json that 'robench train' kept" in ended.stderr
+        assert f"{path} is not a training history; name a .history.json that 'robench train' kept" in ended.stderr
 
     def test_what_cannot_be_read_is_refused(self, robench: Robench, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")

@@ -108,7 +108,7 @@ class TestConversion:
         assert line.startswith("authors-lm: 29 tensors, ")
         assert line.endswith(f"sha256 {digest}, {folder.output}")
         first, *others = ended.stderr.splitlines()
-        assert first.startswith("Classes in the file, none of which was run: mem_transformer.AdaptiveEmbedding, ")
+        assert first.startswith("Classes in the file (none was run): mem_transformer.AdaptiveEmbedding, ")
         assert others == ["Left out: pos_emb.inv_freq, as positions are computed"]
 
     def test_json_says_the_same(self, folder: Folder) -> None:

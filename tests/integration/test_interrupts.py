@@ -58,7 +58,7 @@ def check_given_up(robench: Robench, small_suite: Callable[..., Path], tmp_path:
         run.send_signal(signal.SIGUSR1)
     stdout, stderr = run.communicate()
     assert (run.returncode, stdout) == (75, "")
-    said = "Stopped by SIGUSR1; what was under way is given up. What was kept is safe; the same command goes on from"
+    said = "Stopped by SIGUSR1; shards under way are dropped. Stored results are safe; the same command goes on from"
     assert stderr.endswith(f"{said} there.\n")
     assert stderr.count("SIGUSR1") == 1
     assert "Traceback" not in stderr
@@ -103,7 +103,7 @@ main()
     ("number", "code", "message"),
     [
         (signal.SIGTERM, 143, "Terminated."),
-        (signal.SIGUSR1, 75, "Stopped by SIGUSR1; what was under way is given up."),
+        (signal.SIGUSR1, 75, "Stopped by SIGUSR1; shards under way are dropped."),
     ],
 )
 def test_a_signal_ends_a_command_that_measures_nothing(number: signal.Signals, code: int, message: str) -> None:
@@ -114,4 +114,4 @@ def test_a_signal_ends_a_command_that_measures_nothing(number: signal.Signals, c
     validation.send_signal(number)
     stdout, stderr = validation.communicate()
     assert (validation.returncode, stdout) == (code, "")
-    assert stderr.strip() == f"{message} What was kept is safe; the same command goes on from there."
+    assert stderr.strip() == f"{message} Stored results are safe; the same command goes on from there."

@@ -13,7 +13,7 @@ import pytest
 from browser import axe_script, chromium, prefer, resize, what_is_missing
 from leaderboard_examples import FINE, MASKED, adv_suite, fill, shift_suite
 
-from robench.core.report import Cell, Estimate, Standing
+from robench.core.report import Cell, Estimate, Rank
 from robench.declare import read_registries
 from robench.leaderboard import leaderboard_of, render_html
 from robench.store import MemoryStore
@@ -118,7 +118,7 @@ class TestRows:
 
     def test_what_is_not_distinguishable_from_the_best_is_said_and_marked(self, page: Any, board: Leaderboard) -> None:
         sort(page, FGSM)
-        close = {row.model for row in board.rows if (s := row.standings.get("adv/fgsm/top1_accuracy")) and s.is_close}
+        close = {row.model for row in board.rows if (s := row.ranks.get("adv/fgsm/top1_accuracy")) and s.is_close}
         assert {row.text for row in all_of(page, "tr.in-group .model")} == close
         assert "Not distinguishable from the best, digits-" in status(page)
         assert "exact McNemar" in status(page)
@@ -358,14 +358,14 @@ def repeated(board: Leaderboard, *, num_models: int, num_columns: int) -> Leader
         shares = [(place * 37 + other * 11) % 101 / 101 for other in range(num_columns)]
         estimates = [Estimate(value=each, low=0.9 * each, high=0.9 * each + 0.1, num_examples=600) for each in shares]
         cells = [Cell(estimate=each, num_examples=600, missing=0) for each in estimates]
-        standing = Standing(is_best=False, p=0.2, adjusted=0.5, is_close=True)
+        rank = Rank(is_best=False, p=0.2, adjusted=0.5, is_close=True)
         keys = [each.key for each in columns]
         rows.append(
             replace(
                 board.rows[-2],
                 model=f"model-{place}",
                 cells=dict(zip(keys, cells, strict=True)),
-                standings=dict.fromkeys(keys, standing),
+                ranks=dict.fromkeys(keys, rank),
             )
         )
     return replace(board, columns=columns, rows=tuple(rows), pairs={})

@@ -187,8 +187,8 @@ class CountingExecutor(SerialExecutor):
                 yield result
 
 
-def executor_of(declaration, crew):
-    return CountingExecutor(crew.make(crew.devices[0]), declaration.path)
+def executor_of(declaration, pool):
+    return CountingExecutor(pool.make(pool.devices[0]), declaration.path)
 """
 
 

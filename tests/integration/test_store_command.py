@@ -28,7 +28,7 @@ def test_two_folders_give_the_report_of_one_run(
     assert robench("run", "--suite", suite, *both, *RUN, "--results", tmp_path / "one").code == 0
     ended = robench("store", "merge", *(tmp_path / model for model in models), "--results", tmp_path / "all")
     assert ended.code == 0
-    assert "conflicts, of which the first stays: 0" in ended.stdout
+    assert "conflicts (the first record stays): 0" in ended.stdout
     reports = [
         json.loads(robench("report", "--suite", suite, "--results", tmp_path / name, "--json").stdout)
         for name in ("one", "all")

@@ -180,7 +180,7 @@ BUGS = (
     Bug(
         "autoattack leaves the budget",
         A + "autoattack_impl.py",
-        "torch.where(is_clean, reached.points, standing.region.project(reached.points))",
+        "torch.where(is_clean, reached.points, active.region.project(reached.points))",
         "reached.points",
     ),
 )

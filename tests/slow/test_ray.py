@@ -20,7 +20,7 @@ from snippets import snippets
 
 from robench.core.errors import RobenchError, UsageError
 from robench.core.records import Failure, Record
-from robench.executors import Crew
+from robench.executors import WorkerPool
 from robench.executors.base import MAX_DEATHS
 from robench.executors.ray import Ray
 from robench.executors.ray_impl import RayExecutor
@@ -38,8 +38,8 @@ SHARDS = shards_of(200)
 
 def executor_of(make: Any, address: str | None = None, *, device: str = "cpu", **settings: Any) -> RayExecutor:
     fields = {name: settings.pop(name) for name in ("gpus_per_worker", "start_timeout") if name in settings}
-    crew = Crew(make=make, device=device, **settings)
-    return RayExecutor(Ray(address=address, **fields), crew)
+    pool = WorkerPool(make=make, device=device, **settings)
+    return RayExecutor(Ray(address=address, **fields), pool)
 
 
 def executions_in(folder: Path) -> Counter[int]:

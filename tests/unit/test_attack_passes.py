@@ -32,7 +32,7 @@ def test_the_last_row_fills_up(num_rows: int) -> None:
 def test_the_gradient_of_what_fills_up_does_not_reach_the_last_row() -> None:
     shown = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)).requires_grad_(True)
     labels = torch.tensor([0, 1])
-    logits, values, gradient = Graph(shown, (2 * shown)[:2], [labels]).slope(margin_loss)
+    logits, values, gradient = Graph(shown, (2 * shown)[:2], [labels]).gradient(margin_loss)
     assert logits.shape == gradient.shape == (2, 3)
     assert values.tolist() == margin_loss(logits, labels).tolist()
     assert not logits.requires_grad
@@ -44,11 +44,11 @@ def test_the_gradient_of_what_fills_up_does_not_reach_the_last_row() -> None:
 def test_a_graph_gives_further_gradients_where_these_were_announced() -> None:
     shown = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)).requires_grad_(True)
     graph = Graph(shown, torch.tanh(shown), [torch.tensor([0, 1, 2, 0])])
-    first, second = (graph.slope(margin_loss, again=True)[2] for _ in range(2))
+    first, second = (graph.gradient(margin_loss, again=True)[2] for _ in range(2))
     assert torch.equal(first, second)
-    graph.slope(margin_loss)
+    graph.gradient(margin_loss)
     with pytest.raises(RuntimeError, match="second time"):
-        graph.slope(margin_loss)
+        graph.gradient(margin_loss)
 
 
 @pytest.mark.parametrize("name", ["digits-vit", "digits-fan"])

@@ -235,7 +235,7 @@ class TestRefusals:
     def test_something_else_is_named(self, cifar: Published, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").touch()
         with pytest.raises(
-            MissingDataError, match=r"is no published form of 'cifar-10': it holds .*notes.txt, wanted test_"
+            MissingDataError, match=r"is not a published form of 'cifar-10': it holds .*notes.txt, wanted test_"
         ):
             prepared(cifar.declared, tmp_path / "data", tmp_path)
         with pytest.raises(UsageError, match=r"cannot read archive .*none.tgz: No such file"):

@@ -56,7 +56,7 @@ LATIN_1 = table().replace("é".encode(), b"\xe9")
 CUT = trees() + b"(2 \xe2"
 FIRST_TREE, OTHER_TREES = trees().split(b"\n", 1)
 WINDOWS = "PATH has Windows line ends (CR LF), first in line"
-NO_TREE = "line 1 of PATH is no sentiment tree:"
+NO_TREE = "line 1 of PATH is not a sentiment tree:"
 # By name: dataset, content of its file, and a part of the message.
 DAMAGED = {
     "empty table": ("sst2", b"", "PATH is empty: it has 0 bytes and no word."),
@@ -102,7 +102,7 @@ DAMAGED = {
     "no tree": (
         "sst5",
         trees() + b"text\n",
-        "line 7 of PATH is no sentiment tree: at character 1 there is 'text', want",
+        "line 7 of PATH is not a sentiment tree: at character 1 there is 'text', want",
     ),
     "empty line": (
         "sst5",

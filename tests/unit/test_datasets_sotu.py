@@ -11,7 +11,7 @@ from robench.core.errors import UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.sotu_impl import addresses, year_of
 from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_words_apart
+from robench.datasets.words import with_spaced_words
 from robench.domains.code_points import decoded, lines_of
 from robench.training.language_impl import vocabulary_of
 
@@ -52,7 +52,7 @@ def test_the_shift_is_in_time() -> None:
 
 def test_words_stand_apart_and_nothing_else_is_changed() -> None:
     raw = 'Fellow-Citizens of the Senate:\r\nI embrace,\nwith\tgreat satisfaction\n \n"the" U.S. nation\'s $1,000 --\n'
-    assert with_words_apart(raw) == (
+    assert with_spaced_words(raw) == (
         'Fellow-Citizens of the Senate : I embrace , with great satisfaction\n" the " U . S . nation\'s $ 1 , 000 - -\n'
     )
 

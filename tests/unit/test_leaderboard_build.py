@@ -1,4 +1,4 @@
-"""Kept results to a leaderboard: cells, provenance, flags, standings and lines of charts."""
+"""Kept results to a leaderboard: cells, provenance, flags, ranks and lines of charts."""
 
 from __future__ import annotations
 
@@ -129,29 +129,29 @@ def test_the_best_is_the_best_and_the_far_ones_are_distinguishable(store) -> Non
     fill(kept, adv_suite(), {"good": 0.6, "as-good": 0.6, "bad": 0.2})
     board = board_of(kept, adv_suite())
     for key in ADV_COLUMNS:
-        standings = {row.model: row.standings[key] for row in board.rows}
+        ranks = {row.model: row.ranks[key] for row in board.rows}
         values = {row.model: row.cells[key].estimate.value for row in board.rows}
-        (best,) = [model for model, standing in standings.items() if standing.is_best]
+        (best,) = [model for model, rank in ranks.items() if rank.is_best]
         assert values[best] == max(values.values())
-        assert standings[best].p is None
-        assert standings[best].is_close
-        assert not standings["bad"].is_close
-        assert standings["bad"].p <= standings["bad"].adjusted < 0.05
+        assert ranks[best].p is None
+        assert ranks[best].is_close
+        assert not ranks["bad"].is_close
+        assert ranks["bad"].p <= ranks["bad"].adjusted < 0.05
     assert set(board.pairs) == set(ADV_COLUMNS)
     assert set(board.pairs[ADV_COLUMNS[0]]) == {(0, 1), (0, 2), (1, 2)}
 
 
 def test_numbers_that_are_no_proportion_are_ranked_and_tested_by_permutation(board) -> None:
-    standings = {row.model: row.standings.get("shift/digits-c/mean_error") for row in board.rows}
+    ranks = {row.model: row.ranks.get("shift/digits-c/mean_error") for row in board.rows}
     estimates = {row.model: row.cells["shift/digits-c/mean_error"].estimate for row in board.rows}
-    assert standings["rpc"] is None
+    assert ranks["rpc"] is None
     better = min(("vit", "symvit"), key=lambda model: estimates[model].value)
-    assert standings[better].is_best
+    assert ranks[better].is_best
     (other,) = {"vit", "symvit"} - {better}
-    assert standings[better].p is None
-    assert 0 < standings[other].p < 1
-    assert standings[better].is_close
-    assert standings[other].is_close == (standings[other].p > 0.05)
+    assert ranks[better].p is None
+    assert 0 < ranks[other].p < 1
+    assert ranks[better].is_close
+    assert ranks[other].is_close == (ranks[other].p > 0.05)
 
 
 def test_a_sweep_is_a_curve(board) -> None:
@@ -214,7 +214,7 @@ def test_training_seeds_are_a_row_with_their_mean_and_points() -> None:
     assert estimate.value == pytest.approx(sum(values) / 3)
     assert [each.checkpoint for each in vit.measured["shift/sweep"]] == list(seeds)
     # Pairing examples says nothing of means over training seeds, and one checkpoint has no seeds to test.
-    assert {standing.p for row in board.rows for standing in row.standings.values()} == {None}
+    assert {rank.p for row in board.rows for rank in row.ranks.values()} == {None}
     points = [board.profiles[0].lines["vit"][0].value, *(row_profile(kept, each) for each in seeds)]
     assert points[0] == pytest.approx(sum(points[1:]) / 3)
 
@@ -254,17 +254,17 @@ def test_an_entry_has_family_attention_and_size(architecture, attention, words) 
     assert (entry.training_data, entry.source, entry.licence) == ("digits", "here", "MIT")
 
 
-def test_a_ranked_report_is_the_report_with_the_leaderboards_standings(store, board) -> None:
+def test_a_ranked_report_is_the_report_with_the_leaderboards_ranks(store, board) -> None:
     suite = adv_suite()
     plain = report_of_store(suite, store)
     found_report = ranked(plain, suite, store)
     assert [row.model for row in found_report.rows] == [row.model for row in plain.rows]
     of_board = {row.model: row for row in board_of(store, suite).rows}
     for row, before in zip(found_report.rows, plain.rows, strict=True):
-        assert replace(row, standings={}) == before
+        assert replace(row, ranks={}) == before
         found = of_board[row.model]
-        assert {f"adv/{key}": standing for key, standing in row.standings.items()} == dict(found.standings)
-    assert any(standing.p is not None for row in found_report.rows for standing in row.standings.values())
+        assert {f"adv/{key}": rank for key, rank in row.ranks.items()} == dict(found.ranks)
+    assert any(rank.p is not None for row in found_report.rows for rank in row.ranks.values())
     assert found_report.notes[:-1] == plain.notes
     assert found_report.notes[-1].startswith("bold, or with an asterisk: the best of its column, or not")
 
@@ -279,7 +279,7 @@ def test_models_without_numbers_have_no_best() -> None:
     report = report_of_store(adv_suite(), MemoryStore(), models=["a", "b"])
     report = ranked(report, adv_suite(), MemoryStore())
     assert not any("bold" in note for note in report.notes)
-    assert all(row.standings == {} for row in report.rows)
+    assert all(row.ranks == {} for row in report.rows)
 
 
 @pytest.mark.parametrize("sort", ["adv/pgd/top1_accuracy", "pgd/top1_accuracy"])

@@ -1,4 +1,4 @@
-"""Parts of leaderboards: standings with Holm's correction, pairs, charts and bars."""
+"""Parts of leaderboards: ranks with Holm's correction, pairs, charts and bars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robench.leaderboard import pairing
 from robench.leaderboard.board import Chart, Point
 from robench.leaderboard.chart import bar_of, sample_of, svg_of
 from robench.leaderboard.curves import MOST_LINES, chosen_lines
-from robench.leaderboard.pairing import p_value, pairs_of, standings
+from robench.leaderboard.pairing import p_value, pairs_of, ranks
 from robench.metrics.contributions import Contributions, Sample
 
 
@@ -36,10 +36,10 @@ def share(text: str) -> float:
 TEXTS = {"a": "1" * 30 + "0" * 10, "b": "1" * 28 + "0" * 12, "c": "1" * 10 + "0" * 30}
 
 
-class TestStandings:
+class TestRanks:
     def found(self, **options):
         values = {name: share(text) for name, text in TEXTS.items()}
-        return standings(
+        return ranks(
             values, {name: verdicts(text) for name, text in TEXTS.items()}, **{"lower_is_better": False, **options}
         )
 
@@ -51,20 +51,20 @@ class TestStandings:
 
     def test_the_best_and_what_is_close_to_it_are_marked(self) -> None:
         found = self.found()
-        assert [name for name, standing in found.items() if standing.is_best] == ["a"]
-        assert [name for name, standing in found.items() if standing.is_close] == ["a", "b"]
+        assert [name for name, rank in found.items() if rank.is_best] == ["a"]
+        assert [name for name, rank in found.items() if rank.is_close] == ["a", "b"]
 
     def test_of_errors_the_least_is_the_best(self) -> None:
-        assert [name for name, standing in self.found(lower_is_better=True).items() if standing.is_best] == ["c"]
+        assert [name for name, rank in self.found(lower_is_better=True).items() if rank.is_best] == ["c"]
 
     def test_of_equal_numbers_the_first_is_the_best(self) -> None:
         same = {"x": verdicts("10"), "y": verdicts("10")}
-        assert standings({"x": 0.5, "y": 0.5}, same, lower_is_better=False)["x"].is_best
+        assert ranks({"x": 0.5, "y": 0.5}, same, lower_is_better=False)["x"].is_best
 
     def test_other_examples_are_not_paired(self) -> None:
-        found = standings({"x": 0.5, "y": 0.0}, {"x": verdicts("10"), "y": verdicts("00", 1)}, lower_is_better=False)
-        assert [standing.p for standing in found.values()] == [None, None]
-        assert [standing.is_close for standing in found.values()] == [False, False]
+        found = ranks({"x": 0.5, "y": 0.0}, {"x": verdicts("10"), "y": verdicts("00", 1)}, lower_is_better=False)
+        assert [rank.p for rank in found.values()] == [None, None]
+        assert [rank.is_close for rank in found.values()] == [False, False]
         assert p_value(verdicts("10"), verdicts("10", 1)) is None
 
     def test_numbers_that_are_no_proportion_are_permuted(self) -> None:
@@ -76,14 +76,14 @@ class TestStandings:
 
     def test_of_many_rows_no_permutation_is_drawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pairing, "MOST_PAIRED_ROWS", 1)
-        found = standings(
+        found = ranks(
             {"x": 0.9, "y": 0.1}, {"x": contributions([0.9]), "y": contributions([0.1])}, lower_is_better=False
         )
         assert found["y"].p is None
 
     def test_means_over_seeds_are_tested_over_seeds(self) -> None:
         seeds = {"x": (0.40, 0.44, 0.48), "y": (0.31, 0.35, 0.36)}
-        found = standings({"x": 0.44, "y": 0.34}, seeds, lower_is_better=False)
+        found = ranks({"x": 0.44, "y": 0.34}, seeds, lower_is_better=False)
         assert found["y"].p == pytest.approx(ttest_ind(*seeds.values(), equal_var=False).pvalue, abs=1e-12)
 
     def test_a_checkpoint_is_not_tested_against_a_mean_nor_what_is_infinite(self) -> None:
@@ -92,11 +92,11 @@ class TestStandings:
         assert p_value((0.4, 0.5), (0.4, float("inf"))) is None
 
     def test_without_verdicts_there_is_a_best_alone(self) -> None:
-        found = standings({"x": 0.5, "y": 0.1}, {}, lower_is_better=False)
+        found = ranks({"x": 0.5, "y": 0.1}, {}, lower_is_better=False)
         assert [(each.is_best, each.is_close) for each in found.values()] == [(True, False), (False, False)]
 
-    def test_no_numbers_have_no_standings(self) -> None:
-        assert standings({}, {}, lower_is_better=False) == {}
+    def test_no_numbers_have_no_ranks(self) -> None:
+        assert ranks({}, {}, lower_is_better=False) == {}
 
 
 class TestPairs:

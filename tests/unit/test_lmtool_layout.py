@@ -351,12 +351,12 @@ class TestModules:
     def test_names_are_short_texts(self, tmp_path: Path, name: Any) -> None:
         model = nn.ReLU()
         model._modules[name] = nn.ReLU()
-        assert "has a name that is no text of 1 to 1000 signs" in self.problem(model, tmp_path)
+        assert "has a name that is not a text of 1 to 1000 signs" in self.problem(model, tmp_path)
 
     def test_a_module_within_itself(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.ReLU())
         model._modules["1"] = model
-        assert "has a name that is no text of 1 to 1000 signs" in self.problem(model, tmp_path)
+        assert "has a name that is not a text of 1 to 1000 signs" in self.problem(model, tmp_path)
 
     def test_modules_that_hold_one_another_twice(self, tmp_path: Path) -> None:
         model: nn.Module = nn.ReLU()

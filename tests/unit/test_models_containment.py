@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 
-from robench.core.containment import Contained, blamed
+from robench.core.containment import Contained, attributed_to
 from robench.core.errors import ContractError, UsageError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.loaded import LoadedModel
@@ -196,9 +196,9 @@ def test_a_copy_that_a_model_forked_does_not_go_on(tmp_path: Path) -> None:
 
 
 def test_blamed_begins_the_message_and_leaves_robenchs_own_errors() -> None:
-    with pytest.raises(ContractError, match=r"^model m: KeyError: 'x'$"), blamed("model m"):
+    with pytest.raises(ContractError, match=r"^model m: KeyError: 'x'$"), attributed_to("model m"):
         raise KeyError("x")
-    with pytest.raises(UsageError, match=r"^mine$"), blamed("model m"):
+    with pytest.raises(UsageError, match=r"^mine$"), attributed_to("model m"):
         raise UsageError("mine")
 
 

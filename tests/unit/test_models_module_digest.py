@@ -491,7 +491,7 @@ UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
         lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)),
         "is a module, which a copy of the model would share",
     ),
-    "proxy": (lambda: Plain(weakref.proxy(KEPT)), "that stands for another object"),
+    "proxy": (lambda: Plain(weakref.proxy(KEPT)), "that represents another object"),
     "module in a closure": (lambda: closing_over(nn.ReLU()), "is a module, which a copy of the model would share"),
 }
 

@@ -151,10 +151,10 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("models", "key", "message"),
         [
-            ("digits-vit", "k", "key is one text for one model in memory, but there is none; give a mapping by name"),
+            ("digits-vit", "k", "one model in memory, but no models in memory were given; give a mapping by name"),
             ({"a": NET, "b": OTHER}, "k", "one model in memory, but there are 2 of them"),
-            ({"a": NET}, {"b": "k"}, "key names 'b', which is no model in memory; there are: a"),
-            ("digits-vit", {"digits-vit": "k"}, "key names 'digits-vit', which is no model in memory; there are: none"),
+            ({"a": NET}, {"b": "k"}, "key names 'b', which is not a model in memory; there are: a"),
+            ("digits-vit", {"digits-vit": "k"}, "key names 'digits-vit', which is not a model in memory; there are"),
             ({"a": NET}, "", "the key of model 'a' must be a text that is not empty, got ''"),
             ({"a": NET}, {"a": 3}, "the key of model 'a' must be a text that is not empty, got 3"),
             ({"a": NET}, 3, "key is of type int, expected a text, or a mapping from names to texts"),

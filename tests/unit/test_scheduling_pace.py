@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from robench.scheduling.pace import FORWARD_SHARE, Pace, Paces, Source, weighted
+from robench.scheduling.pace import FORWARD_FRACTION, Pace, Paces, Source, weighted
 
 
 @pytest.mark.parametrize(
-    ("forward", "backward", "pairs"), [(0, 0, 0.0), (1, 1, 1.0), (1, 0, FORWARD_SHARE), (21, 20, 20 + FORWARD_SHARE)]
+    ("forward", "backward", "pairs"),
+    [(0, 0, 0.0), (1, 1, 1.0), (1, 0, FORWARD_FRACTION), (21, 20, 20 + FORWARD_FRACTION)],
 )
 def test_a_forward_pass_is_a_third_of_a_pair(forward: int, backward: int, pairs: float) -> None:
     assert weighted(forward, backward) == pytest.approx(pairs)

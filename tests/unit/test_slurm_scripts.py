@@ -333,7 +333,7 @@ class TestSubmitted:
         [
             ("; echo 'invalid partition' >&2; exit 1", r"did not take /a.sbatch \(exit code 1\): invalid partition"),
             ("Submitted batch job 12", r"\(exit code 0\): Submitted batch job 12"),
-            ("''", r"\(exit code 0\): it said nothing"),
+            ("''", r"\(exit code 0\): it printed nothing"),
             ("'12; rm -r /'", r"\(exit code 0\): 12; rm"),
         ],
     )

@@ -13,7 +13,7 @@ from robench.declare import find_checkpoints
 from robench.training.augmentation import noisy, shifted
 from robench.training.base import EpochReport
 from robench.training.embedded import Training
-from robench.training.embedded_impl import _optimizer, _share_of_peak, train
+from robench.training.embedded_impl import _fraction_of_peak, _optimizer, train
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -54,7 +54,7 @@ def test_an_entry_without_training_fields_is_refused_by_name() -> None:
 
 def test_the_learning_rate_rises_linearly_and_falls_as_a_cosine() -> None:
     training = Training(dataset="digits", seed=0, num_epochs=12, batch_size=8, learning_rate=0.5, warmup_epochs=2)
-    rates = [training.learning_rate * _share_of_peak(training, epoch) for epoch in (0.0, 1.0, 2.0, 7.0, 12.0)]
+    rates = [training.learning_rate * _fraction_of_peak(training, epoch) for epoch in (0.0, 1.0, 2.0, 7.0, 12.0)]
     assert rates == pytest.approx([0.0, 0.25, 0.5, 0.25, 0.0], abs=1e-3)
     assert rates[0] > 0
 

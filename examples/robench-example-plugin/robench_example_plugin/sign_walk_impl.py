@@ -31,7 +31,7 @@ class SignWalkSearch:
         """Return the points after one step, within the budget and the box."""
         seen = problem.differentiate(state.points, self.loss)
         length = 0.5 ** (step + 1) * problem.region.epsilon
-        return State(problem.region.project(state.points + length * seen.slope().sign()), seen)
+        return State(problem.region.project(state.points + length * seen.gradient().sign()), seen)
 
 
 def sign_walk(declaration: SignWalk, problem: Problem) -> Reached:

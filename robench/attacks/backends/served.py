@@ -118,15 +118,15 @@ def backend_problems(attack: Any) -> list[FieldProblem]:
     problems += [
         (
             name,
-            f"must be {' or '.join(map(_said, wanted))} with backend {backend}, which has no other, got {_said(met)}",
+            f"must be {' or '.join(map(_text, wanted))} with backend {backend}, which has no other, got {_text(value)}",
         )
         for name, wanted in served.fixed.items()
-        if (met := getattr(attack, name)) not in wanted
+        if (value := getattr(attack, name)) not in wanted
     ]
     return problems + [problem for find in RELATIONS if (problem := find(attack))]
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 

@@ -17,7 +17,7 @@ function suiteOf(name) {
   return data.suites.find((suite) => suite.name === name);
 }
 
-function standingText(cell) {
+function rankText(cell) {
   if (cell.is_best) return "the best of its column";
   if (cell.p === undefined) return "not tested";
   const verdict = cell.is_close ? "not distinguishable" : "distinguishable";
@@ -73,7 +73,7 @@ function showNumber(row, column) {
       `${row.seeds.length === cell.of_seeds.length ? `${row.seeds[place]}: ` : ""}${numberText(value, column)}`).join(", ")
       : "one checkpoint"],
     ["examples", cell.missing ? `${cell.num_examples}, ${cell.missing} missing` : String(cell.num_examples)],
-    ["beside the others", cell.value === null ? "" : standingText(cell)],
+    ["beside the others", cell.value === null ? "" : rankText(cell)],
     ["suite", `${suite.name}, version ${suite.version}`],
     ["restricted to", row.limit === undefined ? "" : `the first ${row.limit} examples`],
     ["measured on", row.all_examples ? "all examples, whatever number the suite states" : ""],
