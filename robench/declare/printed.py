@@ -43,11 +43,13 @@ class PublishedReading:
         by: whether the code or the text is repeated.
         condition: of the suite.
         protocol: the whole protocol in this reading.
+        inferred: as of ``PublishedCell``, in this reading.
     """
 
     by: Reading
     condition: str
     protocol: Mapping[str, str]
+    inferred: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,8 @@ class PublishedCell:
         if not self.readings:
             return ((None, self),)
         return tuple(
-            (each.by, replace(self, condition=each.condition, protocol=each.protocol)) for each in self.readings
+            (each.by, replace(self, condition=each.condition, protocol=each.protocol, inferred=each.inferred))
+            for each in self.readings
         )
 
     @property

@@ -72,6 +72,7 @@ class ReadingFields:
 
     condition: str | None = None
     protocol: Mapping[Text, Spelling | None] = field(default_factory=dict)
+    inferred: tuple[Text, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +244,12 @@ def _readings(stated: CellFields) -> tuple[PublishedReading, ...]:
         ("text", stated.readings.text),
     )
     return tuple(
-        PublishedReading(by=by, condition=each.condition or stated.condition or "", protocol=_read(stated, each))
+        PublishedReading(
+            by=by,
+            condition=each.condition or stated.condition or "",
+            protocol=_read(stated, each),
+            inferred=(stated.inferred if each.inferred is None else each.inferred) or (),
+        )
         for by, each in found
         if each is not None
     )

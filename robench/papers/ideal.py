@@ -56,7 +56,7 @@ def ideal_evidence(
             measured=printed,
             seeds=Seeds(_around(printed, _std(cell))),
             is_recipe_stated=cell.is_recipe_stated,
-            inferred=cell.inferred,
+            inferred=read.inferred,
             differing=differing_fields(read, measured, of_authors=False),
         )
         evidence.append(of_cell)

@@ -268,6 +268,20 @@ def test_readings_by_code_and_text_have_conditions_and_protocols_of_their_own() 
         for by, _ in each.as_read
         if each.readings
     )
+    inferred = {
+        (by, read.condition, read.inferred)
+        for table in published_tables()
+        for each in load_published(*table).cells
+        for by, read in each.as_read
+        if each.readings and read.inferred
+    }
+    # A series of budgets in the script, and no call.
+    of_space = ("space", "clip")
+    assert inferred == {
+        ("code", "spsa", ("epsilon",)),
+        ("code", "autoattack", of_space),
+        ("code", "square", of_space),
+    }
     # SPSA of both papers, AutoAttack and Square have both; SLD, CW and noise have no condition of the text.
     assert counts == {"code": 54 + 14 + 30, "text": 54 + 14}
 

@@ -149,16 +149,17 @@ def test_a_row_has_the_last_word(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_read_by_code_and_by_text(tmp_path: Path) -> None:
-    readings = "readings: {code: {protocol: {epsilon: 0.2, training: null}}, text: {condition: a}}, inferred: [norm]"
-    table = read_published(write(tmp_path, TABLE.replace("condition: clean,", f"condition: clean, {readings},")))
+    by_code, by_text = "{protocol: {epsilon: 0.2, training: null}}", "{condition: a, inferred: [clip]}"
+    fields = f"condition: clean, readings: {{code: {by_code}, text: {by_text}}}, inferred: [norm],"
+    table = read_published(write(tmp_path, TABLE.replace("condition: clean,", fields)))
     cell, other = table.cell("Ours", "Clean"), table.cell("Ours", "IN-R error")
     assert cell is not None
     assert other is not None
     stated = {"training": "deit", "examples": "50000", "epsilon": "0.10", "epochs": "300"}
     assert (cell.condition, dict(cell.protocol), cell.inferred) == ("clean", stated, ("norm",))
-    assert [(by, read.condition, dict(read.protocol)) for by, read in cell.as_read] == [
-        ("code", "clean", {"examples": "50000", "epsilon": "0.2", "epochs": "300"}),
-        ("text", "a", stated),
+    assert [(by, read.condition, dict(read.protocol), read.inferred) for by, read in cell.as_read] == [
+        ("code", "clean", {"examples": "50000", "epsilon": "0.2", "epochs": "300"}, ("norm",)),
+        ("text", "a", stated, ("clip",)),
     ]
     assert (other.as_read, other.inferred) == (((None, other),), ())
     assert cell.is_recipe_stated
