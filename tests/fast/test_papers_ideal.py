@@ -68,6 +68,28 @@ def test_as_many_numbers_could_be_judged_as_the_page_says() -> None:
     assert f"{total[0]} could be `consistent`" in PAGE
 
 
+def test_what_is_undecided_has_too_small_a_gain_or_is_a_perplexity_without_claims() -> None:
+    tables = [load_published(*table) for table in published_tables()]
+    undecided = [
+        (table, cell)
+        for table in tables
+        for cell in table.cells
+        if cell.missing is None and best_verdict(table, cell, suites(), registry()).name == "undecided"
+    ]
+    without = Counter((table.name, cell.metric) for table, cell in undecided if not table.gains_of(cell))
+    assert without == {("rkde:6", "perplexity"): 12}
+    assert f"The gains of {len(undecided) - 12} are\n  smaller" in PAGE
+    # Twice the half-width of the 90 % interval: t(4, 0.95) = 2.132.
+    for table, cell in undecided:
+        if gains := table.gains_of(cell):
+            share = {"%": 0.15, "nats": 0.01}.get(cell.unit, float(cell.value) / 100)
+            assert min(map(abs, gains)) < 2 * 2.132 * share * (1 / 5 + 1 / table.runs) ** 0.5
+    assert pytest.approx(0.70, abs=0.005) == 2 * 2.132 * 0.15 * 1.2**0.5
+    assert pytest.approx(4.7, abs=0.05) == 2 * 2.132 * 1.2**0.5
+    assert pytest.approx(0.40, abs=0.005) == 2 * 2.132 * 0.15 * 0.4**0.5
+    assert pytest.approx(2.7, abs=0.05) == 2 * 2.132 * 0.4**0.5
+
+
 def test_ideal_seeds_have_the_printed_mean_and_the_deviation_of_their_unit() -> None:
     for paper, number, row, column, std in (
         ("rpc", 1, "SymViT (baseline)", "IN-1K top-1", 0.15),
