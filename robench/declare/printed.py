@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Better = Literal["higher", "lower", "neither"]
+Reading = Literal["code", "text"]
+# Fields of a protocol about the recipe; a length alone does not state one.
+RECIPE = frozenset({"training", "training_batch_size", "learning_rate"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,23 @@ class PublishedTwin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedReading:
+    """Reading of a printed number's protocol, by the authors' code or by their text, where these differ.
+
+    Attributes:
+        by: whether the code or the text is repeated.
+        condition: of the suite.
+        protocol: the whole protocol in this reading.
+        inferred: as of ``PublishedCell``, in this reading.
+    """
+
+    by: Reading
+    condition: str
+    protocol: Mapping[str, str]
+    inferred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCell:
     """Printed number of a paper.
 
@@ -51,6 +71,8 @@ class PublishedCell:
         remark: details of the printed text, or oddities of the number; None if there are none.
         inconsistent: contradiction with other printed numbers or text; None without one.
         better: whether larger or smaller numbers are better; ``neither`` for sizes and settings.
+        readings: both readings, or the only one that is measured, where code and text differ; else empty.
+        inferred: fields of the protocol that the paper does not print, and that the condition has by inference.
     """
 
     row: str
@@ -68,11 +90,28 @@ class PublishedCell:
     remark: str | None = None
     inconsistent: str | None = None
     better: Better = "higher"
+    readings: tuple[PublishedReading, ...] = ()
+    inferred: tuple[str, ...] = ()
 
     @property
     def column_key(self) -> str | None:
         """Return the key of the suite's column; None if the number cannot be measured."""
         return None if self.missing is not None else f"{self.condition}/{self.metric}"
+
+    @property
+    def is_recipe_stated(self) -> bool:
+        """Return whether the paper states how the model was trained, by itself or by a reference."""
+        return not RECIPE.isdisjoint(self.protocol)
+
+    @property
+    def as_read(self) -> tuple[tuple[Reading | None, PublishedCell], ...]:
+        """Return the cell with the condition and protocol of each reading; itself, and None, where there is one."""
+        if not self.readings:
+            return ((None, self),)
+        return tuple(
+            (each.by, replace(self, condition=each.condition, protocol=each.protocol, inferred=each.inferred))
+            for each in self.readings
+        )
 
     @property
     def value(self) -> Fraction:
@@ -194,6 +233,18 @@ class PublishedTable:
                     )
                     found.append(claim)
         return tuple(found)
+
+    def gains_of(self, cell: PublishedCell) -> tuple[Fraction, ...]:
+        """Return the claimed gain of a cell, or all claimed gains over it if it is a baseline."""
+        claims = [claim for claim in self.claims if not claim.is_within_rounding]
+        own = [claim.gain for claim in claims if claim.cell is cell]
+        return tuple(own or (claim.gain for claim in claims if claim.baseline is cell))
+
+    def num_printed_of(self, cell: PublishedCell) -> int:
+        """Return the number of printed numbers of a cell's model, in its row or its column."""
+        if self.has_models_in_columns:
+            return sum(each.column == cell.column for each in self.cells)
+        return sum(each.row == cell.row for each in self.cells)
 
     @property
     def name(self) -> str:

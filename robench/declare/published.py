@@ -14,7 +14,15 @@ from robench.core.errors import UnknownNameError
 from robench.declare.document import Number, show
 from robench.declare.fields import Checked, Name, ReadBy, refused
 from robench.declare.lookup import shipped_folder
-from robench.declare.printed import Better, PublishedCell, PublishedRow, PublishedTable, PublishedTwin
+from robench.declare.printed import (
+    Better,
+    PublishedCell,
+    PublishedReading,
+    PublishedRow,
+    PublishedTable,
+    PublishedTwin,
+    Reading,
+)
 from robench.declare.schema import attempt, construct
 from robench.declare.yaml_source import read_yaml
 
@@ -59,6 +67,23 @@ class TwinFields:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingFields:
+    """Fields in which a reading differs from the cell; a null in ``protocol`` is a field that the reading lacks."""
+
+    condition: str | None = None
+    protocol: Mapping[Text, Spelling | None] = field(default_factory=dict)
+    inferred: tuple[Text, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Readings of a cell by the authors' code and by the text; None where there is no condition of it."""
+
+    code: ReadingFields | None = None
+    text: ReadingFields | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellFields(TwinFields):
     """Fields of cells given by a table, a column or a row; None defers to the others."""
 
@@ -66,6 +91,8 @@ class CellFields(TwinFields):
     missing: Text | None = None
     better: Better | None = None
     protocol: Mapping[Text, Spelling] = field(default_factory=dict)
+    inferred: tuple[Text, ...] | None = None
+    readings: Readings | None = None
     twin: TwinFields = field(default_factory=TwinFields)
 
 
@@ -204,7 +231,32 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
         remark=row.remarks.get(column.name),
         inconsistent=row.inconsistent.get(column.name),
         better=stated.better or "higher",
+        readings=_readings(stated),
+        inferred=stated.inferred or (),
     )
+
+
+def _readings(stated: CellFields) -> tuple[PublishedReading, ...]:
+    if stated.readings is None:
+        return ()
+    found: tuple[tuple[Reading, ReadingFields | None], ...] = (
+        ("code", stated.readings.code),
+        ("text", stated.readings.text),
+    )
+    return tuple(
+        PublishedReading(
+            by=by,
+            condition=each.condition or stated.condition or "",
+            protocol=_read(stated, each),
+            inferred=(stated.inferred if each.inferred is None else each.inferred) or (),
+        )
+        for by, each in found
+        if each is not None
+    )
+
+
+def _read(stated: CellFields, reading: ReadingFields) -> dict[str, str]:
+    return {name: text for name, text in {**stated.protocol, **reading.protocol}.items() if text is not None}
 
 
 def _stated(defaults: CellFields, column: ColumnEntry, row: RowEntry) -> CellFields:
@@ -217,7 +269,7 @@ def _overlaid(*layers: CellFields) -> CellFields:
     """Return the combined fields of several layers: later ones take precedence, mappings are merged key by key."""
     twins = [layer.twin for layer in layers]
     return CellFields(
-        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "better")),
+        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "better", "inferred", "readings")),
         protocol={name: text for layer in layers for name, text in layer.protocol.items()},
         twin=TwinFields(**_last(twins, (*_COLUMN, "complement"))),
     )
@@ -319,6 +371,9 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
         yield "has model, suite, condition and metric, and also missing; leave out what does not apply"
     if stated.missing is None and absent:
         yield f"lacks {', '.join(absent)}; state them, or say in missing what robench lacks"
+    for name in stated.inferred or ():
+        if name in stated.protocol:
+            yield f"{name} is in protocol, and also inferred; leave it out of inferred if the paper prints it"
     twin = stated.twin
     if twin.model is not None and twin.suite is not None:
         lacking = [name for name in absent if getattr(twin, name) is None]

@@ -10,10 +10,12 @@ whose gains are as printed, at least one is called smaller with 2.5 % at most.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Literal, get_args
 
+from robench.declare.printed import Reading
 from robench.papers.spread import (
     FEWEST_SEEDS,
     PER_CENT,
@@ -29,7 +31,7 @@ from robench.papers.spread import (
 from robench.papers.verdicts import signed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from robench.declare.printed import PrintedClaim, PublishedTable
     from robench.papers.basis import Basis, Number
@@ -131,16 +133,12 @@ def summary_of(claims: Sequence[JudgedClaim], num_within_rounding: int) -> str:
     )
 
 
-def judged_claims(
-    published: PublishedTable, numbers: Mapping[tuple[str, str], tuple[Number, Verdict]], basis: Basis
-) -> tuple[JudgedClaim, ...]:
-    """Return the verdict on each printed gain that rounding alone does not explain, model by model.
+# Measured number and verdict of each cell in each reading of its protocol: by row, column and reading.
+Numbers = Mapping[tuple[str, str, Reading | None], tuple["Number", "Verdict"]]
 
-    Args:
-        published: the printed table.
-        numbers: measured number and verdict of each cell, by the label of its row and the name of its column.
-        basis: of the measured numbers.
-    """
+
+def judged_claims(published: PublishedTable, numbers: Numbers, basis: Basis) -> tuple[JudgedClaim, ...]:
+    """Return the verdict on each printed gain that rounding alone does not explain, model by model."""
     claims = [claim for claim in published.claims if not claim.is_within_rounding]
     counts = Counter(claim.model for claim in claims)
     return tuple(
@@ -156,21 +154,31 @@ def judged_claims(
     )
 
 
-def _judged(
-    claim: PrintedClaim,
-    runs: int,
-    num_claims: int,
-    numbers: Mapping[tuple[str, str], tuple[Number, Verdict]],
-    basis: Basis,
+def _judged(claim: PrintedClaim, runs: int, num_claims: int, numbers: Numbers, basis: Basis) -> ClaimVerdict:
+    """Return the verdict in the first reading of the protocol that is measured of both models."""
+    if missing := dict.fromkeys(cell.missing for cell in (claim.cell, claim.baseline) if cell.missing is not None):
+        return ClaimVerdict(name="no entry", reason="; ".join(missing))
+    printed = PrintedGain(gain=float(claim.gain), rounding=float(claim.rounding), runs=runs, num_claims=num_claims)
+    found = []
+    for (by, cell), (_, baseline) in zip(claim.cell.as_read, claim.baseline.as_read, strict=False):
+        pair = [numbers[each.row, each.column, by] for each in (cell, baseline)]
+        verdict = _in_reading(printed, replace(claim, cell=cell, baseline=baseline), pair, basis)
+        found.append(verdict if by is None else replace(verdict, reason=f"by the {by}: {verdict.reason}"))
+    return min(found, key=lambda verdict: _UNJUDGED.get(verdict.name, 0))
+
+
+_UNJUDGED: Mapping[ClaimVerdictName, int] = {"other protocol": 1, "not measured": 2}
+
+
+def _in_reading(
+    printed: PrintedGain, claim: PrintedClaim, pair: Sequence[tuple[Number, Verdict]], basis: Basis
 ) -> ClaimVerdict:
-    cells = (claim.cell, claim.baseline)
-    (row, of_row), (baseline, of_baseline) = (numbers[cell.row, cell.column] for cell in cells)
+    (row, of_row), (baseline, of_baseline) = pair
     verdicts = dict.fromkeys((of_row, of_baseline))
-    names: tuple[ClaimVerdictName, ...] = ("no entry", "not measured", "other protocol")
+    names: tuple[ClaimVerdictName, ...] = ("not measured", "other protocol")
     for name in names:
         if reasons := [verdict.reason for verdict in verdicts if verdict.name == name]:
             return ClaimVerdict(name=name, reason="; ".join(reasons))
-    printed = PrintedGain(gain=float(claim.gain), rounding=float(claim.rounding), runs=runs, num_claims=num_claims)
     sign = -1 if claim.cell.better == "lower" else 1
     if min(len(row.seeds), len(baseline.seeds)) >= FEWEST_SEEDS:
         found = judged_gain(printed, row.seeds.times(sign), baseline.seeds.times(sign))
@@ -180,11 +188,12 @@ def _judged(
     if raised:
         name = "flagged" if found.name == "supported" else found.name
         found = replace(found, name=name, reason=f"raised: {', '.join(raised)}; {found.reason}")
-    if not (row.is_audited and baseline.is_audited):
-        found = replace(found, reason=f"{found.reason}; not both models are audited")
-    if not all(verdict.is_recipe_stated for verdict in verdicts):
-        found = replace(found, reason=f"{found.reason}; the paper states no recipe")
-    return found
+    notes = [
+        "" if row.is_audited and baseline.is_audited else "not both models are audited",
+        "" if all(verdict.is_recipe_stated for verdict in verdicts) else "the paper states no recipe",
+        f"{', '.join(claim.cell.inferred)} not printed but inferred" if claim.cell.inferred else "",
+    ]
+    return replace(found, reason="; ".join([found.reason, *filter(None, notes)]))
 
 
 def _of_weights(

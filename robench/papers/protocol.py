@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from robench.core.suite import View, views_of
+from robench.declare.printed import RECIPE
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
@@ -18,10 +19,20 @@ if TYPE_CHECKING:
     from robench.declare.printed import PublishedCell
 
 # Fields about training, which hold for the authors' own weights, with any recipe in the registry.
-OF_TRAINING = frozenset({"training", "pretraining", "epochs", "batch_size"})
+OF_TRAINING = RECIPE | {"pretraining", "epochs"}
+_SMALL_LANGUAGE = {
+    "batch_size": 96,
+    "learning_rate": 0.00025,
+    "weight_decay": 0,
+    "warmup_share": 0.004,
+    "num_epochs": 120,
+}
 # Settings of training that are not a kind of recipe: the fields that they fix (sources are in docs/protocols.md).
 SETTINGS: Mapping[str, Mapping[str, float]] = {
-    "elliptical": {
+    "lmtool-fwp-small": _SMALL_LANGUAGE,
+    "lmtool-fwp-medium": _SMALL_LANGUAGE | {"batch_size": 56, "warmup_share": 0.005, "num_epochs": 84},
+    "elliptical-language": _SMALL_LANGUAGE,
+    "elliptical-fan": {
         "batch_size": 512,
         "learning_rate": 0.002,
         "learning_rate_batch_size": 512,
@@ -42,17 +53,28 @@ class MeasuredProtocol:
         views: its measured or corrupted conditions, or single budgets of them, without clean ones and negatives.
         num_examples: number of examples of the estimate; None for metrics over several conditions.
         limit: limit on the number of examples; None for all.
+        batch_size: number of examples a forward pass.
+        pretrained_on: dataset of the entry whose weights the training starts from; None if it has none, or it is
+            unknown.
     """
 
     column: Column
     views: tuple[View, ...]
     checkpoint: Checkpoint
     num_examples: int | None
+    batch_size: int
     limit: int | None = None
+    pretrained_on: str | None = None
 
 
 def measured_of(
-    suite: Suite, column: Column, checkpoint: Checkpoint, *, num_examples: int | None = None, limit: int | None = None
+    suite: Suite,
+    column: Column,
+    checkpoint: Checkpoint,
+    *,
+    checkpoints: Mapping[str, Checkpoint],
+    num_examples: int | None = None,
+    limit: int | None = None,
 ) -> MeasuredProtocol:
     """Return the conditions of a column's number for a checkpoint.
 
@@ -60,6 +82,7 @@ def measured_of(
         suite: that has the column.
         column: of the number.
         checkpoint: whose number it is.
+        checkpoints: entries of the registry, also of initial weights.
         num_examples: number of examples of the estimate, used if the column reads one condition.
         limit: as of ``Row``.
     """
@@ -71,7 +94,17 @@ def measured_of(
         checkpoint=checkpoint,
         num_examples=num_examples if len(column.conditions) == 1 else None,
         limit=limit,
+        batch_size=suite.batch_size,
+        pretrained_on=_pretrained_on(checkpoint, checkpoints),
     )
+
+
+def _pretrained_on(checkpoint: Checkpoint, checkpoints: Mapping[str, Checkpoint]) -> str | None:
+    """Return the dataset of the entry with the initial weights, which is found by the place of its weights."""
+    initial = getattr(checkpoint.training, "initial_weights", None)
+    if initial is None:
+        return None
+    return next((each.trained_on for each in checkpoints.values() if each.weights.uri == initial.uri), None)
 
 
 def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_authors: bool) -> tuple[str, ...]:
@@ -176,7 +209,21 @@ def _has_epochs(stated: str, measured: MeasuredProtocol) -> bool:
 
 
 def _has_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, getattr(measured.checkpoint.training, "batch_size", None))
+    return _is_same(stated, measured.batch_size)
+
+
+def _has_training_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
+    # DeiT's code takes the batch of one GPU, which is also the group that it mixes, and papers may print that.
+    recipe = measured.checkpoint.training
+    return any(_is_same(stated, getattr(recipe, name, None)) for name in ("batch_size", "mixing_group_size"))
+
+
+def _has_learning_rate(stated: str, measured: MeasuredProtocol) -> bool:
+    return _is_same(stated, getattr(measured.checkpoint.training, "learning_rate", None))
+
+
+def _is_pretraining(stated: str, measured: MeasuredProtocol) -> bool:
+    return measured.pretrained_on == stated
 
 
 def _is_some_field(name: str, stated: str, measured: MeasuredProtocol) -> bool:
@@ -214,4 +261,7 @@ _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "training": _is_training,
     "epochs": _has_epochs,
     "batch_size": _has_batch_size,
+    "training_batch_size": _has_training_batch_size,
+    "learning_rate": _has_learning_rate,
+    "pretraining": _is_pretraining,
 }

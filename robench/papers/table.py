@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.rendered import Rendered
 from robench.papers.basis import Number
 from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.protocol import differing_fields, measured_of
-from robench.papers.verdicts import Evidence, Verdict, judged, margin_of
+from robench.papers.verdicts import Evidence, Verdict, VerdictName, judged, margin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from robench.core.report import Estimate, Row
-    from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin
+    from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin, Reading
     from robench.papers.basis import Basis
 
 
@@ -112,15 +112,20 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
     Raises:
         KeyError: a suite or model of the table is not in the basis.
     """
-    margins = _Margins(published)
     rows = []
     twins = []
     for row in published.rows:
         printed = [(cell.column, cell) for cell in row.cells if cell is not None]
-        rows.append(TableRow(label=row.label, cells={name: _cell(cell, margins, basis) for name, cell in printed}))
+        rows.append(TableRow(label=row.label, cells={name: _cell(published, cell, basis) for name, cell in printed}))
         of_row = {name: _twin(cell.twin, cell.unit, basis) for name, cell in printed if cell.twin is not None}
         twins += [TwinRow(label=row.label, cells=of_row)] if of_row else []
-    numbers = {(row.label, name): cell for row in rows for name, cell in row.cells.items()}
+    numbers = {
+        (cell.row, cell.column, by): (read.ours, read.verdict)
+        for cell in published.cells
+        if cell.missing is None
+        for by, each in cell.as_read
+        for read in [_read(published, each, by, basis)]
+    }
     suites = {each.suite or "" for cell in published.cells for each in (cell, cell.twin) if each is not None}
     return PaperTable(
         name=published.name,
@@ -131,7 +136,7 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
         twins=tuple(twins),
         twin_data=_data_of(twins, basis),
         is_counted=published.is_counted,
-        claims=judged_claims(published, {place: (cell.ours, cell.verdict) for place, cell in numbers.items()}, basis),
+        claims=judged_claims(published, numbers, basis),
         num_within_rounding=sum(claim.is_within_rounding for claim in published.claims),
         no_claims=published.no_claims,
         measured_with={name: basis.reports[name].provenance for name in sorted(suites) if name in basis.reports},
@@ -144,64 +149,64 @@ def num_measured(tables: Sequence[PaperTable]) -> tuple[int, int]:
     return sum(cell.ours.measured is not None for cell in cells), len(cells)
 
 
-class _Margins:
-    """Printed gains, and the runs behind printed numbers, that the cells of a table are compared with."""
-
-    def __init__(self, published: PublishedTable) -> None:
-        self.runs = published.runs
-        self._by_column = published.has_models_in_columns
-        self._counts = Counter(self._model(cell) for cell in published.cells)
-        self._gains: dict[tuple[str, str], list[float]] = {}
-        for claim in published.claims:
-            if not claim.is_within_rounding:
-                for cell in (claim.cell, claim.baseline):
-                    self._gains.setdefault((cell.row, cell.column), []).append(float(claim.gain))
-
-    def num_printed(self, cell: PublishedCell) -> int:
-        """Return the number of printed numbers of a cell's model."""
-        return self._counts[self._model(cell)]
-
-    def margin(self, cell: PublishedCell) -> float:
-        """Return the difference from a printed number that still counts as consistent."""
-        gains = self._gains.get((cell.row, cell.column), [])
-        return margin_of(gains, float(cell.value), float(cell.rounding), cell.unit)
-
-    def _model(self, cell: PublishedCell) -> str:
-        return cell.column if self._by_column else cell.row
-
-
-def _cell(cell: PublishedCell, margins: _Margins, basis: Basis) -> TableCell:
-    nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
+def _cell(published: PublishedTable, cell: PublishedCell, basis: Basis) -> TableCell:
     if cell.missing is not None:
+        nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
         return _unmeasured(cell, nothing, Verdict("no entry", cell.missing))
+    found = [(by, _read(published, each, by, basis)) for by, each in cell.as_read]
+    # The choice does not look at agreement: the authors' code, unless only the text can be judged.
+    _, chosen = min(found, key=lambda each: _UNJUDGED.get(each[1].verdict.name, 0))
+    others = [
+        f"by the {READINGS[by]}: {each.verdict.title}" for by, each in found if by is not None and each is not chosen
+    ]
+    reason = "; ".join([chosen.verdict.reason, *others])
+    return replace(chosen, verdict=replace(chosen.verdict, reason=reason))
+
+
+# From the reading that is judged to the one about which least is known.
+_UNJUDGED: Mapping[VerdictName, int] = {"inferred": 1, "other protocol": 2, "not measured": 3}
+
+
+def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, basis: Basis) -> TableCell:
+    """Return a cell in one reading of its protocol."""
     assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
     ours = basis.number(cell.suite, cell.model, cell.column_key, cell.unit, complement=cell.complement)
     found = basis.found(cell.suite, cell.model, cell.column_key)
     if ours.measured is None or found is None:
-        return _unmeasured(cell, nothing, Verdict("not measured", basis.how_to(cell.suite, cell.model)))
+        return _unmeasured(cell, ours, Verdict("not measured", basis.how_to(cell.suite, cell.model)))
     row, estimate = found
+    printed, rounding = float(cell.value), float(cell.rounding)
+    gains = [float(gain) for gain in published.gains_of(cell)]
     evidence = Evidence(
-        printed=float(cell.value),
-        rounding=float(cell.rounding),
+        printed=printed,
+        rounding=rounding,
         unit=cell.unit,
-        runs=margins.runs,
-        num_printed=margins.num_printed(cell),
-        margin=margins.margin(cell),
+        runs=published.runs,
+        num_printed=published.num_printed_of(cell),
+        margin=margin_of(gains, printed, rounding, cell.unit),
         measured=ours.measured,
         seeds=ours.seeds,
         of_authors=cell.model in basis.of_authors and not row.seeds,
+        is_recipe_stated=cell.is_recipe_stated,
+        inferred=cell.inferred,
         differing=_differing(cell, row, estimate, basis),
         raised=ours.raised,
         is_audited=ours.is_audited,
     )
+    verdict = judged(evidence)
+    if by is not None:
+        verdict = replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}")
     return TableCell(
         printed=cell.printed,
         ours=ours,
-        verdict=judged(evidence),
+        verdict=verdict,
         difference=evidence.difference,
         remark=cell.remark,
         inconsistent=cell.inconsistent,
     )
+
+
+READINGS: Mapping[Reading, str] = {"code": "authors' code", "text": "paper's text"}
 
 
 def _unmeasured(cell: PublishedCell, nothing: Number, verdict: Verdict) -> TableCell:
@@ -217,6 +222,7 @@ def _differing(cell: PublishedCell, row: Row, estimate: Estimate, basis: Basis) 
         suite,
         basis.column(cell.suite, cell.column_key),
         basis.checkpoints[cell.model],
+        checkpoints=basis.checkpoints,
         num_examples=estimate.num_examples,
         limit=row.limit,
     )

@@ -86,7 +86,7 @@ class Evidence:
         seeds: numbers of training seeds, beside the authors' weights if those are measured.
         of_authors: whether ``measured`` is the number of the authors' own weights.
         is_recipe_stated: whether the paper states how its model was trained.
-        inferred: fields of the protocol that are not printed, but were fitted to printed numbers.
+        inferred: fields of the protocol that the paper does not print.
         differing: names of the fields of the protocol that differ.
         raised: names of the flags that are raised.
         is_audited: whether the model's checks are known, of a number under attack.
@@ -137,7 +137,7 @@ def judged(evidence: Evidence) -> Verdict:
         found = replace(found, reason=f"{found.reason}; the model is not audited")
     if evidence.inferred and is_judged:
         reason = (
-            f"{', '.join(evidence.inferred)} inferred from printed numbers, so that agreement is circular;"
+            f"{', '.join(evidence.inferred)} not printed but inferred, so that agreement is circular;"
             f" {found.name}: {found.reason}"
         )
         found = replace(found, name="inferred", reason=reason)

@@ -108,7 +108,6 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "declare/rewriting.py": {"plain": LAYOUT},
     "exports/tables.py": {"csv": "a form of tables"},
     "leaderboard/__init__.py": {"csv": "a form of tables"},
-    "papers/protocol.py": {"elliptical": "settings of training, which a paper calls so"},
     "papers/render.py": {"csv": "a form of tables"},
     "reports/__init__.py": {"csv": "a form of tables"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 
@@ -29,7 +30,7 @@ def registry() -> dict[str, Checkpoint]:
 
 def measured(suite_name: str, key: str, model: str = "symvit", **changes) -> MeasuredProtocol:
     column = next(each for each in suite(suite_name).columns if each.key == key)
-    return measured_of(suite(suite_name), column, registry()[model], **changes)
+    return measured_of(suite(suite_name), column, registry()[model], checkpoints=registry(), **changes)
 
 
 def cell(**protocol: str) -> PublishedCell:
@@ -72,7 +73,7 @@ def test_a_part_of_the_set_is_another_protocol(num_examples: int | None, limit: 
 
 def test_a_condition_of_fewer_examples_than_the_set_is_a_part_of_it() -> None:
     square = next(each for each in suite("imagenet-square").columns if each.metric == "top1_accuracy")
-    found = measured_of(suite("imagenet-square"), square, registry()["symvit"])
+    found = measured_of(suite("imagenet-square"), square, registry()["symvit"], checkpoints=registry())
     conditions = {each.name: each.num_examples for each in suite("imagenet-square").conditions}
     assert conditions[square.conditions[0]] == 1000
     assert differing(found) == ("examples",)
@@ -135,11 +136,15 @@ def test_attacks_are_compared_with_their_declaration(
     ("model", "protocol", "fields"),
     [
         ("symvit", {"training": "deit", "epochs": "300"}, ()),
-        ("symvit", {"training": "elliptical", "epochs": "100"}, ("training", "epochs")),
-        ("symvit", {"batch_size": "1024"}, ()),
-        ("symvit", {"batch_size": "512", "pretraining": "imagenet-21k"}, ("batch_size", "pretraining")),
-        ("boost-fan", {"training": "elliptical", "epochs": "130"}, ()),
-        ("fan-tiny", {"training": "elliptical"}, ("training",)),
+        ("symvit", {"training": "elliptical-fan", "epochs": "100"}, ("training", "epochs")),
+        ("symvit", {"training_batch_size": "1024", "learning_rate": "0.0005"}, ()),
+        # The batch of one GPU in DeiT's code.
+        ("symvit", {"training_batch_size": "256"}, ()),
+        ("symvit", {"training_batch_size": "512", "learning_rate": "0.001"}, ("training_batch_size", "learning_rate")),
+        ("symvit", {"pretraining": "imagenet-21k"}, ("pretraining",)),
+        ("boost-fan", {"training": "elliptical-fan", "epochs": "130"}, ()),
+        ("boost-fan", {"training": "elliptical-language"}, ("training",)),
+        ("fan-tiny", {"training": "elliptical-fan"}, ("training",)),
         ("deit-tiny-distilled", {"training": "deit", "epochs": "300"}, ("training", "epochs")),
         ("rkde-huber-vit-tiny", {"threshold": "0.2"}, ()),
         ("rkde-huber-vit-tiny", {"threshold": "0.4"}, ("threshold",)),
@@ -160,47 +165,161 @@ def test_the_split_is_that_of_the_suites_dataset(stated: str, fields: tuple[str,
 
 def test_authors_weights_were_trained_as_they_were() -> None:
     found = measured("imagenet-shift", CLEAN, "deit-tiny", num_examples=50_000)
-    protocol = {"training": "another", "epochs": "1", "pretraining": "x", "batch_size": "2"}
+    protocol = {
+        "training": "another",
+        "epochs": "1",
+        "pretraining": "x",
+        "training_batch_size": "2",
+        "learning_rate": "9",
+    }
     assert differing(found, True, **protocol) == ()
     assert differing(found, False, **protocol) == tuple(protocol)
     assert differing(found, True, **protocol, examples="7") == ("examples",)
 
 
 def test_settings_name_fields_of_a_recipe() -> None:
-    recipe = registry()["boost-fan"].training
-    for fields in SETTINGS.values():
-        assert all(hasattr(recipe, name) for name in fields)
+    recipes = {"elliptical-fan": registry()["boost-fan"].training}
+    for name, fields in SETTINGS.items():
+        recipe = recipes.get(name, registry()["wikitext-softmax-small"].training)
+        assert all(hasattr(recipe, field) for field in fields)
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "fields"),
+    [
+        ("wikitext-softmax-small", "lmtool-fwp-small", ()),
+        ("wikitext-softmax-small", "elliptical-language", ()),
+        ("wikitext-softmax-small", "lmtool-fwp-medium", ("training",)),
+        ("wikitext-softmax-medium", "lmtool-fwp-medium", ()),
+        ("wikitext-softmax-medium", "lmtool-fwp-small", ("training",)),
+        ("wikitext-linear-small", "lmtool-fwp-small", ("training",)),
+        ("wikitext-softmax-small", "lmtool-fwp", ("training",)),
+    ],
+)
+def test_settings_of_language_models_are_compared_by_size(model: str, stated: str, fields: tuple[str, ...]) -> None:
+    assert differing(measured("wikitext-103-swap", "clean/perplexity", model), training=stated) == fields
+
+
+def test_batches_of_evaluation_and_of_training_are_two_fields() -> None:
+    found = measured("wikitext-103-swap", "clean/perplexity", "wikitext-softmax-small")
+    assert (suite("wikitext-103-swap").batch_size, found.checkpoint.training.batch_size) == (1, 96)
+    assert differing(found, batch_size="1", training_batch_size="96") == ()
+    assert differing(found, batch_size="96", training_batch_size="1") == ("batch_size", "training_batch_size")
+    assert differing(found, True, batch_size="96", training_batch_size="1") == ("batch_size",)
+
+
+def test_an_attacks_learning_rate_is_none_of_training() -> None:
+    found = measured("imagenet-adv-rpc", "spsa/top1_accuracy", num_examples=50_000)
+    assert [float(view.attack.learning_rate) for view in found.views] == [0.01]
+    assert differing(found, learning_rate="0.01") == ("learning_rate",)
+
+
+def test_what_a_model_was_trained_on_before_is_told_by_its_initial_weights() -> None:
+    found = measured("sst2-splits", "dev/top1_accuracy", "sst2-smoe-medium")
+    assert differing(found, pretraining="wikitext-103") == ()
+    assert differing(found, pretraining="wikitext-2") == ("pretraining",)
+    assert differing(measured("sst2-splits", "dev/top1_accuracy", "symvit"), pretraining="imagenet-1k") == (
+        "pretraining",
+    )
 
 
 def test_every_measurable_cell_is_compared_and_only_known_ones_differ() -> None:
-    """Where code and text of the papers differ, and nowhere else (docs/protocols.md)."""
     found: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for paper, number in published_tables():
         for each in load_published(paper, number).cells:
-            if each.missing is None:
-                assert each.suite is not None
-                of_cell = measured(each.suite, str(each.column_key), str(each.model))
-                # robench has no recipe of the papers' language models.
-                of_authors = each.suite.startswith("wikitext-103-swap")
-                fields = differing_fields(each, of_cell, of_authors=of_authors)
-                if fields:
-                    found.setdefault((each.suite, str(each.condition)), set()).add(fields)
+            for _, read in each.as_read if each.missing is None else ():
+                of_cell = measured(str(each.suite), str(read.column_key), str(each.model))
+                if fields := differing_fields(read, of_cell, of_authors=False):
+                    found.setdefault((f"{paper}:{number}", str(read.condition)), set()).add(fields)
     assert found == {
-        ("imagenet-adv-rpc", "spsa"): {("num_steps",)},
-        ("imagenet-adv-rpc", "sld"): {("norm", "epsilon")},
-        ("imagenet-adv-rpc", "cw"): {("norm", "epsilon")},
-        ("imagenet-adv-rpc", "noise"): {("epsilon",)},
-        ("imagenet-adv-rkde", "spsa"): {("epsilon",)},
-        # Robust KDE says that its word swap searches greedily, and not how. Medium models read 384 words in its code.
-        ("wikitext-103-swap", "clean"): {("context",)},
-        ("wikitext-103-swap", "swap-4"): {("search",), ("context", "search")},
-        ("wikitext-103-swap-valid", "clean"): {("context",)},
-        ("wikitext-103-swap-valid", "swap-4"): {("search",), ("context", "search")},
-        # Initial weights are a file, which does not say what it was trained on; IMDb has no validation split.
-        **{("sst2-splits", name): {("pretraining",)} for name in ("train", "dev", "test")},
-        ("imdb-splits", "train"): {("pretraining",)},
-        ("imdb-splits", "test"): {("pretraining", "split")},
+        # Robust KDE says that its word swap searches greedily, and not how.
+        **{(f"rkde:{number}", "swap-4"): {("search",)} for number in (1, 5, 6)},
+        # IMDb has no validation split.
+        ("rpc:11", "test"): {("split",)},
     }
+
+
+def test_readings_by_code_and_text_have_conditions_and_protocols_of_their_own() -> None:
+    def readings(paper: str, number: int, row: str, column: str) -> dict[str | None, tuple[str | None, dict[str, str]]]:
+        printed = load_published(paper, number).cell(row, column)
+        assert printed is not None
+        attack = ("norm", "epsilon", "num_steps")
+        return {
+            by: (read.condition, {name: read.protocol[name] for name in attack if name in read.protocol})
+            for by, read in printed.as_read
+        }
+
+    rpc, linf = "SymViT (baseline)", {"norm": "linf"}
+    assert readings("rpc", 2, "SPSA, top-1", rpc) == {
+        "code": ("spsa", linf | {"epsilon": "0.1", "num_steps": "10"}),
+        "text": ("spsa-paper", linf | {"epsilon": "0.1", "num_steps": "40"}),
+    }
+    assert readings("rpc", 2, "CW, top-5", rpc) == {"code": ("cw", {"norm": "l2"})}
+    assert readings("rpc", 2, "SLD, top-5", rpc) == {"code": ("sld", {"norm": "l1", "epsilon": "10"})}
+    assert readings("rkde", 9, "SPSA", "β = 2") == {
+        "code": ("spsa", linf | {"epsilon": "0.1"}),
+        "text": ("spsa-paper", linf | {"epsilon": "1/255"}),
+    }
+    assert readings("rkde", 2, "ViT", "FGSM top-1") == {None: ("fgsm-1", linf | {"epsilon": "1/255"})}
+    counts = Counter(
+        by
+        for table in published_tables()
+        for each in load_published(*table).cells
+        for by, _ in each.as_read
+        if each.readings
+    )
+    inferred = {
+        (by, read.condition, read.inferred)
+        for table in published_tables()
+        for each in load_published(*table).cells
+        for by, read in each.as_read
+        if each.readings and read.inferred
+    }
+    # A series of budgets in the script, and no call.
+    of_space = ("space", "clip")
+    assert inferred == {
+        ("code", "spsa", ("epsilon",)),
+        ("code", "autoattack", of_space),
+        ("code", "square", of_space),
+    }
+    # SPSA of both papers, AutoAttack and Square have both; SLD, CW and noise have no condition of the text.
+    assert counts == {"code": 54 + 14 + 30, "text": 54 + 14}
+
+
+def test_what_papers_do_not_print_is_inferred() -> None:
+    found = Counter(
+        (f"{paper}:{number}", each.inferred)
+        for paper, number in published_tables()
+        for each in load_published(paper, number).cells
+        if each.inferred
+    )
+    swap = ("rate", "count")
+    assert found == {
+        ("rpc:2", ("epsilon",)): 20,
+        ("rpc:8", ("epsilon",)): 8,
+        ("rpc:10", ("epsilon",)): 8,
+        ("rpc:3", swap): 4,
+        ("bilateral:2", swap): 4,
+        ("rkde:1", swap): 36,
+        ("rkde:5", swap): 36,
+        ("rkde:6", swap): 24,
+        ("twicing:4", ("count",)): 2,
+        ("twicing:8", ("count",)): 2,
+    }
+
+
+def test_a_recipe_is_stated_by_settings_and_not_by_a_length_alone() -> None:
+    stated = {
+        f"{paper}:{number}": {row.label for row in table.rows for each in row.cells if each and each.is_recipe_stated}
+        for paper, number in published_tables()
+        for table in [load_published(paper, number)]
+    }
+    assert stated["bilateral:3"] == {"FAN", "FAN + Boost"}
+    assert stated["twicing:1"] == {"DeiT", "NeuTRENO", "DeiT-Twicing", "DeiT-Twicing [10-12]"}
+    assert stated["twicing:6"] == {"Transformer (small)", "TrTwicing (small)"}
+    assert all(not stated[f"rkde:{number}"] for number in (2, 3, 7, 8, 9, 10))
+    assert all(not stated[f"rpc:{number}"] for number in (7, 8, 9, 10, 14))
+    assert all(stated[f"rpc:{number}"] for number in (1, 2, 3, 4, 5))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +339,8 @@ def test_every_measurable_cell_is_compared_and_only_known_ones_differ() -> None:
         ("context", "384", False),
         ("search", "greedy", False),
         ("training", "lmtool-fwp", False),
-        ("epochs", "120", False),
+        ("epochs", "120", True),
+        ("epochs", "75", False),
     ],
 )
 def test_protocols_of_word_swap_are_compared_field_by_field(name: str, stated: str, is_equal: bool) -> None:

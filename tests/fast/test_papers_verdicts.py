@@ -161,7 +161,7 @@ def test_inferred_fields_make_agreement_and_difference_circular() -> None:
     for measured in (70.44, 60.0):
         found = judged(replace(AUTHORS, measured=measured, inferred=("epsilon",)))
         assert found.name == "inferred"
-        assert found.reason.startswith("epsilon inferred from printed numbers, so that agreement is circular; ")
+        assert found.reason.startswith("epsilon not printed but inferred, so that agreement is circular; ")
 
 
 def test_a_recipe_that_is_not_stated_stands_beside_the_verdict() -> None:

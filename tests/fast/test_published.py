@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from functools import cache
+from math import log
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,23 @@ def test_a_row_has_the_last_word(tmp_path: Path) -> None:
     assert (cell.unit, cell.complement, cell.condition, cell.protocol["examples"]) == ("s", False, "a", "12")
 
 
+def test_a_cell_is_read_by_code_and_by_text(tmp_path: Path) -> None:
+    by_code, by_text = "{protocol: {epsilon: 0.2, training: null}}", "{condition: a, inferred: [clip]}"
+    fields = f"condition: clean, readings: {{code: {by_code}, text: {by_text}}}, inferred: [norm],"
+    table = read_published(write(tmp_path, TABLE.replace("condition: clean,", fields)))
+    cell, other = table.cell("Ours", "Clean"), table.cell("Ours", "IN-R error")
+    assert cell is not None
+    assert other is not None
+    stated = {"training": "deit", "examples": "50000", "epsilon": "0.10", "epochs": "300"}
+    assert (cell.condition, dict(cell.protocol), cell.inferred) == ("clean", stated, ("norm",))
+    assert [(by, read.condition, dict(read.protocol), read.inferred) for by, read in cell.as_read] == [
+        ("code", "clean", {"examples": "50000", "epsilon": "0.2", "epochs": "300"}, ("norm",)),
+        ("text", "a", stated, ("clip",)),
+    ]
+    assert (other.as_read, other.inferred) == (((None, other),), ())
+    assert cell.is_recipe_stated
+
+
 def test_a_twin_differs_from_its_cell_in_what_is_stated_of_it(table: PublishedTable) -> None:
     twins = [cell.twin for cell in table.cells]
     assert twins == [
@@ -228,6 +246,16 @@ def test_tables_that_are_not_counted_may_print_what_is_no_number(tmp_path: Path)
             "    model: deit-tiny\n",
             "    model: deit-tiny\n    missing: nothing\n",
             "row 'Theirs', column 'Clean': has model, suite, condition and metric, and also missing",
+        ),
+        (
+            "    model: deit-tiny",
+            "    model: deit-tiny\n    inferred: [epsilon]",
+            "row 'Theirs', column 'Clean': epsilon is in protocol, and also inferred; leave it out of inferred",
+        ),
+        (
+            "condition: clean, ",
+            "condition: clean, readings: {paper: {}}, ",
+            "columns[0].readings.paper: unknown field 'paper'. Known: code, text.",
         ),
         (
             "missing: no language model}",
@@ -379,6 +407,7 @@ def test_every_name_is_one_of_robenchs(paper: str, number: int) -> None:
         assert cell.suite is None or cell.suite in shipped_suites(), where
         if cell.missing is None:
             assert cell.column_key in columns_of(str(cell.suite)), where
+            assert {read.column_key for _, read in cell.as_read} <= columns_of(str(cell.suite)), where
         elif cell.suite is not None and cell.condition is not None:
             assert any(key.startswith(f"{cell.condition}/") for key in columns_of(cell.suite)), where
         if cell.twin is not None:
@@ -456,6 +485,33 @@ def test_means_over_types_are_those_of_the_table_of_types() -> None:
             assert abs(printed.value - sum(values) / 15) <= 2 * printed.rounding
 
 
+def test_losses_are_logarithms_of_perplexities_but_where_an_inconsistency_says_what_is() -> None:
+    pairs = differing = 0
+    for number in (1, 5, 6):
+        table = shipped_table("rkde", number)
+        for row in table.rows:
+            for perplexity, loss in zip(row.cells[::2], row.cells[1::2], strict=True):
+                assert perplexity is not None
+                assert loss is not None
+                low, high = (log(perplexity.value + sign * perplexity.rounding) for sign in (-1, 1))
+                is_rounding = low - float(loss.rounding) <= float(loss.value) <= high + float(loss.rounding)
+                text = f"printed {loss.printed}; {log(perplexity.value):.2f} is the logarithm of the printed perplexity"
+                assert loss.inconsistent == (None if is_rounding else f"{text} {perplexity.printed}"), row.label
+                pairs, differing = pairs + 1, differing + (not is_rounding)
+    assert (pairs, differing) == (96, 72)
+
+
+def test_seconds_a_sample_of_training_are_no_seconds_a_sample() -> None:
+    table = shipped_table("rpc", 13)
+    for row in table.rows:
+        cell = table.cell(row.label, "Sec/Sample (Training)")
+        assert cell is not None
+        days = round(1_281_167 * 300 * float(cell.value) / 86_400)
+        said = f"printed {cell.printed} s a sample; 300 epochs of 1,281,167 images would take {days} days"
+        assert cell.inconsistent == said
+    assert "351 days" in str(table.rows[0].cells[1])
+
+
 def test_a_contradiction_is_no_remark_on_the_transcription(tmp_path: Path) -> None:
     text = TABLE.replace("    remarks: {", "    inconsistent: {Clean: another table has 70.5}\n    remarks: {")
     row = read_published(write(tmp_path, text)).rows[0]
@@ -479,5 +535,5 @@ def test_what_explains_the_transcription_is_no_contradiction() -> None:
     assert len([cell for cell in cells if cell.remark is not None]) == 10
     assert len(explained) == 10
     contradicted = [cell for cell in cells if cell.inconsistent is not None]
-    assert len(contradicted) == 72
+    assert len(contradicted) == 109
     assert all(cell.remark is None for cell in contradicted)

@@ -15,10 +15,10 @@ from robench.declare.printed import PublishedCell
 MEASURABLE = {
     "bilateral": {2: (8, 8), 3: (36, 36)},
     "rkde": {
-        1: (64, 64),
+        1: (72, 72),
         2: (72, 72),
         3: (45, 45),
-        5: (64, 64),
+        5: (72, 72),
         6: (48, 8),
         7: (30, 30),
         8: (30, 30),
@@ -87,7 +87,7 @@ def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> No
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
     assert found == MEASURABLE
-    assert sum(count for tables in found.values() for count, _ in tables.values()) == 945
+    assert sum(count for tables in found.values() for count, _ in tables.values()) == 961
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
@@ -109,15 +109,15 @@ def test_columns_of_thresholds_are_models_of_these_thresholds(number: int) -> No
     for cell in cells("rkde", number):
         for architecture in both(cell):
             attention = architecture.attention
-            found = (attention.loss, f"a = {attention.threshold:g}", attention.num_iterations, attention.formula)
-            assert found == (LOSSES[number], cell.column, 1, "paper")
+            found = (attention.loss, f"a = {attention.threshold:g}", attention.num_iterations)
+            assert found == (LOSSES[number], cell.column, 1)
 
 
 def test_columns_of_scaling_factors_are_models_of_these_factors() -> None:
     for cell in cells("rkde", 9):
         for architecture in both(cell):
             attention = architecture.attention
-            assert (f"β = {attention.beta:g}", attention.formula) == (cell.column, "paper")
+            assert f"β = {attention.beta:g}" == cell.column
 
 
 def test_columns_of_iterations_are_models_of_so_many() -> None:
@@ -125,7 +125,31 @@ def test_columns_of_iterations_are_models_of_so_many() -> None:
         for architecture in both(cell):
             attention = architecture.attention
             assert f"{attention.loss.capitalize()}, {attention.num_iterations}" == cell.column
-            assert (attention.threshold, attention.formula) == (0.2, "paper")
+            assert attention.threshold == 0.2
+
+
+def test_a_run_that_several_tables_print_is_one_entry() -> None:
+    """The columns of the chosen parameters have the numbers of table 2, row for row, and its entries."""
+    rows = {"Clean data": "Clean", "FGSM": "FGSM", "PGD": "PGD", "SPSA": "SPSA"}
+    chosen = {
+        (7, "a = 0.2"): "ViT-RKDE (Huber)",
+        (8, "a = 0.2"): "ViT-RKDE (Hampel)",
+        (9, "β = 1.4"): "ViT-SPKDE",
+        (10, "Huber, 1"): "ViT-RKDE (Huber)",
+        (10, "Hampel, 1"): "ViT-RKDE (Hampel)",
+    }
+    for (number, column), model in chosen.items():
+        for label, name in rows.items():
+            again = load_published("rkde", number).cell(label, column)
+            first = load_published("rkde", 2).cell(model, f"{name} top-1")
+            assert again is not None
+            assert first is not None
+            assert (again.printed, again.model, again.twin) == (first.printed, first.model, first.twin)
+    models_of = {
+        cell.column: {each.model for each in cells("rkde", 10) if each.column == cell.column}
+        for cell in cells("rkde", 10)
+    }
+    assert all(len(found) == 1 for found in models_of.values())
 
 
 def test_rows_of_rpc_have_their_iterations_and_layers_in_entry_and_twin() -> None:
@@ -161,42 +185,103 @@ def test_scaled_attention_has_an_entry_for_each_of_its_two_curves() -> None:
     assert [dict(entries[name].expected) for name in found] == [{}, {"top1_accuracy": 0.7302}]
 
 
+# Backbone, attention and residual of rows, or of columns where models are columns; with the formula of the attention
+# where it has two: the released one where the authors' code has the model, which prints the numbers, else the paper's.
 MECHANISMS = {
-    "Symmlm": ("symmetric", "plain"),
-    "RPC-Symmlm (4iter/layer1-4)": ("rpc", "plain"),
-    "Transformer": ("softmax", "plain"),
-    "Transformer + Boost": ("softmax", "boost"),
-    "Transformer + Bilateral": ("bilateral", "plain"),
-    "Transformer + Bilateral + Boost": ("bilateral", "boost"),
-    "TrTwicing": ("twicing", "plain"),
-    "Transformer (small)": ("softmax", "plain"),
-    "TrTwicing (small)": ("twicing", "plain"),
-    "Transformer (med)": ("softmax", "plain"),
-    "TrTwicing (med)": ("twicing", "plain"),
-    "Linear Trans.": ("linear", "plain"),
-    "Linear-Twicing": ("linear-twicing", "plain"),
-    "Performer": ("performer", "plain"),
-    "Transformer-MGK": ("mgk", "plain"),
-    "FourierFormer": ("fourier", "plain"),
-    "Transformer-RKDE (Huber)": ("rkde", "plain"),
-    "Transformer-RKDE (Hampel)": ("rkde", "plain"),
-    "Transformer-MoM": ("mom", "plain"),
-    "FourierFormer-MoM": ("fourier-mom", "plain"),
-    **{f"{loss}, {data}": ("rkde", "plain") for loss in ("Huber", "Hampel") for data in ("clean data", "word swap")},
+    "bilateral": {
+        "language softmax plain": ["Transformer"],
+        "language softmax boost": ["Transformer + Boost"],
+        "language bilateral plain": ["Transformer + Bilateral"],
+        "language bilateral boost": ["Transformer + Bilateral + Boost"],
+        "vit softmax plain": ["DeiT"],
+        "vit softmax boost": ["DeiT + Boost"],
+        "vit bilateral plain": ["DeiT + Bilateral"],
+        "vit bilateral boost": ["DeiT + Bilateral + Boost"],
+        "fan softmax plain": ["FAN"],
+        "fan softmax boost": ["FAN + Boost"],
+    },
+    "rkde": {
+        "language softmax plain": ["Transformer"],
+        "language performer plain paper": ["Performer"],
+        "language mgk plain": ["Transformer-MGK"],
+        "language fourier plain": ["FourierFormer"],
+        "language rkde plain paper": [
+            "Transformer-RKDE (Huber)",
+            "Transformer-RKDE (Hampel)",
+            *(f"{loss}, {data}" for loss in ("Huber", "Hampel") for data in ("clean data", "word swap")),
+        ],
+        "language spkde plain paper": ["Transformer-SPKDE"],
+        "language mom plain paper": ["Transformer-MoM"],
+        "language fourier-mom plain paper": ["FourierFormer-MoM"],
+        "vit softmax plain": ["ViT"],
+        "vit softmax plain distilled": ["DeiT"],
+        "vit rvt plain released": ["RVT"],
+        "vit fourier plain": ["FourierFormer"],
+        "vit rkde plain released": ["ViT-RKDE (Huber)", "ViT-RKDE (Hampel)", "a = 0.2", "Huber, 1", "Hampel, 1"],
+        "vit rkde plain paper": [
+            *(f"a = {threshold}" for threshold in ("0.1", "0.4", "0.6", "0.8", "1")),
+            *(f"{loss}, {count}" for loss in ("Huber", "Hampel") for count in (2, 3, 5)),
+        ],
+        "vit spkde plain released": ["ViT-SPKDE", "β = 1.4"],
+        "vit spkde plain paper": [f"β = {factor}" for factor in ("1.05", "1.2", "1.6", "1.8", "2")],
+        "vit mom plain released": ["ViT-MoM"],
+        "vit fourier-mom plain released": ["FourierFormer-MoM"],
+    },
+    "rpc": {
+        "vit symmetric plain": ["SymViT (baseline)", "SymViT", "SymViT-base (baseline)"],
+        "vit rpc plain released": [
+            *(f"RPC-SymViT ({count}iter/layer1)" for count in (4, 5, 6)),
+            "RPC-SymViT (2iter/all-layer)",
+            "RPC-SymViT-base (2iter/all-layer)",
+            "RPC-AsymViT (Sym/Asym)",
+        ],
+        "vit softmax plain": ["ViT"],
+        "vit rpc-asymmetric plain released": ["RPC-AsymViT (4iter/layer1)"],
+        "fan symmetric plain": ["FAN-tiny (baseline)"],
+        "fan rpc plain released": ["RPC-FAN-tiny (4iter/layer1)"],
+        "language symmetric plain": ["Symmlm"],
+        "language rpc plain paper": ["RPC-Symmlm (4iter/layer1-4)"],
+        "text-classifier symmetric plain": ["SymSMoE (baseline)"],
+        "text-classifier rpc plain paper": ["RPC-SymSMoE"],
+        "text-classifier softmax plain": ["SMoE (baseline)"],
+        "text-classifier rpc-asymmetric plain paper": ["RPC-SMoE"],
+    },
+    "twicing": {
+        "vit softmax plain": ["DeiT"],
+        "vit neutreno plain": ["NeuTRENO"],
+        "vit softmax featscale": ["DeiT-FeatScale"],
+        "vit twicing plain": ["DeiT-Twicing", *(f"DeiT-Twicing [{layers}]" for layers in ("1-12", "7-12", "10-12"))],
+        "fan softmax plain": ["FAN"],
+        "fan twicing plain": ["FAN-Twicing"],
+        "language softmax plain": ["Transformer", "Transformer (small)", "Transformer (med)"],
+        "language twicing plain": ["TrTwicing", "TrTwicing (small)", "TrTwicing (med)"],
+        "language linear plain": ["Linear Trans."],
+        "language linear-twicing plain": ["Linear-Twicing"],
+        "text-classifier softmax plain": ["Self-attention"],
+        "text-classifier twicing plain": ["Twicing Attention"],
+    },
 }
+
+
+@pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
+def test_entries_have_the_mechanism_and_the_formula_that_rows_or_columns_name(paper: str, number: int) -> None:
+    table = load_published(paper, number)
+    are_columns = table.has_models_in_columns or (paper == "rkde" and 7 <= number <= 10)
+    for cell in table.cells:
+        if cell.missing is not None:
+            continue
+        found = models()[str(cell.model)]
+        parts = (found.kind, found.attention.kind, found.residual.kind, getattr(found.attention, "formula", None))
+        name = " ".join(part for part in parts if part) + " distilled" * getattr(found, "distilled", False)
+        assert (cell.column if are_columns else cell.row) in MECHANISMS[paper].get(name, []), name
 
 
 @pytest.mark.parametrize(("paper", "number"), LANGUAGE)
 def test_language_models_are_those_of_their_rows(paper: str, number: int) -> None:
     is_medium = (paper, number) == ("rkde", 5)
     for cell in cells(paper, number):
-        if cell.missing is not None:
-            assert cell.row == "Transformer-SPKDE" or "validation" in cell.missing
-            assert cell.model is None or "valid" in cell.column.lower()
-            continue
         assert cell.model is not None
         found = models()[cell.model]
-        assert (found.attention.kind, found.residual.kind) == MECHANISMS[cell.row], cell.row
         medium = is_medium or "(med)" in cell.row
         assert (found.depth, found.dim, found.context) == ((16, 256, 384) if medium else (16, 128, 256))
         assert (found.norm, found.positions, found.stride, found.vocabulary_size) == ("post", "backward", 1, 267_735)
@@ -214,14 +299,14 @@ def test_language_models_are_those_of_their_rows(paper: str, number: int) -> Non
 def test_twins_of_language_models_are_measured_as_these_are(paper: str, number: int) -> None:
     """Of columns of thresholds that have an entry of sotu, 0.4, and of all others."""
     for cell in cells(paper, number):
-        if cell.missing is not None or (number == 6 and paper == "rkde" and "a = 0.4" not in cell.column):
+        if number == 6 and paper == "rkde" and "a = 0.4" not in cell.column:
             assert cell.twin is None
             continue
         entry, twin = both(cell)
         assert cell.twin is not None
         assert cell.twin.suite == str(cell.suite).replace("wikitext-103", "sotu")
         assert (cell.twin.condition, cell.twin.metric) == (cell.condition, cell.metric)
-        for name in ("loss", "threshold", "num_iterations", "num_mixtures", "power", "positions", "sparsity"):
+        for name in ("loss", "threshold", "num_iterations", "num_mixtures", "power", "positions", "sparsity", "beta"):
             assert getattr(twin.attention, name, None) == getattr(entry.attention, name, None), (cell.row, name)
 
 

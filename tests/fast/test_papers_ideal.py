@@ -1,0 +1,143 @@
+"""Best verdicts that printed numbers can get: counted for every table, and held to the page on the tables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+
+from robench.core.checkpoint import Checkpoint
+from robench.core.suite import Suite
+from robench.declare import find_suite, load_published, published_tables, read_registries
+from robench.declare.printed import PublishedCell, PublishedTable
+from robench.papers.ideal import best_verdict, ideal_evidence
+from robench.papers.verdicts import Evidence
+
+PAGE = (Path(__file__).parents[2] / "docs" / "published.md").read_text()
+NAMES = ("consistent", "undecided", "inferred", "other protocol")
+
+
+@cache
+def registry() -> dict[str, Checkpoint]:
+    return read_registries()
+
+
+@cache
+def suites() -> dict[str, Suite]:
+    names = {
+        cell.suite for table in published_tables() for cell in load_published(*table).cells if cell.missing is None
+    }
+    return {name: find_suite(name) for name in names if name is not None}
+
+
+def cell_of(table: PublishedTable, row: str, column: str) -> PublishedCell:
+    cell = table.cell(row, column)
+    assert cell is not None
+    return cell
+
+
+def evidence_of(paper: str, number: int, row: str, column: str) -> list[Evidence]:
+    table = load_published(paper, number)
+    return ideal_evidence(table, cell_of(table, row, column), suites(), registry())
+
+
+def best(paper: str, number: int, row: str, column: str) -> str:
+    table = load_published(paper, number)
+    return best_verdict(table, cell_of(table, row, column), suites(), registry()).name
+
+
+def test_as_many_numbers_could_be_judged_as_the_page_says() -> None:
+    found = {}
+    for paper, number in published_tables():
+        table = load_published(paper, number)
+        measurable = [cell for cell in table.cells if cell.missing is None]
+        counts = Counter(best_verdict(table, cell, suites(), registry()).name for cell in measurable)
+        if measurable:
+            found[table.name] = tuple(counts[name] for name in NAMES)
+            assert sum(found[table.name]) == len(measurable)
+    rows = re.findall(r"^\| `([a-z]+:\d+)` \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+    assert {name: tuple(map(int, counts)) for name, *counts in rows} == found
+    total = tuple(map(sum, zip(*found.values(), strict=True)))
+    assert total == (520, 295, 48, 98)
+    assert f"| all | {' | '.join(map(str, total))} |" in PAGE
+    assert f"{total[0]} could be `consistent`" in PAGE
+
+
+def test_what_is_undecided_has_too_small_a_gain_or_is_a_perplexity_without_claims() -> None:
+    tables = [load_published(*table) for table in published_tables()]
+    undecided = [
+        (table, cell)
+        for table in tables
+        for cell in table.cells
+        if cell.missing is None and best_verdict(table, cell, suites(), registry()).name == "undecided"
+    ]
+    without = Counter((table.name, cell.metric) for table, cell in undecided if not table.gains_of(cell))
+    assert without == {("rkde:6", "perplexity"): 12}
+    assert f"The gains of {len(undecided) - 12} are\n  smaller" in PAGE
+    # Twice the half-width of the 90 % interval: t(4, 0.95) = 2.132.
+    for table, cell in undecided:
+        if gains := table.gains_of(cell):
+            share = {"%": 0.15, "nats": 0.01}.get(cell.unit, float(cell.value) / 100)
+            assert min(map(abs, gains)) < 2 * 2.132 * share * (1 / 5 + 1 / table.runs) ** 0.5
+    assert pytest.approx(0.70, abs=0.005) == 2 * 2.132 * 0.15 * 1.2**0.5
+    assert pytest.approx(4.7, abs=0.05) == 2 * 2.132 * 1.2**0.5
+    assert pytest.approx(0.40, abs=0.005) == 2 * 2.132 * 0.15 * 0.4**0.5
+    assert pytest.approx(2.7, abs=0.05) == 2 * 2.132 * 0.4**0.5
+
+
+def test_ideal_seeds_have_the_printed_mean_and_the_deviation_of_their_unit() -> None:
+    for paper, number, row, column, std in (
+        ("rpc", 1, "SymViT (baseline)", "IN-1K top-1", 0.15),
+        ("rpc", 3, "Symmlm", "Test PPL", 0.3636),
+        ("rkde", 1, "Transformer", "Clean test loss", 0.01),
+    ):
+        (evidence,) = evidence_of(paper, number, row, column)
+        assert len(evidence.seeds) == 5
+        assert fmean(evidence.seeds.values) == pytest.approx(evidence.printed) == pytest.approx(evidence.measured)
+        assert stdev(evidence.seeds.values) == pytest.approx(std)
+
+
+def test_margins_are_halves_of_a_rows_own_gain_or_of_the_smallest_over_a_baseline() -> None:
+    # 72.31, 72.44 and 72.60 over 72.00; FAN's gain is over its own baseline.
+    margins = {
+        row: evidence_of("twicing", 1, row, "ImageNet top-1")[0].margin
+        for row in ("DeiT", "NeuTRENO", "DeiT-Twicing", "FAN")
+    }
+    assert margins == pytest.approx({"DeiT": 0.155, "NeuTRENO": 0.22, "DeiT-Twicing": 0.3, "FAN": 0.045})
+    # Nothing is claimed.
+    assert evidence_of("rkde", 7, "FGSM", "a = 1")[0].margin == 0.5
+    # Models are columns: 23.38 and 26.62, 26.75, 27.22, 29.20.
+    of_fgsm = [
+        evidence_of("rpc", 2, "FGSM, top-1", column)[0]
+        for column in ("SymViT (baseline)", "RPC-SymViT (2iter/all-layer)")
+    ]
+    assert [evidence.margin for evidence in of_fgsm] == pytest.approx([1.62, 2.91])
+    assert {evidence.num_printed for evidence in of_fgsm} == {14}
+    assert evidence_of("twicing", 1, "DeiT", "ImageNet top-1")[0].num_printed == 8
+
+
+def test_verdicts_are_those_that_protocol_and_print_allow() -> None:
+    assert best("rpc", 1, "RPC-SymViT (6iter/layer1)", "IN-1K top-1") == "consistent"
+    assert best("twicing", 11, "DeiT", "Top-1") == "undecided"
+    assert best("rpc", 2, "PGD, top-1", "SymViT (baseline)") == "inferred"
+    assert best("rkde", 1, "Transformer", "Word swap test PPL") == "other protocol"
+    assert best("rpc", 11, "SMoE (baseline)", "IMDB valid accuracy") == "other protocol"
+
+
+def test_the_best_of_two_readings_counts() -> None:
+    table = load_published("rkde", 2)
+    cell = cell_of(table, "ViT-SPKDE", "SPSA top-1")
+    both = ideal_evidence(table, cell, suites(), registry())
+    assert [evidence.differing for evidence in both] == [(), ()]
+    by_code, by_text = cell.readings
+    wrong = replace(by_code, protocol={**by_code.protocol, "epsilon": "9"})
+    half = replace(cell, readings=(wrong, by_text))
+    assert [evidence.differing for evidence in ideal_evidence(table, half, suites(), registry())] == [("epsilon",), ()]
+    none = replace(cell, readings=(wrong,))
+    found = [best_verdict(table, each, suites(), registry()).name for each in (half, none)]
+    assert found == ["consistent", "other protocol"]
