@@ -2,6 +2,10 @@
 
 Datasets are opened by name, and the libraries needed (scikit-learn, torchvision, timm) are imported only then: the
 decoding processes import this package too, and start seconds sooner without them.
+
+Errors are the same throughout: MissingDataError for data that are absent, damaged or not as published, DeclarationError
+for entries and preprocessings that contradict the data, UsageError for splits and paths that do not exist, and
+ExampleError for single examples that cannot be read.
 """
 
 from __future__ import annotations

@@ -67,12 +67,7 @@ class Limits:
 
 
 def read_members(archive: Path) -> Iterator[Member]:
-    """Yield the members in the archive's order.
-
-    Raises:
-        UsageError: there is no such file.
-        MissingDataError: a member is neither file nor folder, would leave the folder, or the archive is damaged.
-    """
+    """Yield the members in the archive's order."""
     try:
         open_regular(archive).close()
     except OSError as error:
@@ -86,11 +81,7 @@ def read_members(archive: Path) -> Iterator[Member]:
 
 @contextmanager
 def reporting_damage(archive: Path) -> Iterator[None]:
-    """Convert errors that libraries raise on damaged archives to one that names the archive.
-
-    Raises:
-        MissingDataError: the archive is cut short, garbled, or neither a tar nor a zip file.
-    """
+    """Convert errors that libraries raise on damaged archives to one that names the archive."""
     try:
         yield
     except _DAMAGE as error:

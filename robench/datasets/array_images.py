@@ -33,9 +33,6 @@ class ArrayImages(OrderedImages):
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model. A model of
             several channels is given grey images with equal channels.
         ids: id of each in the order of the arrays; None for ``name/000042`` of example 42.
-
-    Raises:
-        DeclarationError: the preprocessing is of another number of channels, resizes floats, or crops too much.
     """
 
     def __init__(

@@ -34,12 +34,7 @@ USUAL_CHANNELS = (1, 3, 4)
 
 
 def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
-    """Open the inputs of an npz file.
-
-    Raises:
-        MissingDataError: the file is missing, or its arrays are not inputs of the domain and labels.
-        DeclarationError: it lacks the arrays, has classes other than the entry's, or its images must not be resized.
-    """
+    """Open the inputs of an npz file."""
     del decode_workers  # No image file is decoded.
     content: Arrays = declared.content  # type: ignore[assignment]  # the format of this implementation
     title = f"dataset {declared.name!r}: {content.path}"
@@ -78,9 +73,6 @@ class ArrayInputs(OrderedImages):
         fingerprint: content digest.
         num_classes: number of classes.
         ids: id of each in the order of the inputs; None for ``name/000042`` of example 42.
-
-    Raises:
-        MissingDataError: the inputs are no floats, or violate the rules of the domain.
     """
 
     def __init__(
@@ -131,11 +123,7 @@ def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[An
 
 
 def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDArray[np.float32]:
-    """Return images as (N, H, W, C) uint8 or (N, C, H, W) float32.
-
-    Raises:
-        MissingDataError: the array has another shape or type, or values that are not in [0, 1].
-    """
+    """Return images as (N, H, W, C) uint8 or (N, C, H, W) float32."""
     shape = images.shape
     if images.dtype == np.uint8:
         pixels = images[..., None] if images.ndim == 3 else images
@@ -164,11 +152,7 @@ def _has_its_channels_in(axis: int, *, not_in: int, shape: tuple[int, ...]) -> b
 
 
 def checked_labels(labels: NDArray[Any], num_images: int, title: str) -> NDArray[np.int64]:
-    """Return labels as (N,) int64.
-
-    Raises:
-        MissingDataError: the array has another shape or type.
-    """
+    """Return labels as (N,) int64."""
     if labels.shape != (num_images,) or not np.issubdtype(labels.dtype, np.integer):
         raise MissingDataError(
             f"{title} must be {num_images} whole numbers, one an image, got {labels.dtype} of the shape {labels.shape}"

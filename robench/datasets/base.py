@@ -106,11 +106,7 @@ class DatasetBase(DeclarationBase):
         return problems
 
     def check_split(self, split: str) -> None:
-        """Refuse a split that the dataset does not have.
-
-        Raises:
-            UsageError: the split does not exist.
-        """
+        """Refuse a split that the dataset does not have."""
         if split not in self.splits:
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
@@ -125,11 +121,7 @@ def stand_in(task: str) -> DatasetBase:
 
 
 def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
-    """Return an opened third-party dataset after checking that it matches its declaration.
-
-    Raises:
-        ContractError: it raised an error, or has another name or size.
-    """
+    """Return an opened third-party dataset after checking that it matches its declaration."""
     # Imported here, since most datasets are robench's.
     from robench.core.containment import Contained
 

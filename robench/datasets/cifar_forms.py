@@ -65,11 +65,7 @@ class ArraysUnpickler(pickle.Unpickler):
     """Unpickler of lists, mappings, text, numbers and numpy's arrays that refuses everything else."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return one of the few functions that pickles of arrays call; Any: they have no type in common.
-
-        Raises:
-            UnpicklingError: it is a different function.
-        """
+        """Return one of the few functions that pickles of arrays call; Any: they have no type in common."""
         if (module_name, global_name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it names {module_name}.{global_name}, which is not loaded")
         return super().find_class(module_name.replace("numpy.core", "numpy._core"), global_name)
@@ -95,11 +91,7 @@ class Place:
         return f"{self.path}: {'/'.join((*self.inner, name))}" if self.is_archive else str(self.path / name)
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the content of files by their names.
-
-        Raises:
-            MissingDataError: one is absent, cannot be read or is too large.
-        """
+        """Return the content of files by their names."""
         if absent := [name for name in names if name not in self.names]:
             raise MissingDataError(
                 f"{self.title(absent[0])} is missing; unpack or download the published archive again"
@@ -130,12 +122,7 @@ class Place:
 
 
 def places_in(path: Path) -> list[Place]:
-    """Return the folders with files in a folder or archive: the folder itself, and those directly in it.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read.
-        MissingDataError: the archive is damaged or unsafe.
-    """
+    """Return the folders with files in a folder or archive: the folder itself, and those directly in it."""
     try:
         folders = [path, *sorted(each for each in path.iterdir() if each.is_dir())] if path.is_dir() else []
     except OSError as error:
@@ -164,12 +151,7 @@ def find_form(places: Iterable[Place], files: CifarFiles, splits: Iterable[str])
 
 
 def form_of(path: Path, files: CifarFiles) -> tuple[Place, Form]:
-    """Return the published form in a folder or archive, and its place.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read.
-        MissingDataError: it contains no form of the dataset.
-    """
+    """Return the published form in a folder or archive, and its place."""
     places, splits = places_in(path), [part.split for part in files.parts]
     if found := find_form(places, files, splits):
         return found
@@ -195,11 +177,7 @@ def images_of(part: CifarPart, form: Form) -> tuple[str, ...]:
 
 
 def read_parts(place: Place, form: Form, files: CifarFiles, parts: Sequence[CifarPart]) -> dict[str, CifarImages]:
-    """Return the images of splits in the published order.
-
-    Raises:
-        MissingDataError: a file is absent, differs from its MD5 as published, or does not contain images and labels.
-    """
+    """Return the images of splits in the published order."""
     names = {part.split: [*images_of(part, form), *label_files(part, form)] for part in parts}
     content = place.read([name for each in names.values() for name in each])
     found = {}
@@ -213,11 +191,7 @@ def read_parts(place: Place, form: Form, files: CifarFiles, parts: Sequence[Cifa
 
 
 def check_md5(content: bytes, wanted: str, title: str) -> None:
-    """Refuse content that is not as published.
-
-    Raises:
-        MissingDataError: its MD5 differs.
-    """
+    """Refuse content that is not as published."""
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != wanted:
         raise MissingDataError(
@@ -229,11 +203,7 @@ def check_md5(content: bytes, wanted: str, title: str) -> None:
 def read_part(
     content: dict[str, bytes], form: Form, files: CifarFiles, part: CifarPart, title: Callable[[str], str]
 ) -> CifarImages:
-    """Return the images of one split from the content of its files, whose names ``title`` gives in messages.
-
-    Raises:
-        MissingDataError: a file does not contain images and labels.
-    """
+    """Return the images of one split from the content of its files, whose names ``title`` gives in messages."""
     if form == "npm package":
         pixels = [_from_png(content[name], title(name), part) for name in part.package]
         labels = _from_json(content[part.package_labels], title(part.package_labels))
@@ -323,12 +293,7 @@ def _from_json(data: bytes, title: str) -> NDArray[np.int64]:
 
 
 def check_archive(path: Path, form: Form, files: CifarFiles) -> None:
-    """Refuse an archive that is not as published; that of npm is recognised by its content alone.
-
-    Raises:
-        MissingDataError: its MD5 differs.
-        UsageError: it cannot be read.
-    """
+    """Refuse an archive that is not as published; that of npm is recognised by its content alone."""
     wanted = {"Python version": files.python_archive.md5, "binary version": files.binary_md5}.get(form)
     try:
         found = md5_of(path)

@@ -61,9 +61,6 @@ def checked_digest(images: CifarImages, files: CifarFiles, part: CifarPart, titl
         part: the split.
         title: name of the content in messages.
         advice: sentence that says what to do about different content.
-
-    Raises:
-        MissingDataError: the content is not as published.
     """
     num_images, num_classes = len(images.labels), files.num_classes
     if num_images != part.num_images or len(images.pixels) != num_images:
@@ -98,11 +95,7 @@ def prepared_files(split: str) -> tuple[str, str]:
 
 
 def prepared_folder(declared: PublishedCifar, data_root: Path | None) -> Path:
-    """Return the folder of the prepared arrays.
-
-    Raises:
-        MissingDataError: there is no data root.
-    """
+    """Return the folder of the prepared arrays."""
     if data_root is None:
         raise MissingDataError(
             f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA, and"
@@ -112,11 +105,7 @@ def prepared_folder(declared: PublishedCifar, data_root: Path | None) -> Path:
 
 
 def load_prepared(declared: PublishedCifar, data_root: Path | None, split: str) -> tuple[CifarImages, str]:
-    """Return a prepared split, its pixels mapped into memory, and its digest.
-
-    Raises:
-        MissingDataError: it was not prepared, is damaged, or is not as published.
-    """
+    """Return a prepared split, its pixels mapped into memory, and its digest."""
     folder, files = prepared_folder(declared, data_root), declared.content
     part = files.part(split)
     labels_path, images_path = (folder / name for name in prepared_files(split))
@@ -156,9 +145,6 @@ def load_array(path: Path, dtype: type, shape: tuple[int, ...], name: str, advic
         shape: wanted shape.
         name: name of the dataset in messages.
         advice: sentence that says what to do about another file.
-
-    Raises:
-        MissingDataError: the file cannot be read, or has another type or shape.
     """
     title = f"dataset {name!r}: {path}"
     try:
@@ -186,9 +172,6 @@ def write_prepared(folder: Path, found: Mapping[str, CifarImages]) -> int:
 
     Returns:
         the number of files.
-
-    Raises:
-        OSError: a file could not be written; none is left in part.
     """
     arrays: dict[str, NDArray[Any]] = {prepared_files(split)[0]: images.labels for split, images in found.items()}
     arrays |= {prepared_files(split)[1]: images.pixels for split, images in found.items()}
@@ -208,12 +191,7 @@ def open_published(
     decode_workers: int,
     split: str,
 ) -> ArrayImages:
-    """Open a split of the prepared arrays, whose pixels stay on disk until they are read.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: the arrays are absent, damaged or not as published.
-    """
+    """Open a split of the prepared arrays, whose pixels stay on disk until they are read."""
     del decode_workers  # No image file is decoded.
     declared.check_split(split)
     images, digest = load_prepared(declared, data_root, split)
@@ -232,10 +210,6 @@ def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, decod
     """Open a user's copy of the test images; warn if it differs from the published ones.
 
     The published images have the ids and the fingerprint of robench's own dataset, others those of their entry.
-
-    Raises:
-        MissingDataError: there is no copy, or it cannot be read.
-        DeclarationError: labels contradict the entry.
     """
     del decode_workers  # No image file is decoded.
     content: Cifar10 = declared.content  # type: ignore[assignment]  # the format of this implementation
@@ -265,12 +239,7 @@ def open_corrupted(
     decode_workers: int,
     split: str,
 ) -> ArrayImages:
-    """Open one severity of a type of corruption, with the ids of the same images without it.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: an array is absent, damaged or of another shape, or labels are not those of the test images.
-    """
+    """Open one severity of a type of corruption, with the ids of the same images without it."""
     del decode_workers  # No image file is decoded.
     declared.check_split(split)
     images = load_corrupted(declared, data_root)

@@ -19,21 +19,13 @@ _FOLDER: Final = Path(__file__).parent / "class_lists"
 
 
 def class_indices_of(subset: str) -> tuple[int, ...]:
-    """Return the class indices of a subset, ascending.
-
-    Raises:
-        UnknownNameError: no such subset.
-    """
+    """Return the class indices of a subset, ascending."""
     return tuple(class_subset(subset).values())
 
 
 @cache
 def class_subset(subset: str) -> Mapping[str, int]:
-    """Return the class index of each WordNet id of a subset, ascending in both.
-
-    Raises:
-        UnknownNameError: no such subset.
-    """
+    """Return the class index of each WordNet id of a subset, ascending in both."""
     if subset not in CLASS_SUBSETS:
         raise UnknownNameError("class subset", subset, CLASS_SUBSETS)
     lines = (_FOLDER / f"{subset}.txt").read_text().splitlines()

@@ -53,10 +53,6 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     """Return the image as (H, W, C), resized and cropped as required by ``preprocessing``.
 
     It has the channels of ``preprocessing``: 1 for grey, 4 with transparency; 3 where none are stated.
-
-    Raises:
-        ExampleError: it cannot be read, or is smaller than the crop, or files have no such number of channels; the
-            message names file and reason.
     """
     mode = MODES.get(preprocessing.num_channels or 3)
     if mode is None:
@@ -113,11 +109,7 @@ def _conversion(path: Path, image: Image.Image) -> Oddity | None:
 
 
 def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return an image as (H, W, C), resized and cropped as required by ``preprocessing``.
-
-    Raises:
-        ExampleError: it is smaller than the crop; the message calls it ``title``.
-    """
+    """Return an image as (H, W, C), resized and cropped as required by ``preprocessing``."""
     if preprocessing.resize is not None:
         image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
     if preprocessing.crop is not None:
@@ -134,11 +126,7 @@ def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing)
 
 
 def resized_pixels(pixels: NDArray[np.uint8], title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return 8-bit pixels (H, W, C) resized and cropped; each channel alone, except for colour.
-
-    Raises:
-        ExampleError: as of ``pixels_of``.
-    """
+    """Return 8-bit pixels (H, W, C) resized and cropped; each channel alone, except for colour."""
     if pixels.shape[2] == 3:
         return pixels_of(Image.fromarray(pixels), title, preprocessing)
     planes = [pixels_of(Image.fromarray(plane), title, preprocessing) for plane in np.moveaxis(pixels, 2, 0)]
@@ -186,11 +174,7 @@ def _unreadable(path: Path, error: Exception) -> str:
 
 
 def converted(image: Image.Image, mode: str) -> Image.Image:
-    """Convert an image to a mode of Pillow, such as RGB; see the module for its losses.
-
-    Raises:
-        ValueError: its greyscale values have no known white.
-    """
+    """Convert an image to a mode of Pillow, such as RGB; see the module for its losses."""
     if image.mode.startswith("I;16"):
         # The upper byte, which is also what Pillow keeps of 16-bit colour.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -235,11 +219,7 @@ class DecodingPool:
     def decode(
         self, paths: Sequence[Path], preprocessing: ImagePreprocessing, begun: Begun | None = None
     ) -> list[Pixels]:
-        """Return the images in the order of ``paths``, (H, W, 3) each; ``begun`` is what ``begin`` returned for them.
-
-        Raises:
-            ExampleError: one cannot be read (the first of several); or processes died twice.
-        """
+        """Return images in the order of ``paths``, (H, W, C) each; ``begun`` is what ``begin`` returned for them."""
         if self._num_processes == 0:
             return [decode(path, preprocessing) for path in paths]
         for tried in (begun, None):

@@ -31,11 +31,7 @@ SPLITS: Final = ("train", "test")
 
 
 class Digits(InMemoryImages):
-    """Split of the digits.
-
-    Raises:
-        UsageError: the split does not exist.
-    """
+    """Split of the digits."""
 
     def __init__(self, split: str = "test") -> None:
         scans = split_scans(split)
@@ -57,11 +53,7 @@ class Scan:
 
 
 def split_scans(split: str) -> list[Scan]:
-    """Return the scans of one split in the order of the ids' SHA-256.
-
-    Raises:
-        UsageError: the split does not exist.
-    """
+    """Return the scans of one split in the order of the ids' SHA-256."""
     if split not in SPLITS:
         raise UsageError(f"dataset 'digits' has no split {split!r}, only {' and '.join(SPLITS)}")
     source = load_digits()

@@ -45,12 +45,7 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 def open_class_folders(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> FileImages:
-    """Open the images of a folder with a subfolder for each class.
-
-    Raises:
-        MissingDataError: there is no such folder, it cannot be read, or has no or empty class folders.
-        DeclarationError: the number of classes differs from the entry's, or images differ in size.
-    """
+    """Open the images of a folder with a subfolder for each class."""
     content: ImageFolder = declared.content  # type: ignore[assignment]  # the format of this implementation
     root, title = content.place, f"dataset {declared.name!r}"
     try:
@@ -86,12 +81,7 @@ def open_class_folders(declared: UserDataset, *, preprocessing: ImagePreprocessi
 
 
 def class_folders(root: Path, title: str) -> list[str]:
-    """Return the names of the class folders, sorted as text.
-
-    Raises:
-        MissingDataError: there is no such folder, or it has no folders.
-        OSError: it cannot be read.
-    """
+    """Return the names of the class folders, sorted as text."""
     if not root.is_dir():
         found = "is not a folder" if root.exists() else "does not exist"
         raise MissingDataError(f"{title}: {root} {found}. Correct path in its entry, or put the class folders there")
@@ -108,13 +98,7 @@ def class_folders(root: Path, title: str) -> list[str]:
 
 
 def images_below(root: Path, name: str, title: str) -> Iterator[tuple[str, int]]:
-    """Yield the path, relative to ``root``, and the size in bytes of each image below a class folder, in any order.
-
-    Raises:
-        MissingDataError: an image is not a regular file, a name is not UTF-8, or a link leads back to an enclosing
-            folder.
-        OSError: a folder or the target of a link cannot be read.
-    """
+    """Yield the path, relative to ``root``, and the size in bytes of each image below a class folder, in any order."""
     waiting: list[tuple[str, _Chain | None, bool]] = [(name, _chain(root, None), True)]
     while waiting:
         relative, around, is_checked = waiting.pop()
@@ -181,12 +165,7 @@ def _refuse_empty(
 
 
 def open_list(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
-    """Open the images, or the inputs of another domain, listed in a CSV file.
-
-    Raises:
-        MissingDataError: the file or an image is missing or unreadable, or a row is wrong; the message names the line.
-        DeclarationError: it lacks the columns, has classes other than the entry's, or images differ in size.
-    """
+    """Open the images, or the inputs of another domain, listed in a CSV file."""
     content: ImageList = declared.content  # type: ignore[assignment]  # the format of this implementation
     root = content.place.parent
     lines: dict[str, int] = {}

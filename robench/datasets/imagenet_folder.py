@@ -129,11 +129,7 @@ TRAIN: Final = Layout(
 
 
 def find_images(data_root: Path | None, layout: Layout = VALIDATION) -> dict[str, ImageFile]:
-    """Return all images of ``find_folder``'s folder by id; warn if the set is incomplete.
-
-    Raises:
-        MissingDataError: nothing there, unreadable, a class that the dataset does not have, or two images of one id.
-    """
+    """Return all images of ``find_folder``'s folder by id; warn if the set is incomplete."""
     try:
         folder = find_folder(data_root, layout)
         images = _index_images(folder, layout)
@@ -151,12 +147,7 @@ def candidates(data_root: Path, layout: Layout = VALIDATION) -> tuple[Path, ...]
 
 
 def find_folder(data_root: Path | None, layout: Layout) -> Path:
-    """Return the first candidate that contains class folders.
-
-    Raises:
-        MissingDataError: none does; the message says what was found at each.
-        OSError: one cannot be read.
-    """
+    """Return the first candidate that contains class folders."""
     if data_root is None:
         raise MissingDataError(f"{layout.title} needs a folder. {_how_to_give(layout)}")
     tried = []
@@ -219,11 +210,7 @@ def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
 
 
 def refuse_other_class(folder: Path, layout: Layout) -> None:
-    """Refuse a class folder that is not one of the dataset's, unless a subset is selected.
-
-    Raises:
-        MissingDataError: the message says how many classes the dataset has.
-    """
+    """Refuse a class folder that is not one of the dataset's, unless a subset is selected."""
     if layout.passes_over_others and folder.name in VALIDATION.classes:
         return
     whose = "ImageNet-1k (timm's synset list of 1,000)"
@@ -264,11 +251,7 @@ def _how_to_give(layout: Layout) -> str:
 
 
 def layout_of(declared: DatasetBase) -> Layout:
-    """Return the location of the class folders of a dataset on disk, and their expected content.
-
-    Raises:
-        ValueError: the dataset is embedded in a library, or of texts.
-    """
+    """Return the location of the class folders of a dataset on disk, and their expected content."""
     if not isinstance(declared, PublishedFolder) or declared.folder is None:
         raise ValueError(f"dataset {declared.name!r} has no class folders")
     published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))

@@ -41,13 +41,7 @@ def open_image_folder(
     decode_workers: int,
     split: str,
 ) -> ImagenetFolder:
-    """Open the images of a declared folder, with the usual resize and crop if no preprocessing is given.
-
-    Raises:
-        UsageError: the split does not exist.
-        MissingDataError: no images there.
-        DeclarationError: the preprocessing does not go with the dataset.
-    """
+    """Open the images of a declared folder, with the usual resize and crop if no preprocessing is given."""
     declared.check_split(split)
     return ImagenetFolder(declared, data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
 
@@ -65,10 +59,6 @@ class ImagenetFolder(DecodedImages):
         data_root: folder to search, see ``imagenet_folder.candidates``.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
         decode_workers: number of processes that decode, 0 for the current one.
-
-    Raises:
-        MissingDataError: no images there.
-        DeclarationError: the preprocessing does not go with the dataset.
     """
 
     def __init__(
@@ -100,11 +90,7 @@ class ImagenetFolder(DecodedImages):
 
 
 def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePreprocessing:
-    """Return the preprocessing with its resize replaced by the dataset's resize rule.
-
-    Raises:
-        DeclarationError: images that are not resized are smaller than the crop.
-    """
+    """Return the preprocessing with its resize replaced by the dataset's resize rule."""
     if declared.resize_rule is None:
         return preprocessing
     if declared.resize_rule != "none":

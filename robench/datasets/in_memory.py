@@ -65,12 +65,7 @@ class OrderedImages:
         return self._inputs(position, position + 1)[0], int(self._targets[position])
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B,) int64.
-
-        Raises:
-            ExampleError: one cannot be read, or they differ in size.
-            IndexError: empty, or not within the dataset.
-        """
+        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B,) int64."""
         check_range(start, stop, self._identity.name, len(self))
         return Batch(
             ids=self._ids[start:stop],
@@ -92,12 +87,7 @@ def open_embedded(
     decode_workers: int,
     split: str,
 ) -> Dataset:
-    """Open a split of images, or of other inputs, that are stored in libraries or generated.
-
-    Raises:
-        DeclarationError: the preprocessing wants images of another size.
-        UsageError: there is no such split.
-    """
+    """Open a split of images, or of other inputs, that are stored in libraries or generated."""
     del data_root, decode_workers  # Nothing is read from image files.
     size = declared.image_size
     asked: dict[str, int | None] = {}

@@ -73,11 +73,6 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
     """Unpack an archive of a set into its folder below ``data_root``, or resume doing so.
 
     The set's own folder at the top of the archive, such as ``imagenet-a/``, is left out.
-
-    Raises:
-        UsageError: there is no such archive, the set has none to unpack, another unpacking into the folder is under
-            way, or it cannot be written.
-        MissingDataError: the archive is damaged, unsafe, or of another dataset; nothing was written.
     """
     if not published.archives:
         raise UsageError(
@@ -162,11 +157,7 @@ class Target:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Exclude other unpackings, and remove leftovers from the work folder.
-
-        Raises:
-            UsageError: another unpacking is in progress.
-        """
+        """Exclude other unpackings, and remove leftovers from the work folder."""
         descriptor = self._acquired()
         try:
             self._beside.unlink(missing_ok=True)

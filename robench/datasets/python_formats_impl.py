@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 
 def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> MapStyleImages:
-    """Open the items of the class named by the entry.
-
-    Raises:
-        MissingDataError: the class cannot be instantiated, or its items are not images and labels.
-        DeclarationError: there is no such class, labels contradict the entry, or images differ in size.
-    """
+    """Open the items of the class named by the entry."""
     del decode_workers  # The class decodes.
     content: MapStyle = declared.content  # type: ignore[assignment]  # the format of this implementation
     title = f"dataset {declared.name!r}"
@@ -59,9 +54,6 @@ class MapStyleImages(OrderedImages):
         digest: SHA-256 over the content of all items.
         num_classes: number of classes.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-
-    Raises:
-        DeclarationError: images differ in size or channels, do not fit the preprocessing, or are smaller than the crop.
     """
 
     def __init__(
@@ -138,11 +130,7 @@ def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[
 
 
 def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
-    """Return an item's image, (H, W, C) uint8 or (C, H, W) float32, and its label.
-
-    Raises:
-        RobenchError: it is not a pair of image and label.
-    """
+    """Return an item's image, (H, W, C) uint8 or (C, H, W) float32, and its label."""
     item = items[number]
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         raise RobenchError(f"must be a pair of image and label, got {type(item).__name__}")

@@ -57,22 +57,14 @@ class LabelledFiles(DatasetBase):
         return problems
 
     def check_split(self, split: str) -> None:
-        """Refuse a split that the dataset does not have, with ``advice``.
-
-        Raises:
-            UsageError: the split does not exist.
-        """
+        """Refuse a split that the dataset does not have, with ``advice``."""
         try:
             super(LabelledFiles, self).check_split(split)
         except UsageError as error:
             raise UsageError(f"{error}. {self.advice}" if self.advice else str(error)) from None
 
     def num_examples_of(self, split: str) -> int:
-        """Return the published number of examples of a split.
-
-        Raises:
-            UsageError: there is no such split.
-        """
+        """Return the published number of examples of a split."""
         self.check_split(split)
         return self.sizes[self.splits.index(split)]
 

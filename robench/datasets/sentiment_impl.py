@@ -55,12 +55,7 @@ def open_labelled(
     decode_workers: int,
     split: str,
 ) -> LabelledTexts:
-    """Open a split of labelled texts.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: its files are missing, or are not the published ones.
-    """
+    """Open a split of labelled texts."""
     del preprocessing, decode_workers  # Texts are as they are.
     examples = read_labelled(declared, data_root, split)
     order = hash_positions([example_id for example_id, _, _ in examples])
@@ -68,23 +63,14 @@ def open_labelled(
 
 
 def read_labelled(declared: LabelledFiles, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, texts and classes of a split in the order of its files.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: its files are missing, or are not the published ones.
-    """
+    """Return ids, texts and classes of a split in the order of its files."""
     declared.check_split(split)
     examples: list[Example] = imported(declared.reader)(declared, data_root, split)
     return examples
 
 
 def check_number(declared: LabelledFiles, split: str, found: int, path: Path, counted: str = "sentences") -> None:
-    """Refuse another number of examples than the published one.
-
-    Raises:
-        MissingDataError: the message has both numbers.
-    """
+    """Refuse another number of examples than the published one."""
     if found != (wanted := declared.num_examples_of(split)):
         raise MissingDataError(
             f"{path} has {found:,} {counted}, wanted {wanted:,} as published of the {split} split of {declared.name}. "
@@ -93,11 +79,7 @@ def check_number(declared: LabelledFiles, split: str, found: int, path: Path, co
 
 
 def read_sentences(declared: TabbedSentences, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, sentences and classes in the order of the file; ids count rows from 0.
-
-    Raises:
-        MissingDataError: there is no such file, or it is not the published one.
-    """
+    """Return ids, sentences and classes in the order of the file; ids count rows from 0."""
     path = find_file(declared, data_root, declared.path_of(split), declared.archive)
     content, advice = read_file(declared, path, MOST_BYTES), again(declared.archive)
     check_lines(content, path, advice)
@@ -131,11 +113,7 @@ class TreeError(ValueError):
 
 
 def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, sentences and classes in the order of the file; ids count all lines from 0, neutral ones too.
-
-    Raises:
-        MissingDataError: there is no such file, or it is not the published one.
-    """
+    """Return ids, sentences and classes in the order of the file; ids count all lines from 0, neutral ones too."""
     path = find_file(declared, data_root, declared.path_of(split), declared.archive)
     content, advice = read_file(declared, path, MOST_BYTES), again(declared.archive)
     check_lines(content, path, advice)
@@ -164,9 +142,6 @@ def parsed(line: str) -> tuple[int, list[str]]:
 
     >>> parsed("(3 (2 A) (3 (3 good) (2 film)))")
     (3, ['A', 'good', 'film'])
-
-    Raises:
-        TreeError: it is no tree, has another class than 0 to 4, or more than ``MOST_LEVELS`` levels.
     """
     classes: list[int] = []
     words: list[str] = []
@@ -223,11 +198,7 @@ def _found(line: str, place: int, wanted: str) -> TreeError:
 
 
 def read_reviews(declared: ReviewFolders, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, reviews and classes by class and number; each file is opened once.
-
-    Raises:
-        MissingDataError: there is no such folder, or its files are not the published ones.
-    """
+    """Return ids, reviews and classes by class and number; each file is opened once."""
     per_class = declared.num_examples_of(split) // declared.num_classes
     listed = []
     for label, name in enumerate(declared.class_folders):
@@ -251,11 +222,7 @@ def review_text(content: str) -> str:
 
 
 def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted: int) -> list[str]:
-    """Return the names of a class's files by number and rating.
-
-    Raises:
-        MissingDataError: the folder cannot be read, has another number of reviews, or one with another class's rating.
-    """
+    """Return the names of a class's files by number and rating."""
     advice = again(declared.archive)
     try:
         found = [path.name for path in folder.iterdir()]

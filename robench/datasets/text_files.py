@@ -25,9 +25,6 @@ def find_folder(declared: DatasetBase, data_root: Path | None, wanted: str, fold
         wanted: path of what is read, below the data root, for messages.
         folder: path of the folder, below the data root.
         archive: name of the published archive that holds it.
-
-    Raises:
-        MissingDataError: no data root is given, or there is no such folder.
     """
     title, how = f"dataset {declared.name!r}", _how(wanted, archive)
     if data_root is None:
@@ -52,9 +49,6 @@ def find_file(declared: DatasetBase, data_root: Path | None, wanted: str, archiv
         wanted: path of the file below the data root.
         archive: name of the published archive that holds it.
         beside: ending of a file of other tokens, which is named if it is there instead.
-
-    Raises:
-        MissingDataError: no data root is given, or there is no such file.
     """
     folder, _, name = wanted.rpartition("/")
     path = find_folder(declared, data_root, wanted, folder, archive) / name
@@ -66,11 +60,7 @@ def find_file(declared: DatasetBase, data_root: Path | None, wanted: str, archiv
 
 
 def read_file(declared: DatasetBase, path: Path, most_bytes: int) -> bytes:
-    """Return the content of a regular file.
-
-    Raises:
-        MissingDataError: it is no regular file, too large, or cannot be read.
-    """
+    """Return the content of a regular file."""
     try:
         return read_regular(path, most_bytes)
     except OSError as error:
@@ -83,11 +73,7 @@ def again(archive: str) -> str:
 
 
 def check_text(content: bytes, path: Path, advice: str) -> None:
-    """Refuse a file without words, or with signs that stand for something else.
-
-    Raises:
-        MissingDataError: the message says what was found, and where.
-    """
+    """Refuse a file without words, or with signs that stand for something else."""
     if not content or content.isspace():
         raise MissingDataError(f"{path} is empty: it has {len(content):,} bytes and no word. {advice}")
     for name, sign in _FORBIDDEN.items():
@@ -99,11 +85,7 @@ def check_text(content: bytes, path: Path, advice: str) -> None:
 
 
 def check_lines(content: bytes, path: Path, advice: str) -> None:
-    """Refuse what ``check_text`` refuses, and ends of lines of Windows.
-
-    Raises:
-        MissingDataError: the message says what was found, and where.
-    """
+    """Refuse what ``check_text`` refuses, and ends of lines of Windows."""
     check_text(content, path, advice)
     if (place := content.find(b"\r\n")) >= 0:
         raise MissingDataError(
@@ -113,11 +95,7 @@ def check_lines(content: bytes, path: Path, advice: str) -> None:
 
 
 def decoded_part(content: bytes, start: int, stop: int, path: Path, advice: str) -> str:
-    """Return bytes [start, stop) of a file as text.
-
-    Raises:
-        MissingDataError: they are not UTF-8; the first wrong byte is named by its place in the file.
-    """
+    """Return bytes [start, stop) of a file as text."""
     try:
         return content[start:stop].decode()
     except UnicodeDecodeError as error:

@@ -31,11 +31,7 @@ def open_embedded(
     decode_workers: int,
     split: str,
 ) -> Dataset:
-    """Open a split of texts that come with a library.
-
-    Raises:
-        UsageError: there is no such split.
-    """
+    """Open a split of texts that come with a library."""
     del data_root, preprocessing, decode_workers  # Texts are as they are.
     declared.check_split(split)
     opened = Texts if declared.num_classes is None else LabelledTexts

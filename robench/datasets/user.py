@@ -37,9 +37,6 @@ class FormatBase(DeclarationBase):
         Args:
             name: its name in the registry.
             folder: folder of the registry file, base of relative paths.
-
-        Raises:
-            DeclarationError: the format names code that cannot be used.
         """
         raise NotImplementedError
 
@@ -189,9 +186,5 @@ def is_path(text: str) -> bool:
 
 
 def located(path: str, folder: Path) -> str:
-    """Return an absolute path; a relative one is relative to ``folder``, and ``~`` is the user's home folder.
-
-    Raises:
-        UsageError: the home folder of ``~user`` does not exist.
-    """
+    """Return an absolute path; a relative one is relative to ``folder``, and ``~`` is the user's home folder."""
     return str(absolute(path if path.startswith("~") else folder / path, "path"))

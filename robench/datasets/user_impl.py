@@ -38,13 +38,7 @@ def open_user(
     decode_workers: int,
     split: str,
 ) -> Dataset:
-    """Open a dataset of a registry; images keep their size unless a resize is declared.
-
-    Raises:
-        UsageError: a split other than ``test`` is requested.
-        MissingDataError: the files do not exist, or do not have the declared format.
-        DeclarationError: the files contradict the entry, or the preprocessing does not go with them.
-    """
+    """Open a dataset of a registry; images keep their size unless a resize is declared."""
     del data_root  # The paths are in the registry.
     declared.check_split(split)
     opener: Callable[..., Dataset] = declared.content.implemented()
@@ -62,9 +56,6 @@ class FileImages(DecodedImages):
         targets: class of each.
         num_classes: number of classes.
         preprocessing, decode_workers: see ``DecodedImages``.
-
-    Raises:
-        DeclarationError: images differ in size, or are smaller than the crop.
     """
 
     def __init__(
@@ -103,11 +94,7 @@ class FileImages(DecodedImages):
 
 
 def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePreprocessing:
-    """Return the preprocessing with the image size stated in the entry, if any.
-
-    Raises:
-        DeclarationError: the checkpoint's preprocessing requires a different size.
-    """
+    """Return the preprocessing with the image size stated in the entry, if any."""
     side = declared.image_size
     if side is None:
         return preprocessing
@@ -128,10 +115,6 @@ def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes
         targets: (N,) labels.
         num_classes: number of classes.
         where: name of the file or folder in messages.
-
-    Raises:
-        MissingDataError: there is no example, or no second class, or a label is negative.
-        DeclarationError: a label is not below the number of classes that the entry states.
     """
     title = f"dataset {declared.name!r}"
     if not len(targets):
@@ -180,9 +163,6 @@ def one_size(
         title: name of the dataset in messages.
         sizes: name of each image, with its width and height.
         preprocessing: resize and crop.
-
-    Raises:
-        DeclarationError: two differ, or one is smaller than the crop.
     """
     first: tuple[str, tuple[int, int]] | None = None
     for name, (width, height) in sizes:
@@ -210,9 +190,6 @@ def num_channels_of(title: str, found: int, preprocessing: ImagePreprocessing) -
         title: name of the dataset in messages.
         found: number of channels of the images.
         preprocessing: preprocessing of the model.
-
-    Raises:
-        DeclarationError: the preprocessing is of another number, and the images are not grey.
     """
     wanted = preprocessing.num_channels
     if wanted is None or wanted == found:
@@ -226,11 +203,7 @@ def num_channels_of(title: str, found: int, preprocessing: ImagePreprocessing) -
 
 
 def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreprocessing) -> None:
-    """Refuse to resize or crop images that are floats.
-
-    Raises:
-        DeclarationError: the preprocessing changes ``size``, width and height in pixels.
-    """
+    """Refuse to resize or crop images that are floats."""
     if size_after(*size, preprocessing) != size:
         raise DeclarationError(
             f"{title} has images of {size[0]}x{size[1]} pixels as floats, which are not resized: leave out resize and"

@@ -49,11 +49,7 @@ class TokenFiles(DatasetBase):
         return problems
 
     def num_tokens_of(self, split: str) -> int:
-        """Return the published number of tokens of a split.
-
-        Raises:
-            UsageError: there is no such split.
-        """
+        """Return the published number of tokens of a split."""
         self.check_split(split)
         return self.num_tokens[self.splits.index(split)]
 

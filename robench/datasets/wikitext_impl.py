@@ -69,12 +69,7 @@ class Article:
 
 
 def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tuple[bytes, list[Article]]:
-    """Return the bytes of a split's file, with an end of its last line, and its articles in their order.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: there is no such file, or it is not the published one.
-    """
+    """Return the bytes of a split's file, with an end of its last line, and its articles in their order."""
     wanted = declared.num_tokens_of(split)
     path = find_file(declared, data_root, declared.file_of(split), declared.archive, beside=".raw")
     content = read_file(declared, path, MOST_BYTES)
@@ -185,12 +180,7 @@ def open_tokens(
     decode_workers: int,
     split: str,
 ) -> WikiText:
-    """Open a split of token files.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: there is no such file, or it is not the published one.
-    """
+    """Open a split of token files."""
     del preprocessing, decode_workers  # Texts are as they are.
     return WikiText(declared, data_root, split)
 
@@ -199,9 +189,6 @@ def vocabulary(declared: TokenFiles, data_root: Path | None) -> list[str]:
     r"""Return the words of the papers' models: ``\n`` for ``<eos>``, then by frequency, ties by first occurrence.
 
     The unknown word ``<unk>`` is a word of the training file, with the place that its frequency has.
-
-    Raises:
-        MissingDataError: there is no training file, or it has not as many different words as the published one.
     """
     words = vocabulary_of(WikiText(declared, data_root, _TRAINING_SPLIT).articles(), first=UNKNOWN_BY_FREQUENCY)
     if len(words) != declared.vocabulary_size:
@@ -223,10 +210,6 @@ class WikiText:
         declared: the dataset.
         data_root: folder that contains its folder.
         split: name of the split.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: there is no such file, or it is not the published one.
     """
 
     def __init__(self, declared: TokenFiles, data_root: Path | None, split: str = TEST_SPLIT) -> None:

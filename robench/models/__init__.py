@@ -1,7 +1,8 @@
 """Models: ``x.py`` declares a backbone or a residual connection, ``x_impl.py`` builds it.
 
 Declarations need no torch. Models are built by ``build.py``, loaded from verified weights by ``loading.py``, and
-wrapped by ``loaded.py``.
+wrapped by ``loaded.py``. Errors are the same throughout: WeightsError for files of weights, DeclarationError for
+architectures that cannot be built, ContractError for models that break the rules of their task.
 """
 
 from __future__ import annotations

@@ -83,11 +83,7 @@ class FullyAttentionalNetwork(TransformerModel):
 
 
 def build_fan(architecture: Fan, drop_path_rate: float = 0.0) -> nn.Module:
-    """Return the declared network with initial weights; ``drop_path_rate`` is for training, the same in all blocks.
-
-    Raises:
-        UnknownNameError: it declares an unknown attention or residual connection.
-    """
+    """Return the declared network with initial weights; ``drop_path_rate`` is for training, the same in all blocks."""
     model = FullyAttentionalNetwork(architecture, drop_path_rate)
     without_fused_attention(model)
     return model

@@ -30,11 +30,7 @@ MOST_BYTES_ON_CPU = 8 * 2**20
 
 
 def build_language(architecture: Language) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> negative log-likelihoods (B, 1 + T).
-
-    Raises:
-        DeclarationError: the attention has no causal form.
-    """
+    """Return the declared model: texts (B, T) as code points -> negative log-likelihoods (B, 1 + T)."""
     return LanguageModel(architecture)
 
 

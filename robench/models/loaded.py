@@ -176,11 +176,7 @@ class LoadedModel:
 
 
 def normalisation_of(preprocessing: Preprocessing, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Return mean and standard deviation on a device, float32, in shapes that go with inputs, as (C, 1, 1) of images.
-
-    Raises:
-        DeclarationError: inputs of the domain have no channels, and there is more than one mean.
-    """
+    """Return mean and standard deviation on a device, float32, in shapes that go with inputs, such as (C, 1, 1)."""
     domain = DOMAINS[preprocessing.domain]
     if preprocessing.num_channels not in (None, 1) and not domain.channel_shape:
         raise DeclarationError(

@@ -54,11 +54,7 @@ class Arithmetic:
 
 
 def arithmetic_of(name: str) -> Arithmetic:
-    """Return the arithmetic of a name.
-
-    Raises:
-        ContractError: it is none of ``core.shard.Precision``.
-    """
+    """Return the arithmetic of a name."""
     if name not in get_args(Precision):
         raise ContractError(f"precision must be one of {', '.join(get_args(Precision))}, got {name!r}")
     return Arithmetic(name, getattr(torch, number_format(name)), is_compiled(name))
@@ -66,11 +62,7 @@ def arithmetic_of(name: str) -> Arithmetic:
 
 @contextmanager
 def running_in(arithmetic: Arithmetic | None, device: torch.device) -> Iterator[None]:
-    """Run a pass in an arithmetic; None changes nothing.
-
-    Raises:
-        ContractError: a module of the model cannot run in it; the message names the module.
-    """
+    """Run a pass in an arithmetic; None changes nothing."""
     if arithmetic is None:
         yield
         return
@@ -119,11 +111,7 @@ class CompiledPasses:
         self._compiled: Any = None  # torch.compile has no type for what it returns
 
     def __call__(self, images: Tensor, seeds: Sequence[int] | None) -> Any:
-        """Return the output of the module for images (B, C, H, W).
-
-        Raises:
-            ContractError: the model draws random numbers, or its passes differ too much from each other.
-        """
+        """Return the output of the module for images (B, C, H, W)."""
         if self._compiled is None:
             self._check(images)
             self._compiled = self._made()

@@ -46,8 +46,5 @@ class Python(ArchitectureBase):
         """Return the SHA-256 of the target's sources (``core.user_code.target_digest``), part of the model's identity.
 
         The code is not run.
-
-        Raises:
-            DeclarationError: there is no such module.
         """
         return target_digest(self.target)

@@ -61,11 +61,7 @@ def parts_of(block: Block, attention: nn.Module) -> BlockParts:
 
 
 def build_block(declaration: ResidualBase, parts: BlockParts, *, is_causal: bool = False) -> PlainBlock:
-    """Return a block with the declared residual connection, in its causal form if that is wanted.
-
-    Raises:
-        DeclarationError: a causal block is wanted of a connection without a causal form.
-    """
+    """Return a block with the declared residual connection, in its causal form if that is wanted."""
     block: PlainBlock = declaration.implemented_for(is_causal=is_causal)(declaration, parts)
     return block
 

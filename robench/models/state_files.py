@@ -142,11 +142,7 @@ def load_whole(path: Path) -> object:
 
 
 def what_else_it_is(path: Path) -> str | None:
-    """Return the type of a file often found in place of weights (a web page ...), None if it may be weights.
-
-    Raises:
-        WeightsError: the file cannot be read.
-    """
+    """Return the type of a file often found in place of weights (a web page ...), None if it may be weights."""
     head = _head(path)
     if not head:
         return "empty"

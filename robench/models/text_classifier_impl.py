@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def build_text_classifier(architecture: TextClassifier) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> logits (B, num_classes).
-
-    Raises:
-        DeclarationError: a causal classifier's attention has no causal form.
-    """
+    """Return the declared model: texts (B, T) as code points -> logits (B, num_classes)."""
     return TextClassifierModel(architecture)
 
 

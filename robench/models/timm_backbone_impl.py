@@ -28,10 +28,6 @@ def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
     """Return ``timm.create_model(name, **arguments)`` with initial weights.
 
     A ``drop_path_rate`` above 0 is passed on, unless the arguments name one.
-
-    Raises:
-        UnknownNameError: timm has no model of this name.
-        DeclarationError: timm does not build it with these arguments.
     """
     name = architecture.name
     arguments = {**({"drop_path_rate": drop_path_rate} if drop_path_rate else {}), **architecture.arguments}

@@ -67,11 +67,7 @@ class TransformerModel(nn.Module, ABC):
 
 
 def attention_of(architecture: Transformer, layer: int, *, separate_queries: bool = False) -> nn.Module:
-    """Return the attention of a layer, with initial weights from torch's global generator.
-
-    Raises:
-        DeclarationError: the backbone is causal, and the attention has no causal form.
-    """
+    """Return the attention of a layer, with initial weights from torch's global generator."""
     geometry = Geometry(
         dim=architecture.dim,
         num_heads=architecture.num_heads,
@@ -85,11 +81,7 @@ def attention_of(architecture: Transformer, layer: int, *, separate_queries: boo
 
 
 def block_of(architecture: Transformer, parts: BlockParts) -> PlainBlock:
-    """Return a block of these parts with the declared residual connection.
-
-    Raises:
-        DeclarationError: the backbone is causal, and the connection has no causal form.
-    """
+    """Return a block of these parts with the declared residual connection."""
     return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
 
 
@@ -111,9 +103,6 @@ def encoder_block(
         dropout: probability with which training zeroes values of each branch.
         is_post_norm: whether norms follow the residual connections, in place of coming first in each branch.
         mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
-
-    Raises:
-        DeclarationError: the backbone is causal, and the attention or connection has no causal form.
     """
     parts = BlockParts(
         norm1=nn.LayerNorm(architecture.dim),

@@ -90,9 +90,6 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared vision transformer: images (B, channels, side, side) -> logits (B, num_classes).
 
     ``drop_path_rate`` is for training: that of the last block, rising linearly from 0 in the first, as in DeiT.
-
-    Raises:
-        UnknownNameError: it declares an unknown attention or residual connection.
     """
     kind = DeclaredDistilledTransformer if architecture.distilled else DeclaredVisionTransformer
     has_class_token = architecture.pooling == "class-token"

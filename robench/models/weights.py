@@ -65,12 +65,7 @@ def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, st
 
 
 def locate(checkpoint: Checkpoint) -> Path:
-    """Return the path of the weights: relative uris are below the registry's folder, ``hf-hub:`` ones are downloaded.
-
-    Raises:
-        WeightsError: no readable file is there; the message names the path to put it at.
-        DeclarationError: a ``hf-hub:`` uri without owner, repository and file.
-    """
+    """Return the path of the weights; relative uris are below the registry's folder, ``hf-hub:`` ones downloaded."""
     return _locate(checkpoint.weights, checkpoint.folder, Named(checkpoint.name))
 
 
@@ -94,11 +89,7 @@ def _locate(weights: Weights, folder: Path, named: Named) -> Path:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits.
-
-    Raises:
-        WeightsError: the file cannot be read.
-    """
+    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
     try:
         with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -190,11 +190,7 @@ def of_drawing_model(
 
 
 def require_same_rows(subject: str, few: Perturbed, whole: Perturbed, rows: Sequence[int]) -> None:
-    """Require that points, success and passes are the same to the bit.
-
-    Raises:
-        AssertionError: they differ.
-    """
+    """Require that points, success and passes are the same to the bit."""
     expected = "every example to depend on itself and its own draws alone, to the bit"
     for name in ("inputs", *(field.name for field in dataclasses.fields(whole) if field.name != "inputs")):
         one, other = getattr(few, name), getattr(whole, name)

@@ -159,9 +159,6 @@ def at_severities(declaration: Any) -> list[Any]:
     """Return the declaration at each severity within the bounds of its field ``severity``, ascending.
 
     Any: ``replace`` returns the type of its argument.
-
-    Raises:
-        AssertionError: it has no such field, or one without bounds.
     """
     declared: type = type(declaration)
     bounds = dict(bounds_of(declared)).get("severity", ())
@@ -178,11 +175,7 @@ def at_severities(declaration: Any) -> list[Any]:
 
 
 def require_range(subject: str, images: Tensor) -> None:
-    """Require that images lie in [0, 1], without NaN.
-
-    Raises:
-        AssertionError: they do not.
-    """
+    """Require that images lie in [0, 1], without NaN."""
     is_within = bool(((images >= 0) & (images <= 1)).all())
     found = f"returns values from {float(images.min()):.6g} to {float(images.max()):.6g}"
     require(is_within, subject, found, "values in [0, 1]")

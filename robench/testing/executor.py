@@ -188,11 +188,7 @@ def shards_for_tests() -> list[Shard]:
 
 
 def require_once(subject: str, results: Sequence[Record | Failure], wanted: Sequence[Shard]) -> None:
-    """Require exactly one result for each shard.
-
-    Raises:
-        AssertionError: there are others, or too few or too many.
-    """
+    """Require exactly one result for each shard."""
     counted, keys = Counter(result.shard.key for result in results), {shard.key for shard in wanted}
     lacking, strange = len(keys - counted.keys()), len(counted.keys() - keys)
     twice = sum(count > 1 for count in counted.values())

@@ -39,9 +39,6 @@ def require(holds: bool, subject: str, found: str, expected: str) -> None:
         subject: family and kind of the plug-in, such as ``attack 'pgd'``.
         found: observed behaviour.
         expected: required behaviour.
-
-    Raises:
-        AssertionError: the condition does not hold.
     """
     if not holds:
         raise AssertionError(f"{subject} {found}; expected {expected}")
@@ -51,9 +48,6 @@ def run_checks(subject: str, checks: Sequence[Callable[..., None]], *arguments: 
     """Call each check with the arguments; an exception of the plug-in counts as a broken contract.
 
     Any: each family of checks defines its arguments.
-
-    Raises:
-        AssertionError: the first promise that is broken.
     """
     for check in checks:
         try:
@@ -83,9 +77,6 @@ def watched_generators(subject: str) -> Iterator[None]:
     """Require that the global generators of torch, numpy and random are neither drawn from nor seeded.
 
     Their states are restored afterwards.
-
-    Raises:
-        AssertionError: one of them has another state than before.
     """
     readers: dict[str, Callable[[], str]] = {
         "torch": lambda: str(torch.random.get_rng_state().tolist()),
@@ -116,9 +107,6 @@ def require_import_without_torch(subject: str, module: str) -> None:
     """Require that a module imports no torch in a fresh interpreter with the same search path.
 
     Modules that no other process can import (``__main__``) are skipped.
-
-    Raises:
-        AssertionError: it imports torch, or cannot be imported.
     """
     if module == "__main__":
         return

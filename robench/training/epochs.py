@@ -154,11 +154,7 @@ def state_path(weights: Path) -> Path:
 
 
 def write_state(path: Path, state: TrainingState) -> None:
-    """Write the state atomically.
-
-    Raises:
-        StoreUnwritableError: it cannot be written.
-    """
+    """Write the state atomically."""
     content = io.BytesIO()
     torch.save({"key": state.key, "num_epochs_done": state.num_epochs_done, "parts": state.parts}, content)
     try:
@@ -168,11 +164,7 @@ def write_state(path: Path, state: TrainingState) -> None:
 
 
 def read_state(path: Path, key: str) -> TrainingState | None:
-    """Return the stored state of a training with this key, None if there is none.
-
-    Raises:
-        UsageError: the file is of another training, or not a training state.
-    """
+    """Return the stored state of a training with this key, None if there is none."""
     if not path.exists():
         return None
     try:

@@ -125,11 +125,7 @@ def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) 
 def check_auxiliary(
     model: nn.Module, inputs: Tensor, weight: float, method: Callable[..., Tensor] | None = None
 ) -> None:
-    """Run the model, or a method of it, on ``inputs`` if ``weight`` is not zero; the global generators are restored.
-
-    Raises:
-        DeclarationError: no layer has an auxiliary loss.
-    """
+    """Run the model, or a method of it, on ``inputs`` if ``weight`` is not zero; the global generators are restored."""
     if not weight:
         return
     losses: list[Tensor] = []

@@ -18,12 +18,7 @@ VALIDATION_SPLITS = ("valid", "dev")
 
 
 def training_texts(dataset: str, data_root: Path | None) -> Dataset:
-    """Return the training split of a dataset.
-
-    Raises:
-        UsageError: it has none.
-        MissingDataError: it is not below the data root.
-    """
+    """Return the training split of a dataset."""
     return open_dataset(dataset, data_root=data_root, preprocessing=None, split=TRAINING_SPLIT)
 
 

@@ -36,11 +36,7 @@ class Validation:
         self._mean, self._std = normalisation_of(preprocessing, device)
 
     def scores(self, model: nn.Module) -> ValidationScores:
-        """Return the scores of a model that takes normalised inputs and is on this device.
-
-        Raises:
-            ExampleError: an example cannot be read.
-        """
+        """Return the scores of a model that takes normalised inputs and is on this device."""
         was_training, num_right, total = model.training, 0, 0.0
         model.eval()
         with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []), torch.no_grad():
