@@ -14,7 +14,7 @@ import numpy as np
 
 from robench.core.errors import MissingDataError, described
 from robench.core.files import replacing
-from robench.datasets.array_images import ArrayImages
+from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.cifar_forms import (
     IMAGE_SHAPE,

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from robench.core.shard import DatasetIdentity
     from robench.datasets.decoding import Begun
     from robench.declarations.preprocessing import ImagePreprocessing
-
 
 T = TypeVar("T")
 
@@ -30,37 +28,42 @@ class DecodedImages(OrderedImages):
     """Base class of datasets of image files; subclasses provide the path of each example.
 
     Args:
-        identity: name, content digest and size.
-        ids: one id per example, in the order of the dataset.
-        targets: (N,) class of each, int64.
+        name, fingerprint, ids, targets: see ``OrderedImages``.
         preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
         decode_workers: number of processes that decode, 0 for the current one.
-        size: width and height required of every image after that, in pixels; None to compare images within a batch
-            only.
     """
+
+    # Width and height required of every image after that, in pixels; None to compare images within a batch only.
+    _size: tuple[int, int] | None = None
 
     def __init__(
         self,
-        *,
-        identity: DatasetIdentity,
-        ids: tuple[str, ...],
+        name: str,
+        fingerprint: str,
+        ids: Sequence[str],
         targets: NDArray[np.int64],
         preprocessing: ImagePreprocessing,
         decode_workers: int = 0,
-        size: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(identity, ids, targets)
+        super().__init__(name, fingerprint, ids, targets)
         self._preprocessing = preprocessing
-        self._size = size
         self._pool = shared_pool(decode_workers)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        position = checked_index(index, self._identity.name, len(self))
+        position = checked_index(index, self.identity.name, len(self))
         path = self.path(position)
-        return _to_unit_range(self._stack([path], [decode(path, self._preprocessing)]))[0], int(self._targets[position])
+        return _to_unit_range(self._stack([path], [decode(path, self._preprocessing)]))[0], int(self.targets[position])
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
-        return _to_unit_range(self._decoded(start, stop))
+        bounds = self, start, stop
+        pixels = _LAST.get(bounds)
+        if pixels is None:
+            paths = [self.path(position) for position in range(start, stop)]
+            begun = _NEXT.get(bounds)
+            _NEXT.kept = None
+            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing, begun))
+            _LAST.kept = bounds, pixels
+        return _to_unit_range(pixels)
 
     def read_ahead(self, start: int, stop: int) -> None:
         """Begin to decode examples [start, stop), as far as they exist, on the decoding processes."""
@@ -68,7 +71,7 @@ class DecodedImages(OrderedImages):
         if _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
             paths = [self.path(position) for position in range(start, min(stop, len(self)))]
             if (begun := self._pool.begin(paths, self._preprocessing)) is not None:
-                _NEXT.keep(bounds, begun)
+                _NEXT.kept = bounds, begun
 
     def close(self) -> None:
         """End the decoding processes, which all datasets share; they restart on the next access."""
@@ -78,24 +81,13 @@ class DecodedImages(OrderedImages):
         """Return the path of an example's file."""
         raise NotImplementedError
 
-    def _decoded(self, start: int, stop: int) -> torch.Tensor:
-        bounds = self, start, stop
-        pixels = _LAST.get(bounds)
-        if pixels is None:
-            paths = [self.path(position) for position in range(start, stop)]
-            begun = _NEXT.get(bounds)
-            _NEXT.clear()
-            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing, begun))
-            _LAST.keep(bounds, pixels)
-        return pixels
-
     def _stack(self, paths: Sequence[Path], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
         """Return (B, C, H, W) bytes."""
         for path, pixels in zip(paths, decoded, strict=True):
             if self._size is not None and pixels.shape[1::-1] != self._size:
                 raise ExampleError(
                     f"image {path} is {_shown(pixels)} pixels after resize and crop, where the first examples of"
-                    f" {self._identity.name!r} are {self._size[0]}x{self._size[1]}; give all images one size by"
+                    f" {self.identity.name!r} are {self._size[0]}x{self._size[1]}; give all images one size by"
                     " image_size in the dataset's entry"
                 )
             if pixels.shape != decoded[0].shape:
@@ -109,20 +101,11 @@ class DecodedImages(OrderedImages):
 class _OneBatch(Generic[T]):
     """Cache of one batch for all datasets, since a batch of each type of ImageNet-C would be a gigabyte."""
 
-    def __init__(self) -> None:
-        self._kept: tuple[tuple[DecodedImages, int, int], T] | None = None
+    kept: tuple[tuple[DecodedImages, int, int], T] | None = None
 
     def get(self, bounds: tuple[DecodedImages, int, int]) -> T | None:
         """Return the cached value of the batch with these bounds, or None."""
-        return self._kept[1] if self._kept is not None and self._kept[0] == bounds else None
-
-    def keep(self, bounds: tuple[DecodedImages, int, int], value: T) -> None:
-        """Cache this in place of another batch."""
-        self._kept = bounds, value
-
-    def clear(self) -> None:
-        """Empty the cache."""
-        self._kept = None
+        return self.kept[1] if self.kept is not None and self.kept[0] == bounds else None
 
 
 # Bytes (B, C, H, W), read-only: all conditions on a dataset may read a batch one after the other.

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from robench.core.errors import DeclarationError
-from robench.core.shard import DatasetIdentity
 from robench.datasets.class_subsets import class_indices_of
 from robench.datasets.decoded_images import DecodedImages
 from robench.datasets.imagenet_folder import find_images, layout_of
-from robench.datasets.order import hash_order
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
@@ -53,12 +51,6 @@ class ImagenetFolder(DecodedImages):
     of every image, sorted by id. The images themselves are not read for it, which would take minutes: a re-encoded copy
     is detected by its sizes, a changed pixel in a file of the same size is not. The classes that logits are masked to
     and the resize rule, where there are any, are part of it, since outcomes depend on them.
-
-    Args:
-        declared: the dataset; its resize rule overrides the preprocessing's resize.
-        data_root: folder to search, see ``imagenet_folder.candidates``.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-        decode_workers: number of processes that decode, 0 for the current one.
     """
 
     def __init__(
@@ -69,24 +61,15 @@ class ImagenetFolder(DecodedImages):
         decode_workers: int = 0,
     ) -> None:
         applied = ruled(preprocessing, declared)
-        images = find_images(data_root, layout_of(declared))
-        ids = tuple(hash_order(images))
-        ordered = [images[example_id] for example_id in ids]
-        self._folder = ordered[0].folder.parent
-        self._suffixes = tuple(image.suffix for image in ordered)
-        super().__init__(
-            identity=DatasetIdentity(
-                name=declared.name, fingerprint=_fingerprint(images, declared), num_examples=len(images)
-            ),
-            ids=ids,
-            targets=np.array([image.target for image in ordered], dtype=np.int64),
-            preprocessing=applied,
-            decode_workers=decode_workers,
-        )
+        found = find_images(data_root, layout_of(declared))
+        images, targets = [*found.values()], np.array([image.target for image in found.values()], dtype=np.int64)
+        super().__init__(declared.name, _fingerprint(found, declared), [*found], targets, applied, decode_workers)
+        self._folder = images[0].folder.parent
+        self._suffixes = tuple(images[position].suffix for position in self._order)
 
     def path(self, position: int) -> Path:
         """Return the path of an example's file."""
-        return self._folder / f"{self._ids[position]}{self._suffixes[position]}"
+        return self._folder / f"{self.ids[position]}{self._suffixes[position]}"
 
 
 def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePreprocessing:

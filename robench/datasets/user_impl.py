@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from robench.core.errors import DeclarationError, MissingDataError
-from robench.core.shard import DatasetIdentity
 from robench.datasets.decoded_images import DecodedImages
 from robench.datasets.decoding import size_after, size_of
-from robench.datasets.order import hash_positions
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 
 if TYPE_CHECKING:
@@ -31,15 +29,9 @@ NUM_COMPARED: Final = 100
 
 
 def open_user(
-    declared: UserDataset,
-    *,
-    data_root: Path | None,
-    preprocessing: PreprocessingBase | None,
-    decode_workers: int,
-    split: str,
+    declared: UserDataset, *, preprocessing: PreprocessingBase | None, decode_workers: int, split: str, **unused: object
 ) -> Dataset:
-    """Open a dataset of a registry; images keep their size unless a resize is declared."""
-    del data_root  # The paths are in the registry.
+    """Open a dataset of a registry, which has its paths; images keep their size unless a resize is declared."""
     declared.check_split(split)
     opener: Callable[..., Dataset] = declared.content.implemented()
     return opener(declared, preprocessing=preprocessing or AS_THEY_ARE, decode_workers=decode_workers)
@@ -51,9 +43,7 @@ class FileImages(DecodedImages):
     Args:
         declared: the dataset.
         root: folder that paths are relative to.
-        names: relative path of each file, with slashes.
-        sizes: size of each in bytes.
-        targets: class of each.
+        names, sizes, targets: relative path of each file, with slashes, its size in bytes, and its class.
         num_classes: number of classes.
         preprocessing, decode_workers: see ``DecodedImages``.
     """
@@ -70,27 +60,17 @@ class FileImages(DecodedImages):
         preprocessing: ImagePreprocessing,
         decode_workers: int,
     ) -> None:
-        order = hash_positions(names)
-        ids = tuple(names[position] for position in order)
-        self.num_classes = num_classes
-        self._root = root
+        self.num_classes, self._root = num_classes, root
         applied = sized(declared, preprocessing)
+        fingerprint = tree_fingerprint(declared, names, sizes, targets)
         super().__init__(
-            identity=DatasetIdentity(
-                name=declared.name,
-                fingerprint=tree_fingerprint(declared, names, sizes, targets),
-                num_examples=len(ids),
-            ),
-            ids=ids,
-            targets=np.asarray(targets, dtype=np.int64)[order],
-            preprocessing=applied,
-            decode_workers=decode_workers,
-            size=_common_size(declared.name, [root / each for each in ids[:NUM_COMPARED]], applied),
+            declared.name, fingerprint, names, np.asarray(targets, dtype=np.int64), applied, decode_workers
         )
+        self._size = _common_size(declared.name, [root / each for each in self.ids[:NUM_COMPARED]], applied)
 
     def path(self, position: int) -> Path:
         """Return the path of an example's file."""
-        return self._root / self._ids[position]
+        return self._root / self.ids[position]
 
 
 def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePreprocessing:
@@ -108,14 +88,7 @@ def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePrep
 
 
 def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes: int, where: str) -> None:
-    """Refuse invalid labels, and fewer than two classes.
-
-    Args:
-        declared: the dataset.
-        targets: (N,) labels.
-        num_classes: number of classes.
-        where: name of the file or folder in messages.
-    """
+    """Refuse invalid labels (N,), and fewer than two classes; messages name the file or folder ``where``."""
     title = f"dataset {declared.name!r}"
     if not len(targets):
         raise MissingDataError(f"{title} has no example: {where} is empty. Check the path in its entry")
@@ -132,6 +105,11 @@ def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes
             f"{title} has only one class in {where}, and a classifier needs two. Check the labels, or state the"
             " num_classes of the model in its entry"
         )
+
+
+def numbered_ids(name: str, count: int) -> list[str]:
+    """Return the ids ``name/000000`` and so on."""
+    return [f"{name}/{number:06d}" for number in range(count)]
 
 
 def fingerprint_of(declared: UserDataset, **parts: object) -> str:
@@ -157,12 +135,9 @@ def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequenc
 def one_size(
     title: str, sizes: Iterable[tuple[str, tuple[int, int]]], preprocessing: ImagePreprocessing
 ) -> tuple[int, int] | None:
-    """Return the common width and height of images after resize and crop; None if they cannot be known.
+    """Return the common width and height of images after resize and crop; None if there are none.
 
-    Args:
-        title: name of the dataset in messages.
-        sizes: name of each image, with its width and height.
-        preprocessing: resize and crop.
+    ``sizes`` are the name of each image, with its width and height; ``title`` names the dataset in messages.
     """
     first: tuple[str, tuple[int, int]] | None = None
     for name, (width, height) in sizes:
@@ -184,13 +159,7 @@ def one_size(
 
 
 def num_channels_of(title: str, found: int, preprocessing: ImagePreprocessing) -> int:
-    """Return the number of channels of images as a model is given them: grey ones may serve a model of colour.
-
-    Args:
-        title: name of the dataset in messages.
-        found: number of channels of the images.
-        preprocessing: preprocessing of the model.
-    """
+    """Return the number of channels that a model is given: grey images may serve a model of colour."""
     wanted = preprocessing.num_channels
     if wanted is None or wanted == found:
         return found
@@ -212,12 +181,9 @@ def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreproce
 
 
 def _common_size(name: str, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> tuple[int, int] | None:
-    if (
-        preprocessing.resize is not None
-        and preprocessing.crop is not None
-        and preprocessing.resize >= preprocessing.crop
-    ):
-        return preprocessing.crop, preprocessing.crop
+    resize, crop = preprocessing.resize, preprocessing.crop
+    if resize is not None and crop is not None and resize >= crop:
+        return crop, crop
     # Unreadable images are reported when their shard fails.
     found = ((path, size_of(path)) for path in paths)
     return one_size(f"dataset {name!r}", [(str(path), size) for path, size in found if size], preprocessing)

@@ -13,7 +13,7 @@ from robench.core.errors import DeclarationError, MissingDataError, UnknownNameE
 from robench.core.inert import printable
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
-from robench.datasets.array_images import ArrayImages
+from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import (

@@ -282,13 +282,13 @@ def honest_dataset() -> InMemoryImages:
 
 def twice_the_same_id() -> InMemoryImages:
     made = honest_dataset()
-    made._ids = (made._ids[0], *made._ids[:1], *made._ids[2:])
+    made.ids = (made.ids[0], *made.ids[:1], *made.ids[2:])
     return made
 
 
 def in_its_own_order() -> InMemoryImages:
     made = honest_dataset()
-    made._ids = tuple(sorted(made._ids))
+    made.ids = tuple(sorted(made.ids))
     return made
 
 
