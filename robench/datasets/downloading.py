@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from robench.core.errors import MissingDataError, UsageError
@@ -89,11 +90,7 @@ def download(
 def md5_of(path: Path) -> str:
     """Return the MD5 of a file."""
     with open_regular(path) as file:
-        return hashlib.file_digest(file, _md5).hexdigest()
-
-
-def _md5() -> Any:
-    return hashlib.md5(usedforsecurity=False)
+        return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
 def _size(path: Path) -> int:

@@ -32,11 +32,12 @@ class LabelledFiles(DatasetBase):
         archive: name of the published archive.
         advice: sentence for who asks for another split; empty for none.
         reader: ``module:name`` of the function ``(declared, data_root, split)`` that returns ids, texts and classes in
-            the order of the files.
+            the order of the files; ``suffix``: ending of the file of a split, empty for folders.
     """
 
     implementation: ClassVar[str] = "robench.datasets.sentiment_impl:open_labelled"
     reader: ClassVar[str]
+    suffix: ClassVar[str] = ""
 
     domain: str = TEXTS.name
     folder: str
@@ -70,7 +71,7 @@ class LabelledFiles(DatasetBase):
 
     def path_of(self, split: str) -> str:
         """Return the path of a split's file or folder below the data root."""
-        return f"{self.folder}/{split}"
+        return f"{self.folder}/{split}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +79,7 @@ class TabbedSentences(LabelledFiles):
     """Declaration of ``SPLIT.tsv``: a header, and for each sentence a row of it, a tab and its class."""
 
     reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_sentences"
-
-    def path_of(self, split: str) -> str:
-        """Return the path of a split's file below the data root."""
-        return f"{self.folder}/{split}.tsv"
+    suffix: ClassVar[str] = ".tsv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +93,10 @@ class SentimentTrees(LabelledFiles):
     """
 
     reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_trees"
+    suffix: ClassVar[str] = ".txt"
 
     is_binary: bool = False
     is_lower_case: bool = False
-
-    def path_of(self, split: str) -> str:
-        """Return the path of a split's file below the data root."""
-        return f"{self.folder}/{split}.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from robench.attacks.problem import Problem
     from robench.core.protocols import Draws
-    from robench.core.shard import DatasetIdentity
 
 __all__ = ["with_torch"]
 
@@ -372,11 +371,7 @@ def that_raises_when_it_reads_ahead() -> InMemoryImages:
     return Strict("planted", *parts())
 
 
-class Undigested(InMemoryImages):
-    @property
-    def identity(self) -> DatasetIdentity:
-        return replace(super().identity, fingerprint="v1")
-
-
 def without_a_digest() -> InMemoryImages:
-    return Undigested("planted", *parts())
+    made = InMemoryImages("planted", *parts())
+    made.identity = replace(made.identity, fingerprint="v1")
+    return made
