@@ -151,18 +151,11 @@ def _tar_members(archive: Path) -> Iterator[Member]:
                 open=lambda info=info: cast("IO[bytes]", file.extractfile(info)),  # type: ignore[misc]  # as above
             )
 
+        # A damaged header silently ends a tar file; reading to the end also makes gzip verify its checksum.
         content.seek(file.offset)
-        _check_end(content)
-
-
-def _check_end(content: IO[bytes]) -> None:
-    """Refuse data after the last member: a damaged header silently ends a tar file.
-
-    Reading to the end also makes gzip verify its checksum.
-    """
-    rest = content.read(_LONGEST_PADDING + 1)
-    if len(rest) > _LONGEST_PADDING or rest.strip(b"\0"):
-        raise tarfile.ReadError("data that is not a member follows its last member")
+        rest = content.read(_LONGEST_PADDING + 1)
+        if len(rest) > _LONGEST_PADDING or rest.strip(b"\0"):
+            raise tarfile.ReadError("data that is not a member follows its last member")
 
 
 @contextmanager

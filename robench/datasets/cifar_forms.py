@@ -26,7 +26,7 @@ from robench.datasets.cifar import KNOWN_FILES
 from robench.datasets.downloading import md5_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -128,7 +128,7 @@ def places_in(path: Path) -> list[Place]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     if folders:
-        return [Place(path=folder, names=frozenset(_files_in(folder))) for folder in folders]
+        return [Place(path=folder, names=_files_in(folder)) for folder in folders]
     of_folder: dict[tuple[str, ...], set[str]] = {}
     for parts in check_members(path, Limits(max_bytes=_MOST_BYTES, max_members=_MOST_MEMBERS)):
         of_folder.setdefault(parts[:-1], set()).add(parts[-1])
@@ -177,27 +177,21 @@ def images_of(part: CifarPart, form: Form) -> tuple[str, ...]:
 
 
 def read_parts(place: Place, form: Form, files: CifarFiles, parts: Sequence[CifarPart]) -> dict[str, CifarImages]:
-    """Return the images of splits in the published order."""
+    """Return the images of splits in the published order; files of the Python version must have the published MD5."""
     names = {part.split: [*images_of(part, form), *label_files(part, form)] for part in parts}
     content = place.read([name for each in names.values() for name in each])
     found = {}
     for part in parts:
         read = {name: content.pop(name) for name in names[part.split]}
-        if form == "Python version":
-            for name, md5 in part.python:
-                check_md5(read[name], md5, place.title(name))
+        for name, wanted in part.python if form == "Python version" else ():
+            md5 = hashlib.md5(read[name], usedforsecurity=False).hexdigest()
+            if md5 != wanted:
+                raise MissingDataError(
+                    f"{place.title(name)} is damaged or not the published file: its MD5 is {md5}, wanted {wanted}."
+                    " Unpack the archive again, or download it again"
+                )
         found[part.split] = read_part(read, form, files, part, place.title)
     return found
-
-
-def check_md5(content: bytes, wanted: str, title: str) -> None:
-    """Refuse content that is not as published."""
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != wanted:
-        raise MissingDataError(
-            f"{title} is damaged or not the published file: its MD5 is {found}, wanted {wanted}. Unpack the archive"
-            " again, or download it again"
-        )
 
 
 def read_part(
@@ -220,12 +214,11 @@ def label_files(part: CifarPart, form: Form) -> tuple[str, ...]:
     return (part.package_labels,) if form == "npm package" else ()
 
 
-def _files_in(folder: Path) -> Iterator[str]:
+def _files_in(folder: Path) -> frozenset[str]:
     # A folder of others beside the images may be unreadable.
     with suppress(OSError):
-        for each in os.scandir(folder):
-            if not each.is_dir():
-                yield each.name
+        return frozenset(each.name for each in os.scandir(folder) if not each.is_dir())
+    return frozenset()
 
 
 def _read(path: Path) -> bytes:
@@ -239,7 +232,7 @@ def _from_pickle(data: bytes, title: str, files: CifarFiles) -> tuple[NDArray[np
     try:
         # Python 2's text is bytes in the file.
         loaded = ArraysUnpickler(io.BytesIO(data), encoding="bytes").load()
-        named = {_text(key): value for key, value in loaded.items()}
+        named = {key.decode() if isinstance(key, bytes) else str(key): value for key, value in loaded.items()}
         pixels, labels = named["data"], np.asarray(named[files.label_key])
         is_whole = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.shape == (len(labels), VALUES)
         if not is_whole or labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
@@ -249,10 +242,6 @@ def _from_pickle(data: bytes, title: str, files: CifarFiles) -> tuple[NDArray[np
             f"{title} is not the published file, a pickle of images and labels ({described(error)}); unpack it again"
         ) from error
     return pixels, labels.astype(np.int64)
-
-
-def _text(key: object) -> str:
-    return key.decode() if isinstance(key, bytes) else str(key)
 
 
 def _from_binary(data: bytes, title: str, files: CifarFiles) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

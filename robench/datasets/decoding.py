@@ -53,6 +53,10 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     """Return the image as (H, W, C), resized and cropped as required by ``preprocessing``.
 
     It has the channels of ``preprocessing``: 1 for grey, 4 with transparency; 3 where none are stated.
+
+    Raises:
+        ExampleError: it cannot be read, or is smaller than the crop, or files have no such number of channels; the
+            message names file and reason.
     """
     mode = MODES.get(preprocessing.num_channels or 3)
     if mode is None:
@@ -61,7 +65,12 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
             f"image {path} cannot be given with {preprocessing.num_channels} channels: image files have {known}; give"
             " such images as arrays (npz), or state the mean and std of another number of channels"
         )
-    return pixels_of(_read(path, mode), f"image {path}", preprocessing)
+    try:
+        with open_regular(path) as opened, Image.open(opened) as file:
+            image = converted(file, mode)
+    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
+        raise ExampleError(_unreadable(path, error)) from None
+    return pixels_of(image, f"image {path}", preprocessing)
 
 
 def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
@@ -158,14 +167,6 @@ def size_of(path: Path) -> tuple[int, int] | None:
         return None
 
 
-def _read(path: Path, mode: str) -> Image.Image:
-    try:
-        with open_regular(path) as opened, Image.open(opened) as file:
-            return converted(file, mode)
-    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        raise ExampleError(_unreadable(path, error)) from None
-
-
 def _unreadable(path: Path, error: Exception) -> str:
     return (
         f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
@@ -246,16 +247,11 @@ class DecodingPool:
         # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
         portion = min(16, -(-len(paths) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)
-        executor = self._started()
-        with _sigint_held_back(), without_script():
-            return executor.map(work, paths, chunksize=portion)
-
-    def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
-            self._executor = ProcessPoolExecutor(
-                self._num_processes, multiprocessing.get_context("spawn"), initializer=prepare_helper
-            )
-        return self._executor
+            context = multiprocessing.get_context("spawn")
+            self._executor = ProcessPoolExecutor(self._num_processes, context, initializer=prepare_helper)
+        with _sigint_held_back(), without_script():
+            return self._executor.map(work, paths, chunksize=portion)
 
 
 def _images_of(begun: Begun) -> list[Pixels]:

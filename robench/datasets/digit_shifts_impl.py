@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets.digits import DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
-from robench.datasets.digits_impl import IMAGE_SIZE, enlarge, split_scans
+from robench.datasets.digits_impl import IMAGE_SIZE, by_id, enlarge, enlarged, split_scans
 from robench.datasets.in_memory import InMemoryImages
 
 if TYPE_CHECKING:
@@ -62,12 +62,7 @@ def hard_digits() -> InMemoryImages:
     hard = [
         scan for scan, wrong in zip(test, mistakes(split_scans("train"), test), strict=True) if wrong >= MIN_MISTAKES
     ]
-    enlarged = enlarge(np.stack([scan.pixels for scan in hard]))
-    return InMemoryImages(
-        DIGITS_A.name,
-        {scan.id: scan.target for scan in hard},
-        {scan.id: pixels[None] for scan, pixels in zip(hard, enlarged, strict=True)},
-    )
+    return InMemoryImages(DIGITS_A.name, *by_id(hard, enlarged(hard)))
 
 
 def mistakes(train: Sequence[Scan], test: Sequence[Scan]) -> NDArray[np.int64]:
@@ -95,12 +90,7 @@ def sketched_digits() -> InMemoryImages:
     Analogue of ImageNet-Sketch (Wang et al. 2019, arXiv:1905.13549), computed instead of drawn.
     """
     scans = split_scans("test")
-    sketches = sketch(enlarge(np.stack([scan.pixels for scan in scans])))
-    return InMemoryImages(
-        DIGITS_SKETCH.name,
-        {scan.id: scan.target for scan in scans},
-        {scan.id: pixels[None] for scan, pixels in zip(scans, sketches, strict=True)},
-    )
+    return InMemoryImages(DIGITS_SKETCH.name, *by_id(scans, sketch(enlarged(scans))))
 
 
 def sketch(images: NDArray[np.float32]) -> NDArray[np.float32]:

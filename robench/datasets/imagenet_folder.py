@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
@@ -255,33 +255,23 @@ def layout_of(declared: DatasetBase) -> Layout:
     if not isinstance(declared, PublishedFolder) or declared.folder is None:
         raise ValueError(f"dataset {declared.name!r} has no class folders")
     published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))
-    if declared.folder == VALIDATION.dataset:
-        return _selection(declared)
-    classes = _classes(declared, published)
+    is_of_validation = declared.folder == VALIDATION.dataset
+    if is_of_validation and declared.class_subset is None:
+        return VALIDATION
+    classes = VALIDATION.classes
+    if declared.class_subset is not None:
+        classes = class_subset(declared.class_subset)
+    elif published.has_numbered_classes:
+        classes = {str(index): index for index in VALIDATION.classes.values()}
     return Layout(
         dataset=declared.name,
         part="set",
-        places=_places(declared.folder, published),
-        example=f"{declared.folder}/{next(iter(classes))}/NAME.JPEG",
+        places=VALIDATION.places if is_of_validation else _places(declared.folder, published),
+        example=f"{VALIDATION.places[0] if is_of_validation else declared.folder}/{next(iter(classes))}/NAME.JPEG",
         classes=classes,
         num_images=declared.num_examples,
         images_per_class=published.images_per_class,
-    )
-
-
-def _selection(declared: PublishedFolder) -> Layout:
-    """Return the layout of the ImageNet-1k validation images, or of a subset of their classes."""
-    if declared.class_subset is None:
-        return VALIDATION
-    classes = class_subset(declared.class_subset)
-    return replace(
-        VALIDATION,
-        dataset=declared.name,
-        part="set",
-        example=f"{VALIDATION.places[0]}/{next(iter(classes))}/NAME.JPEG",
-        classes=classes,
-        num_images=declared.num_examples,
-        passes_over_others=True,
+        passes_over_others=is_of_validation,
     )
 
 
@@ -290,11 +280,3 @@ def _places(folder: str, published: PublishedSet) -> tuple[str, ...]:
     others = published.other_folders
     # Never the data root itself: class folders there belong to ImageNet-1k.
     return (folder, *(f"{published.folder}/{other}{within}" for other in others), *(other + within for other in others))
-
-
-def _classes(declared: PublishedFolder, published: PublishedSet) -> Mapping[str, int]:
-    if declared.class_subset is not None:
-        return class_subset(declared.class_subset)
-    if published.has_numbered_classes:
-        return {str(index): index for index in VALIDATION.classes.values()}
-    return VALIDATION.classes

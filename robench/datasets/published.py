@@ -125,26 +125,19 @@ _ALL: Final = (
         num_bytes=6_744_924_160,
         images_per_class=50,
     ),
-    PublishedSet(
-        name="imagenet-a",
-        folder="imagenet-a",
-        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-a.tar",
-        num_bytes=687_552_512,
-        archives=("imagenet-a.tar",),
-    ),
-    PublishedSet(
-        name="imagenet-r",
-        folder="imagenet-r",
-        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",
-        num_bytes=2_191_079_936,
-        archives=("imagenet-r.tar",),
-    ),
-    PublishedSet(
-        name="imagenet-o",
-        folder="imagenet-o",
-        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-o.tar",
-        num_bytes=177_617_920,
-        archives=("imagenet-o.tar",),
+    *(
+        PublishedSet(
+            name=name,
+            folder=name,
+            where=f"https://people.eecs.berkeley.edu/~hendrycks/{name}.tar",
+            num_bytes=num_bytes,
+            archives=(f"{name}.tar",),
+        )
+        for name, num_bytes in (
+            ("imagenet-a", 687_552_512),
+            ("imagenet-r", 2_191_079_936),
+            ("imagenet-o", 177_617_920),
+        )
     ),
     PublishedSet(
         name="imagenet-sketch",

@@ -32,12 +32,7 @@ class FormatBase(DeclarationBase):
         return None
 
     def declared(self, name: str, folder: Path) -> DatasetBase:
-        """Return the declaration of the dataset.
-
-        Args:
-            name: its name in the registry.
-            folder: folder of the registry file, base of relative paths.
-        """
+        """Return the declaration of the dataset ``name``; relative paths are below ``folder``, the registry's."""
         raise NotImplementedError
 
 

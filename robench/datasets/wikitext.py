@@ -53,7 +53,7 @@ class TokenFiles(DatasetBase):
         self.check_split(split)
         return self.num_tokens[self.splits.index(split)]
 
-    def file_of(self, split: str) -> str:
+    def path_of(self, split: str) -> str:
         """Return the path of a split's file below the data root."""
         return f"{self.folder}/wiki.{split}.tokens"
 

@@ -69,7 +69,7 @@ class Article:
 def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tuple[bytes, list[Article]]:
     """Return the bytes of a split's file, with an end of its last line, and its articles in their order."""
     wanted = declared.num_tokens_of(split)
-    file = find_file(declared, data_root, declared.file_of(split), declared.archive, MOST_BYTES, beside=".raw")
+    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES, beside=".raw")
     file.check_lines()
     if not file.content.endswith(b"\n"):
         file = replace(file, content=file.content + b"\n")
@@ -173,7 +173,7 @@ def vocabulary(declared: TokenFiles, data_root: Path | None) -> list[str]:
     words = vocabulary_of(WikiText(declared, data_root, _TRAINING_SPLIT).articles(), first=UNKNOWN_BY_FREQUENCY)
     if len(words) != declared.vocabulary_size:
         raise MissingDataError(
-            f"{declared.file_of(_TRAINING_SPLIT)} has {len(words):,} different tokens, the end of a line included, "
+            f"{declared.path_of(_TRAINING_SPLIT)} has {len(words):,} different tokens, the end of a line included, "
             f"wanted {declared.vocabulary_size:,} as published. Unpack {declared.archive} again"
         )
     return words

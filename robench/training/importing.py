@@ -97,7 +97,7 @@ def _dataset_of(checkpoint: Checkpoint) -> TokenFiles:
 def _words(dataset: TokenFiles, texts: Path) -> list[str]:
     """Return the vocabulary, of a folder that may have another name than the dataset's."""
     there = replace(dataset, folder=texts.name)
-    path = texts.parent / there.file_of("train")
+    path = texts.parent / there.path_of("train")
     # pathlib raises for a name that is too long.
     if not os.path.isfile(path):  # noqa: PTH113
         raise MissingDataError(
