@@ -31,13 +31,7 @@ class Opener(Protocol):
     """Implementation that opens a dataset."""
 
     def __call__(
-        self,
-        declared: Any,
-        *,
-        data_root: Path | None,
-        preprocessing: Any,
-        decode_workers: int,
-        split: str,
+        self, declared: Any, *, data_root: Path | None, preprocessing: Any, decode_workers: int, split: str
     ) -> Dataset:
         """Return the requested split; see ``open_dataset``. Any: both types are the opener's own."""
 

@@ -69,12 +69,7 @@ def mistakes(train: Sequence[Scan], test: Sequence[Scan]) -> NDArray[np.int64]:
     """Return the number (N,) of weak classifiers trained on ``train`` that misclassify each of ``test``."""
     inputs, targets = _table(train)
     questions, answers = _table(test)
-    classifiers = (
-        BernoulliNB(binarize=8),
-        MultinomialNB(),
-        RidgeClassifier(),
-        DecisionTreeClassifier(random_state=0),
-    )
+    classifiers = (BernoulliNB(binarize=8), MultinomialNB(), RidgeClassifier(), DecisionTreeClassifier(random_state=0))
     wrong = [classifier.fit(inputs, targets).predict(questions) != answers for classifier in classifiers]
     counts: NDArray[np.int64] = np.sum(wrong, axis=0, dtype=np.int64)
     return counts

@@ -54,11 +54,7 @@ class ImagenetFolder(DecodedImages):
     """
 
     def __init__(
-        self,
-        declared: DatasetBase,
-        data_root: Path | None,
-        preprocessing: ImagePreprocessing,
-        decode_workers: int = 0,
+        self, declared: DatasetBase, data_root: Path | None, preprocessing: ImagePreprocessing, decode_workers: int = 0
     ) -> None:
         applied = ruled(preprocessing, declared)
         found = find_images(data_root, layout_of(declared))

@@ -133,11 +133,7 @@ _ALL: Final = (
             num_bytes=num_bytes,
             archives=(f"{name}.tar",),
         )
-        for name, num_bytes in (
-            ("imagenet-a", 687_552_512),
-            ("imagenet-r", 2_191_079_936),
-            ("imagenet-o", 177_617_920),
-        )
+        for name, num_bytes in (("imagenet-a", 687_552_512), ("imagenet-r", 2_191_079_936), ("imagenet-o", 177_617_920))
     ),
     PublishedSet(
         name="imagenet-sketch",

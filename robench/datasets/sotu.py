@@ -44,10 +44,7 @@ SOTU = EmbeddedTexts(
     maker="robench.datasets.sotu_impl:by_address",
 )
 SOTU_VALID = replace(
-    SOTU,
-    name="sotu/valid",
-    title="State of the Union addresses, validation split",
-    evaluation_split="valid",
+    SOTU, name="sotu/valid", title="State of the Union addresses, validation split", evaluation_split="valid"
 )
 SOTU_SHIFT = replace(
     SOTU,

@@ -112,11 +112,7 @@ class Verification:
 
 
 def verify(
-    name: str,
-    data_root: Path | None,
-    *,
-    decode: bool = False,
-    datasets: Mapping[str, DatasetDeclaration] = DATASETS,
+    name: str, data_root: Path | None, *, decode: bool = False, datasets: Mapping[str, DatasetDeclaration] = DATASETS
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 

@@ -70,10 +70,7 @@ WIKITEXT_103 = TokenFiles(
     archive="wikitext-103-v1.zip",
 )
 WIKITEXT_103_VALID = replace(
-    WIKITEXT_103,
-    name="wikitext-103/valid",
-    title="WikiText-103, validation articles",
-    evaluation_split="valid",
+    WIKITEXT_103, name="wikitext-103/valid", title="WikiText-103, validation articles", evaluation_split="valid"
 )
 WIKITEXT_2 = replace(
     WIKITEXT_103,
@@ -85,8 +82,5 @@ WIKITEXT_2 = replace(
     archive="wikitext-2-v1.zip",
 )
 WIKITEXT_2_VALID = replace(
-    WIKITEXT_2,
-    name="wikitext-2/valid",
-    title="WikiText-2, validation articles",
-    evaluation_split="valid",
+    WIKITEXT_2, name="wikitext-2/valid", title="WikiText-2, validation articles", evaluation_split="valid"
 )

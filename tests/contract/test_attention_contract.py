@@ -144,7 +144,7 @@ class TestEveryMechanism:
 
     def test_it_keeps_what_every_declaration_promises(self, declaration: AttentionBase) -> None:
         for check in DECLARATION_CHECKS:
-            check(declaration.kind, declaration)
+            check(declaration)
 
     def test_one_layer_takes_other_numbers_of_tokens(self, declaration: AttentionBase) -> None:
         module = StandaloneLayer(declaration, geometry_of(declaration), needs(declaration))

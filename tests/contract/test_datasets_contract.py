@@ -144,7 +144,7 @@ class TestEveryDataset:
 
     def test_it_keeps_what_every_declaration_promises(self, source: Source) -> None:
         for check in DECLARATION_CHECKS:
-            check(source.declared.name, source.declared)
+            check(source.declared)
 
     @pytest.mark.parametrize("beyond", [0, 7])
     def test_an_index_outside_is_named(self, source: Source, beyond: int) -> None:

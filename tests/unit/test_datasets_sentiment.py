@@ -79,7 +79,7 @@ class TestDeclarations:
     @pytest.mark.parametrize("name", NAMES)
     def test_they_keep_what_every_declaration_promises(self, name: str) -> None:
         for check in DECLARATION_CHECKS:
-            check(name, DATASETS[name])
+            check(DATASETS[name])
         assert (DATASETS[name].domain, DATASETS[name].task) == ("texts", "classification")
 
     @pytest.mark.parametrize(

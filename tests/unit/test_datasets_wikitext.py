@@ -112,7 +112,7 @@ class TestDeclarations:
     @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
     def test_they_keep_what_every_declaration_promises(self, check: Any) -> None:
         for declared in (WIKITEXT_103, WIKITEXT_2):
-            check(declared.name, declared)
+            check(declared)
 
     def test_sizes_of_some_splits_alone_are_refused(self) -> None:
         with pytest.raises(ValueError, match="num_tokens must be a number for each of train, valid, test, got 2"):
