@@ -39,7 +39,7 @@ class Fan(ImageTransformer):
     """
 
     kind: ClassVar[str] = "fan"
-    implementation: ClassVar[str] = "robench.models.fan_impl:build_fan"
+    implementation: ClassVar[str] = "robench.models.fan_impl:FullyAttentionalNetwork"
 
     num_class_blocks: Count = 2
     class_attention: Literal["softmax", "symmetric"] = "softmax"

@@ -29,8 +29,8 @@ from torch import Tensor, nn
 
 from robench.attention.heads import attend, merge_heads, split_heads
 from robench.models.build import without_fused_attention
-from robench.models.residuals_impl import BlockParts
-from robench.models.transformer_impl import TransformerModel, attention_of, block_of
+from robench.models.residuals_impl import BlockParts, build_block
+from robench.models.transformer_impl import TransformerModel, attention_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,10 @@ NORM = partial(nn.LayerNorm, eps=1e-6)
 
 
 class FullyAttentionalNetwork(TransformerModel):
-    """Fully attentional network from images (B, channels, side, side) to logits (B, num_classes)."""
+    """Fully attentional network from images (B, channels, side, side) to logits (B, num_classes).
+
+    ``drop_path_rate`` is for training, the same in all blocks.
+    """
 
     def __init__(self, architecture: Fan, drop_path_rate: float = 0.0) -> None:
         super().__init__()
@@ -58,6 +61,7 @@ class FullyAttentionalNetwork(TransformerModel):
         self.head = nn.Linear(dim, architecture.num_classes)
         trunc_normal_(self.cls_token, std=0.02)
         self.apply(_initialise)
+        without_fused_attention(self)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Return the patches of images with their positions, (B, N, C)."""
@@ -82,13 +86,6 @@ class FullyAttentionalNetwork(TransformerModel):
         return f"Class attention has {has} in these weights: set class_attention: {form} in the architecture"
 
 
-def build_fan(architecture: Fan, drop_path_rate: float = 0.0) -> nn.Module:
-    """Return the declared network with initial weights; ``drop_path_rate`` is for training, the same in all blocks."""
-    model = FullyAttentionalNetwork(architecture, drop_path_rate)
-    without_fused_attention(model)
-    return model
-
-
 def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
     dim = architecture.dim
     parts = BlockParts(
@@ -107,7 +104,7 @@ def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
         gamma1=nn.Parameter(torch.ones(dim)),
         gamma2=nn.Parameter(torch.ones(dim)),
     )
-    return block_of(architecture, parts)
+    return build_block(architecture.residual, parts)
 
 
 def _class_block(architecture: Fan) -> nn.Module:

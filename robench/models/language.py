@@ -29,7 +29,7 @@ class Language(WordTransformer):
     """
 
     kind: ClassVar[str] = "language"
-    implementation: ClassVar[str] = "robench.models.language_impl:build_language"
+    implementation: ClassVar[str] = "robench.models.language_impl:LanguageModel"
 
     stride: Annotated[int, Ge(1), Le(65_536)] = 1
     positions: Literal["forward", "backward"] = "forward"

@@ -29,13 +29,8 @@ MOST_WINDOWS = 32
 MOST_BYTES_ON_CPU = 8 * 2**20
 
 
-def build_language(architecture: Language) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> negative log-likelihoods (B, 1 + T)."""
-    return LanguageModel(architecture)
-
-
 class LanguageModel(WordModel):
-    """Language model over texts; see the module."""
+    """Language model from texts (B, T) as code points to negative log-likelihoods (B, 1 + T); see the module."""
 
     architecture: Language
     # ``forward`` takes none; ``hidden`` does, for training.

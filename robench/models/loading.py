@@ -57,13 +57,20 @@ def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) ->
         WeightsError: it does not match; the message lists missing, unexpected and different keys. Nothing was copied.
     """
     wanted: dict[str, Tensor] = module.state_dict()
-    shared = [key for key in wanted if key in state]
     missing, unexpected = [key for key in wanted if key not in state], [key for key in state if key not in wanted]
+    pairs = [(key, wanted[key], state[key]) for key in wanted if key in state]
+    shapes = [(key, tuple(found.shape), tuple(ours.shape)) for key, ours, found in pairs if ours.shape != found.shape]
+    # Only across the two kinds: float16 weights become float32 without loss, integers are not weights.
+    types = [
+        (key, found.dtype, ours.dtype)
+        for key, ours, found in pairs
+        if ours.is_floating_point() != found.is_floating_point()
+    ]
     problems = [
         *_listed("missing", missing),
         *_listed("unexpected", unexpected),
-        *_listed("of another shape", _other_shapes({key: (wanted[key], state[key]) for key in shared})),
-        *_listed("of another type", _other_types({key: (wanted[key], state[key]) for key in shared})),
+        *_listed("of another shape", [f"{key} {found} where {ours} is wanted" for key, found, ours in shapes]),
+        *_listed("of another type", [f"{key} {found} where {ours} is wanted" for key, found, ours in types]),
     ]
     if problems:
         raise WeightsError(
@@ -104,23 +111,6 @@ def _own_generator(device: torch.device) -> Iterator[None]:
         # Random numbers outside the model's state must be the same in every process.
         torch.default_generator.manual_seed(0)
         yield
-
-
-def _other_shapes(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
-    return [
-        f"{key} {tuple(found.shape)} where {tuple(wanted.shape)} is wanted"
-        for key, (wanted, found) in pairs.items()
-        if wanted.shape != found.shape
-    ]
-
-
-def _other_types(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
-    # Only across the two kinds: float16 weights become float32 without loss, integers are not weights.
-    return [
-        f"{key} {found.dtype} where {wanted.dtype} is wanted"
-        for key, (wanted, found) in pairs.items()
-        if wanted.is_floating_point() != found.is_floating_point()
-    ]
 
 
 def _listed(problem: str, items: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import torch
@@ -114,27 +115,26 @@ class CompiledPasses:
         """Return the output of the module for images (B, C, H, W)."""
         if self._compiled is None:
             self._check(images)
-            self._compiled = self._made()
+            # Compiled in this process: none of its own is left when a worker ends.
+            options: dict[str, str | int | bool] = {"compile_threads": 1} if COMPILER == "inductor" else {}
+            self._compiled = torch.compile(  # type: ignore[call-overload]  # its overloads lack the last two
+                self._module,
+                dynamic=False,
+                backend=COMPILER,
+                options=options or None,
+                recompile_limit=MOST_GRAPHS,
+                # Other models with the same code have graphs of their own.
+                isolate_recompiles=True,
+            )
         # Numbers in a tuple would be constants of the graph.
-        given = (_unread(seeds, len(images)),) if self._takes_seeds else ()
+        if seeds is not None and not isinstance(seeds, LazySeeds):
+            seeds = LazySeeds(partial(tuple, seeds), len(images))
+        given = (seeds,) if self._takes_seeds else ()
         with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True), sdpa_kernel(_KERNELS):
             try:
                 return self._compiled(images, *given)
             except (torch._dynamo.exc.FailOnRecompileLimitHit, torch._dynamo.exc.TorchDynamoException) as error:
                 raise ContractError(f"{type(self._module).__name__} {_reason(error)}. {ADVICE}") from error
-
-    def _made(self) -> Any:
-        # Compiled in this process: none of its own is left when a worker ends.
-        options: dict[str, str | int | bool] = {"compile_threads": 1} if COMPILER == "inductor" else {}
-        return torch.compile(  # type: ignore[call-overload]  # its overloads lack the last two
-            self._module,
-            dynamic=False,
-            backend=COMPILER,
-            options=options or None,
-            recompile_limit=MOST_GRAPHS,
-            # Other models with the same code have graphs of their own.
-            isolate_recompiles=True,
-        )
 
     def _check(self, images: Tensor) -> None:
         """Refuse a module that reads its seeds: their values are no part of a graph."""
@@ -147,10 +147,6 @@ class CompiledPasses:
             raise ContractError(
                 f"{type(self._module).__name__} draws random numbers in its passes, which cannot be compiled. {ADVICE}"
             )
-
-
-def _unread(seeds: Sequence[int] | None, num_rows: int) -> LazySeeds | None:
-    return seeds if seeds is None or isinstance(seeds, LazySeeds) else LazySeeds(lambda: seeds, num_rows)
 
 
 def _reason(error: Exception) -> str:

@@ -84,28 +84,18 @@ class PlainBlock(nn.Module):
 
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
-        if self.is_post_norm:
-            return self._forward_post_norm(x_BNC, first_BNC, state)
-        attended_BNC = self.attn(self.norm1(x_BNC), state)
+        attended_BNC = self.attn(x_BNC if self.is_post_norm else self.norm1(x_BNC), state)
         mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
-        processed_BNC = self._processed(self.norm2(mixed_BNC), state)
+        if self.is_post_norm:
+            mixed_BNC = self.norm1(mixed_BNC)
+        given_BNC = mixed_BNC if self.is_post_norm else self.norm2(mixed_BNC)
+        processed_BNC = self.mlp(given_BNC, state) if self.mlp_takes_state else self.mlp(given_BNC)
         output_BNC: Tensor = mixed_BNC + self.drop_path2(_scaled(processed_BNC, self.gamma2))
-        return output_BNC
+        return self.norm2(output_BNC) if self.is_post_norm else output_BNC
 
     def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
         """Return the input of the MLP's half of the block."""
         return x_BNC + branch_BNC
-
-    def _forward_post_norm(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
-        attended_BNC = self.drop_path1(_scaled(self.attn(x_BNC, state), self.gamma1))
-        mixed_BNC = self.norm1(self.connected(x_BNC, attended_BNC, first_BNC))
-        processed_BNC = self.drop_path2(_scaled(self._processed(mixed_BNC, state), self.gamma2))
-        output_BNC: Tensor = self.norm2(mixed_BNC + processed_BNC)
-        return output_BNC
-
-    def _processed(self, x_BNC: Tensor, state: ForwardState) -> Tensor:
-        processed_BNC: Tensor = self.mlp(x_BNC, state) if self.mlp_takes_state else self.mlp(x_BNC)
-        return processed_BNC
 
 
 class BoostBlock(PlainBlock):

@@ -25,7 +25,7 @@ class TextClassifier(WordTransformer):
     """
 
     kind: ClassVar[str] = "text-classifier"
-    implementation: ClassVar[str] = "robench.models.text_classifier_impl:build_text_classifier"
+    implementation: ClassVar[str] = "robench.models.text_classifier_impl:TextClassifierModel"
 
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     is_causal: bool = False

@@ -22,13 +22,8 @@ if TYPE_CHECKING:
     from robench.models.text_classifier import TextClassifier
 
 
-def build_text_classifier(architecture: TextClassifier) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> logits (B, num_classes)."""
-    return TextClassifierModel(architecture)
-
-
 class TextClassifierModel(WordModel):
-    """Classifier over texts; see the module."""
+    """Classifier from texts (B, T) as code points to logits (B, num_classes); see the module."""
 
     architecture: TextClassifier
 

@@ -80,11 +80,6 @@ def attention_of(architecture: Transformer, layer: int, *, separate_queries: boo
     return build_attention(architecture.attention, geometry)
 
 
-def block_of(architecture: Transformer, parts: BlockParts) -> PlainBlock:
-    """Return a block of these parts with the declared residual connection."""
-    return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
-
-
 def encoder_block(
     architecture: Transformer,
     layer: int,
@@ -96,13 +91,8 @@ def encoder_block(
 ) -> PlainBlock:
     """Return the block of a layer with LayerNorms around attention and MLP, as in Vaswani et al. 2017 and GPT-2.
 
-    Args:
-        architecture: declaration of the backbone.
-        layer: 0-based index of the block.
-        make_mlp: function that returns a new MLP, (..., C) -> (..., C).
-        dropout: probability with which training zeroes values of each branch.
-        is_post_norm: whether norms follow the residual connections, in place of coming first in each branch.
-        mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
+    ``make_mlp`` returns a new MLP, (..., C) -> (..., C); ``dropout`` is the probability with which training zeroes
+    values of each branch. The other arguments are those of ``BlockParts``.
     """
     parts = BlockParts(
         norm1=nn.LayerNorm(architecture.dim),
@@ -114,7 +104,7 @@ def encoder_block(
         is_post_norm=is_post_norm,
         mlp_takes_state=mlp_takes_state,
     )
-    return block_of(architecture, parts)
+    return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
 
 
 def mlp_of(dim: int, hidden_dim: int, activation: nn.Module) -> nn.Sequential:

@@ -64,11 +64,6 @@ def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, st
     return path, found
 
 
-def locate(checkpoint: Checkpoint) -> Path:
-    """Return the path of the weights; relative uris are below the registry's folder, ``hf-hub:`` ones downloaded."""
-    return _locate(checkpoint.weights, checkpoint.folder, Named(checkpoint.name))
-
-
 def _locate(weights: Weights, folder: Path, named: Named) -> Path:
     uri = weights.uri
     if uri.startswith(HUB):
