@@ -7,7 +7,7 @@ module by module, because the gradients of some fused kernels differ between run
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import timm
 
@@ -28,10 +28,8 @@ def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
     A ``drop_path_rate`` above 0 is passed on, unless the arguments name one.
     """
     name = architecture.name
-    arguments: dict[str, Any] = {
-        **({"drop_path_rate": drop_path_rate} if drop_path_rate else {}),
-        **architecture.arguments,
-    }
+    arguments: dict[str, Any] = {"drop_path_rate": drop_path_rate} if drop_path_rate else {}
+    arguments |= architecture.arguments
     if not timm.is_model(name):
         known = timm.list_models()
         nearest = get_close_matches(name, known, n=8, cutoff=0.0)
