@@ -215,11 +215,7 @@ class Cifar10(FilesFormat):
     kind: ClassVar[str] = CIFAR_10_FILES.kind
     implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_copy"
     content: ClassVar[CifarFiles] = CIFAR_10_FILES
-
-    @property
-    def known_classes(self) -> int | None:
-        """Return the number of classes."""
-        return self.content.num_classes
+    known_classes: ClassVar[int | None] = CIFAR_10_FILES.num_classes
 
     @property
     def known_fingerprint(self) -> str | None:
@@ -241,6 +237,7 @@ class Cifar100(Cifar10):
 
     kind: ClassVar[str] = CIFAR_100_FILES.kind
     content: ClassVar[CifarFiles] = CIFAR_100_FILES
+    known_classes: ClassVar[int | None] = CIFAR_100_FILES.num_classes
 
 
 def _published(files: CifarFiles) -> PublishedCifar:

@@ -30,11 +30,6 @@ class ImageFolder(FilesFormat):
 
     image_size: Annotated[int | None, Ge(1), Le(4096)] = None
 
-    @property
-    def side(self) -> int | None:
-        """Return the side of the square images, if the declaration fixes it."""
-        return self.image_size
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageList(DomainFormat):
@@ -54,11 +49,6 @@ class ImageList(DomainFormat):
     image_column: str = "path"
     label_column: str = "label"
     image_size: Annotated[int | None, Ge(1), Le(4096)] = None
-
-    @property
-    def side(self) -> int | None:
-        """Return the side of the square images, if the declaration fixes it."""
-        return self.image_size
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse one column for both path and label, and a size of inputs that are not images."""

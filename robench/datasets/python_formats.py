@@ -32,6 +32,7 @@ class MapStyle(StatedFormat):
 
     kind: ClassVar[str] = "torchvision"
     implementation: ClassVar[str] = "robench.datasets.python_formats_impl:open_map_style"
+    named_by: ClassVar[str] = "target"
 
     target: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -39,11 +40,6 @@ class MapStyle(StatedFormat):
     def __hash__(self) -> int:
         """Return a hash of target and arguments (a mapping)."""
         return hash((self.target, key_of(self.arguments)))
-
-    @property
-    def summary(self) -> str:
-        """Return the default title."""
-        return f"{self.kind} {self.target}"
 
     def located(self, folder: Path) -> Self:
         """Return the same format with an absolute ``root``; a relative one is relative to ``folder``."""

@@ -32,6 +32,11 @@ class LoadedModel:
     """Frozen classifier in float32 and evaluation mode; implements ``core.protocols.Model``.
 
     The module is modified: it is moved to the device, and its parameters no longer require gradients.
+
+    Attributes:
+        takes_seeds: whether the model declares that its random numbers, if any, come from seeds alone.
+        device: device that inputs must be on.
+        normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
     """
 
     def __init__(
@@ -45,30 +50,16 @@ class LoadedModel:
         self._module.eval()
         self._module.requires_grad_(False)
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
-        self._takes_seeds = bool(getattr(module, "takes_seeds", False))
+        self.takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
         self._domain = DOMAINS[preprocessing.domain]
         self._num_channels = preprocessing.num_channels
-        self._mean, self._std = normalisation_of(preprocessing, device)
+        self._mean, self._std = self.normalisation = normalisation_of(preprocessing, device)
+        self.device = self._mean.device
         self._rules = task.rules
         self._arithmetic: Arithmetic | None = None
         # Shared by all copies, since compiling takes long.
-        self._compiled = CompiledPasses(self._module, takes_seeds=self._takes_seeds)
-
-    @property
-    def takes_seeds(self) -> bool:
-        """Return whether the model declares that its random numbers, if any, come from seeds alone."""
-        return self._takes_seeds
-
-    @property
-    def device(self) -> torch.device:
-        """Return the device that inputs must be on."""
-        return self._mean.device
-
-    @property
-    def normalisation(self) -> tuple[Tensor, Tensor]:
-        """Return mean and standard deviation of the normalisation, in shapes that go with inputs, as (C, 1, 1)."""
-        return self._mean, self._std
+        self._compiled = CompiledPasses(self._module, takes_seeds=self.takes_seeds)
 
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
@@ -87,7 +78,7 @@ class LoadedModel:
         with KeptSettings(), running_in(self._arithmetic, self.device):
             if self._arithmetic is not None and self._arithmetic.is_compiled:
                 output = self._compiled(normalised, seeds)
-            elif self._takes_seeds:
+            elif self.takes_seeds:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
                 output = self._module(normalised, given)

@@ -28,7 +28,7 @@ from robench.models.build import build
 from robench.training.deit import DeitTraining
 from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
-from robench.training.optimization import UNDECAYED, check_auxiliary, reproducible, seed_for, seeded
+from robench.training.optimization import UNDECAYED, check_auxiliary, evaluating, reproducible, seed_for, seeded
 from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
@@ -168,9 +168,8 @@ def _check_fit(
     """Run the model on two black images before any is read, since reading a million takes long."""
     side, num_classes = preprocessing.crop or 1, DATASETS[training.dataset].num_classes
     images = torch.zeros(2, 3, side, side, device=device)
-    model.eval()
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+        with evaluating(model, device):
             shape = tuple(model(images).shape)
     # Broad because any error of a model on images of another size means that it does not fit.
     except Exception as error:

@@ -17,15 +17,15 @@ import torch
 from robench.core.errors import ContractError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
 from robench.training.base import EpochReport
-from robench.training.optimization import with_auxiliary
+from robench.training.optimization import set_learning_rate, with_auxiliary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
 
-    from robench.training.base import Host
+    from robench.training.base import Host, ValidationScores
     from robench.training.validation import Validation
 
 
@@ -97,6 +97,47 @@ def run_epochs(
         )
 
 
+def fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    num_epochs: int,
+    *,
+    batches: Callable[[], Sequence[Tensor]],
+    loss_of: Callable[[Tensor], Tensor],
+    rate_at: Callable[[float], float],
+    scores: Callable[[], ValidationScores | None],
+    on_epoch: Callable[[EpochReport], None],
+    most_gradient: float | None = None,
+) -> None:
+    """Train a model on the CPU, from its first epoch to its last.
+
+    ``batches`` draws the batches of an epoch, the rows of each, and ``loss_of`` is the mean loss of one; ``rate_at`` is
+    the learning rate after a number of epochs, such as 1.5. Gradients are clipped to the norm ``most_gradient``.
+    """
+    for epoch in range(num_epochs):
+        started, total, count = time.perf_counter(), 0.0, 0
+        of_epoch = batches()
+        for place, rows in enumerate(of_epoch):
+            set_learning_rate(optimizer, rate_at(epoch + place / len(of_epoch)))
+            loss = loss_of(rows)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            if most_gradient is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), most_gradient)
+            optimizer.step()
+            total, count = total + float(loss.detach()) * len(rows), count + len(rows)
+        seconds = time.perf_counter() - started
+        on_epoch(
+            EpochReport(
+                epoch=epoch + 1,
+                num_epochs=num_epochs,
+                loss_nats=total / count,
+                examples_per_second=count / seconds,
+                validation=scores(),
+            )
+        )
+
+
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Return the state dict of a model, on the CPU."""
     return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
@@ -113,21 +154,12 @@ def accumulate_gradients(
 ) -> Tensor:
     """Add the gradients of a batch's mean loss, computed in micro-batches, to the parameters; return the loss.
 
-    Args:
-        model: the model in training.
-        inputs: (B, ...) normalised inputs.
-        targets: (B, ...) targets.
-        loss_of: mean loss of outputs and targets.
-        micro_batch_size: number of rows per pass.
-        auxiliary_weight: weight of the layers' mean auxiliary loss.
+    ``inputs`` are normalised, (B, ...), and ``loss_of`` is the mean loss of outputs and targets (B, ...).
     """
     total = torch.zeros((), device=inputs.device)
     for part, part_targets in zip(inputs.split(micro_batch_size), targets.split(micro_batch_size), strict=True):
         outputs, auxiliary = with_auxiliary(model, part, auxiliary_weight)
-        loss = loss_of(outputs, part_targets)
-        if auxiliary is not None:
-            loss = loss + auxiliary.mean()
-        weighted = loss * (len(part) / len(inputs))
+        weighted = (loss_of(outputs, part_targets) + auxiliary) * (len(part) / len(inputs))
         weighted.backward()
         total += weighted.detach()
     return total

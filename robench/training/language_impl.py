@@ -7,7 +7,6 @@ kind of CPU and one release of torch.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -17,30 +16,20 @@ from robench.datasets.words import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, windows_at_once
 from robench.models.word_transformer_impl import END_ID
-from robench.training.base import EpochReport, ValidationScores
+from robench.training.base import ValidationScores
 from robench.training.language import LanguageTraining
-from robench.training.optimization import (
-    adamw,
-    check_auxiliary,
-    matrices_but_embeddings,
-    reproducible,
-    saved,
-    set_learning_rate,
-    share_of_peak,
-    with_auxiliary,
-)
-from robench.training.text_splits import training_texts, validation_texts
+from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved, with_auxiliary
+from robench.training.text_splits import fit_words, training_texts, validation_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
     from robench.core.checkpoint import Checkpoint
     from robench.datasets.texts import Texts
-    from robench.training.base import Host
+    from robench.training.base import EpochReport, Host
 
-MOST_GRADIENT = 1.0
 MOST_VALIDATION_WORDS = 8192
 
 
@@ -85,43 +74,25 @@ def _train(
 ) -> dict[str, Tensor]:
     architecture = model.architecture
     check_auxiliary(model, ids[None, : architecture.context], training.auxiliary_weight, model.hidden)
-    optimizer = adamw(
-        model.parameters(),
-        matrices_but_embeddings(model),
-        learning_rate=training.learning_rate,
-        weight_decay=training.weight_decay,
-    )
     generator = torch.Generator().manual_seed(training.seed)
-    for epoch in range(training.num_epochs):
-        started, total, count = time.perf_counter(), 0.0, 0
-        batches = list(_batches(len(ids), architecture.context, training.batch_size, generator))
-        for place, starts_B in enumerate(batches):
-            done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
-            windows_BL = ids[starts_B[:, None] + torch.arange(architecture.context + 1)]
-            loss = _loss(model, windows_BL, training.auxiliary_weight)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), MOST_GRADIENT)
-            optimizer.step()
-            total, count = total + float(loss.detach()) * len(starts_B), count + len(starts_B)
-        seconds = time.perf_counter() - started
-        on_epoch(
-            EpochReport(
-                epoch=epoch + 1,
-                num_epochs=training.num_epochs,
-                loss_nats=total / count,
-                examples_per_second=count / seconds,
-                validation=None if valid_ids is None else _scores(model, valid_ids),
-            )
-        )
+
+    def loss_of(starts_B: Tensor) -> Tensor:
+        return _loss(model, ids[starts_B[:, None] + torch.arange(architecture.context + 1)], training.auxiliary_weight)
+
+    fit_words(
+        model,
+        training,
+        batches=lambda: _batches(len(ids), architecture.context, training.batch_size, generator),
+        loss_of=loss_of,
+        scores=lambda: None if valid_ids is None else _scores(model, valid_ids),
+        on_epoch=on_epoch,
+    )
     return saved(model.state_dict(), training.saved_as)
 
 
 def _loss(model: LanguageModel, windows_BL: Tensor, auxiliary_weight: float = 0.0) -> Tensor:
     hidden_BLC, auxiliary = with_auxiliary(model.hidden, windows_BL[:, :-1], auxiliary_weight)
-    loss = model.losses_of(hidden_BLC.flatten(0, 1), windows_BL[:, 1:].flatten()).mean()
-    return loss if auxiliary is None else loss + auxiliary.mean()
+    return model.losses_of(hidden_BLC.flatten(0, 1), windows_BL[:, 1:].flatten()).mean() + auxiliary
 
 
 def _scores(model: LanguageModel, ids: Tensor) -> ValidationScores | None:
@@ -131,20 +102,17 @@ def _scores(model: LanguageModel, ids: Tensor) -> ValidationScores | None:
     if not len(starts):
         return None
     windows_WL = ids[starts[:, None] + torch.arange(context + 1)]
-    model.eval()
-    # Trained weights do not depend on it: random generators are restored.
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with evaluating(model):
         parts = windows_WL.split(windows_at_once(model.architecture, windows_WL.device))
         total = sum(float(_loss(model, part)) * len(part) for part in parts)
-    model.train()
     return ValidationScores(
         top1_accuracy=None, loss_nats=total / len(windows_WL), num_examples=len(windows_WL) * context
     )
 
 
-def _batches(num_tokens: int, context: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield the starts (B,) of windows that follow each other from a random place on, in random order."""
+def _batches(num_tokens: int, context: int, batch_size: int, generator: torch.Generator) -> Sequence[Tensor]:
+    """Return the starts (B,) of windows that follow each other from a random place on, in random order."""
     first = int(torch.randint(context, (1,), generator=generator))
     starts = torch.arange(first, num_tokens - context - 1, context)
-    yield from starts[torch.randperm(len(starts), generator=generator)].split(batch_size)
+    batches: Sequence[Tensor] = starts[torch.randperm(len(starts), generator=generator)].split(batch_size)
+    return batches

@@ -84,12 +84,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
 
 def saved(state: Mapping[str, Tensor], saved_as: str) -> dict[str, Tensor]:
     """Return the tensors as a file of weights has them: ``float32`` or ``float16``; counts stay whole numbers."""
-    return {name: _saved(value, saved_as) for name, value in state.items()}
 
+    def kept(value: Tensor) -> Tensor:
+        return value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
 
-def _saved(value: Tensor, saved_as: str) -> Tensor:
-    kept = value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
-    return kept.detach().contiguous()
+    return {name: kept(value).detach().contiguous() for name, value in state.items()}
 
 
 def seed_for(seed: int, purpose: str, epoch: int, position: int = 0) -> int:
@@ -113,28 +112,40 @@ def seeded(seed: int) -> Iterator[None]:
         generator.set_state(before[2])
 
 
-def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
-    """Return the outputs (B, ...), and (B,) ``weight`` times the mean of the layers' losses; None for no weight."""
+@contextmanager
+def evaluating(model: nn.Module, device: torch.device | None = None) -> Iterator[None]:
+    """Put a model into evaluation mode, without gradients and with seeded generators; restore modes and generators.
+
+    So trained weights do not depend on it, and what a model draws is the same after every epoch.
+    """
+    was_training = model.training
+    model.eval()
+    is_on_gpu = device is not None and device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if is_on_gpu else []), torch.no_grad():
+        torch.manual_seed(0)
+        yield
+    model.train(was_training)
+
+
+def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) -> tuple[Tensor, Tensor | float]:
+    """Return the outputs (B, ...), and ``weight`` times the mean of the layers' losses, 0 without a weight."""
     if not weight:
-        return model(inputs), None
+        return model(inputs), 0.0
     losses: list[Tensor] = []
     outputs = model(inputs, losses_B=losses)
-    return outputs, weight * torch.stack(losses).mean(dim=0)
+    return outputs, (weight * torch.stack(losses).mean(dim=0)).mean()
 
 
 def check_auxiliary(
     model: nn.Module, inputs: Tensor, weight: float, method: Callable[..., Tensor] | None = None
 ) -> None:
-    """Run the model, or a method of it, on ``inputs`` if ``weight`` is not zero; the global generators are restored."""
+    """Run the model, or a method of it, on ``inputs`` if there is a weight; refuse one without auxiliary losses."""
     if not weight:
         return
     losses: list[Tensor] = []
     if method is not None or getattr(model, "takes_losses", False):
-        was_training = model.training
-        model.eval()
-        with torch.random.fork_rng(), torch.no_grad():
+        with evaluating(model, inputs.device):
             (method or model)(inputs, losses_B=losses)
-        model.train(was_training)
     if not losses:
         raise DeclarationError(
             f"auxiliary_weight is {weight:g}, but no layer of the model asks training for a loss, as Primal-Attention"

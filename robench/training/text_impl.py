@@ -12,7 +12,6 @@ activation.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -28,19 +27,10 @@ from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.weights import Named, resolve_file
 from robench.models.word_transformer_impl import word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
-from robench.training.base import EpochReport, ValidationScores
-from robench.training.optimization import (
-    adamw,
-    check_auxiliary,
-    matrices_but_embeddings,
-    reproducible,
-    saved,
-    set_learning_rate,
-    share_of_peak,
-    with_auxiliary,
-)
+from robench.training.base import ValidationScores
+from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved, with_auxiliary
 from robench.training.text import TextTraining
-from robench.training.text_splits import training_texts, validation_texts
+from robench.training.text_splits import fit_words, training_texts, validation_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +39,8 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint, Weights
     from robench.datasets.texts import LabelledTexts
-    from robench.training.base import Host
+    from robench.training.base import EpochReport, Host
 
-MOST_GRADIENT = 1.0
 _BATCH_SIZE = 100
 _OUTPUT = "output."
 # Beginnings of names that the classifier has and a language model does not.
@@ -101,40 +90,22 @@ def _train(
     ids_EL, targets_E = model.tokens(texts.texts), torch.tensor(texts.labels)
     validation = None if valid is None else (model.tokens(valid.texts), torch.tensor(valid.labels))
     check_auxiliary(model, texts.batch(0, 2).inputs, training.auxiliary_weight)
-    optimizer = adamw(
-        model.parameters(),
-        matrices_but_embeddings(model),
-        learning_rate=training.learning_rate,
-        weight_decay=training.weight_decay,
-    )
     generator = torch.Generator().manual_seed(training.seed)
-    for epoch in range(training.num_epochs):
-        started, total = time.perf_counter(), 0.0
-        batches = torch.randperm(len(ids_EL), generator=generator).split(training.batch_size)
-        for place, rows in enumerate(batches):
-            done = (epoch + place / len(batches)) / training.num_epochs
-            set_learning_rate(optimizer, training.learning_rate * share_of_peak(done, training.warmup_share))
-            ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
-            logits, auxiliary = with_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
-            scores = logits.softmax(dim=1) if training.loss == "double-softmax" else logits
-            loss = cross_entropy(scores, targets_E[rows], label_smoothing=training.label_smoothing)
-            if auxiliary is not None:
-                loss = loss + auxiliary.mean()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), MOST_GRADIENT)
-            optimizer.step()
-            total += float(loss.detach()) * len(rows)
-        seconds = time.perf_counter() - started
-        on_epoch(
-            EpochReport(
-                epoch=epoch + 1,
-                num_epochs=training.num_epochs,
-                loss_nats=total / len(ids_EL),
-                examples_per_second=len(ids_EL) / seconds,
-                validation=None if validation is None else _scores(model, *validation),
-            )
-        )
+
+    def loss_of(rows: Tensor) -> Tensor:
+        ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
+        logits, auxiliary = with_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
+        scores = logits.softmax(dim=1) if training.loss == "double-softmax" else logits
+        return cross_entropy(scores, targets_E[rows], label_smoothing=training.label_smoothing) + auxiliary
+
+    fit_words(
+        model,
+        training,
+        batches=lambda: torch.randperm(len(ids_EL), generator=generator).split(training.batch_size),
+        loss_of=loss_of,
+        scores=lambda: None if validation is None else _scores(model, *validation),
+        on_epoch=on_epoch,
+    )
     return saved(model.state_dict(), training.saved_as)
 
 
@@ -147,12 +118,8 @@ def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, gene
 
 
 def _scores(model: TextClassifierModel, ids_EL: Tensor, targets_E: Tensor) -> ValidationScores:
-    model.eval()
-    # Trained weights do not depend on it: random generators are restored.
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with evaluating(model):
         logits = torch.cat([model.logits_of(part) for part in ids_EL.split(_BATCH_SIZE)])
-    model.train()
     return ValidationScores(
         top1_accuracy=float((logits.argmax(1) == targets_E).double().mean()),
         loss_nats=float(cross_entropy(logits, targets_E)),

@@ -1,23 +1,21 @@
-"""Validation: scores of a model after an epoch of training, on the evaluation split.
-
-The trained weights do not depend on it: random generators and the mode of the model are restored afterwards.
-"""
+"""Validation: scores of a model after an epoch of training, on the evaluation split."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch.nn.functional import cross_entropy
 
 from robench.core.errors import MissingDataError
 from robench.datasets import open_dataset
 from robench.models.loaded import normalisation_of
 from robench.training.base import ValidationScores
+from robench.training.optimization import evaluating
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import torch
     from torch import nn
 
     from robench.core.declared import Preprocessing
@@ -37,18 +35,14 @@ class Validation:
 
     def scores(self, model: nn.Module) -> ValidationScores:
         """Return the scores of a model that takes normalised inputs and is on this device."""
-        was_training, num_right, total = model.training, 0, 0.0
-        model.eval()
-        with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []), torch.no_grad():
-            # What a model draws is the same after every epoch.
-            torch.manual_seed(0)
+        num_right, total = 0, 0.0
+        with evaluating(model, self._device):
             for start in range(0, len(self._dataset), BATCH_SIZE):
                 batch = self._dataset.batch(start, min(start + BATCH_SIZE, len(self._dataset)))
                 inputs, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
                 logits = model((inputs - self._mean) / self._std)
                 num_right += int((logits.argmax(1) == targets).sum())
                 total += float(cross_entropy(logits, targets, reduction="sum"))
-        model.train(was_training)
         size = len(self._dataset)
         return ValidationScores(top1_accuracy=num_right / size, loss_nats=total / size, num_examples=size)
 
