@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
-from robench.datasets.arrays import Arrays
 from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
-from robench.datasets.image_files import ImageFolder, ImageList
+from robench.datasets.image_files import Arrays, ImageFolder, ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.python_formats import MapStyle, PythonTarget
 from robench.datasets.sentiment import SENTIMENT_SETS

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
-    from robench.datasets.arrays import Arrays
+    from robench.datasets.image_files import Arrays
     from robench.datasets.user import UserDataset
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 from timm.data.imagenet_info import ImageNetInfo
 
 from robench.core.errors import MissingDataError
-from robench.datasets.base import PublishedFolder
-from robench.datasets.class_subsets import class_subset
+from robench.datasets.base import PublishedFolder, class_subset
 from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.published import PUBLISHED_SETS, set_folder
 

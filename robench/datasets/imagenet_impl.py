@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from robench.core.errors import DeclarationError
-from robench.datasets.class_subsets import class_indices_of
+from robench.datasets.base import class_indices_of
 from robench.datasets.decoded_images import DecodedImages
 from robench.datasets.imagenet_folder import find_images, layout_of
 from robench.declarations.preprocessing import ImagePreprocessing

@@ -19,8 +19,7 @@ from robench.core.errors import MissingDataError
 from robench.core.inert import clipped
 from robench.datasets.order import hash_positions
 from robench.datasets.text_files import find_file, find_folder, read_file
-from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_words_apart
+from robench.datasets.texts import LabelledTexts, with_words_apart
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:

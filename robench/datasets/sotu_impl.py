@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.datasets.order import hash_order
-from robench.datasets.words import with_words_apart
+from robench.datasets.texts import with_words_apart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

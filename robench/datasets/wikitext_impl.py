@@ -25,8 +25,7 @@ from robench.core.shard import DatasetIdentity
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.order import hash_order
 from robench.datasets.text_files import find_file
-from robench.datasets.texts import OrderedTexts
-from robench.datasets.words import UNKNOWN_BY_FREQUENCY, vocabulary_of
+from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, OrderedTexts, vocabulary_of
 from robench.domains.code_points import CONTEXT_END, lines_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ _BACKBONES: dict[str, str] = {
     "vit": "robench.models.vit:Vit",
     "fan": "robench.models.fan:Fan",
     "quantized-vit": "robench.models.vit:QuantizedVit",
-    "language": "robench.models.language:Language",
-    "text-classifier": "robench.models.text_classifier:TextClassifier",
+    "language": "robench.models.word_transformer:Language",
+    "text-classifier": "robench.models.word_transformer:TextClassifier",
     "timm": "robench.models.timm_backbone:Timm",
     "python": "robench.models.python_backbone:Python",
 }

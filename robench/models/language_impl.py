@@ -22,7 +22,7 @@ from robench.tasks.language_modeling_impl import NO_TOKEN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.models.language import Language
+    from robench.models.word_transformer import Language
 
 MOST_WINDOWS = 32
 # Beyond it a layer's widest activation leaves the caches of a CPU, and its memory is mapped anew at every layer.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.models.language import Language
+    from robench.models.word_transformer import Language
 
 EMBEDDING: Final = "word_emb.emb_layers.0.weight"
 _TIED: Final = "crit.out_layers.0.weight"

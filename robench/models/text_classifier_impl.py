@@ -19,7 +19,7 @@ from robench.models.word_transformer_impl import END_ID, WordModel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from robench.models.text_classifier import TextClassifier
+    from robench.models.word_transformer import TextClassifier
 
 
 class TextClassifierModel(WordModel):

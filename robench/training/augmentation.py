@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.training.base import ImageTraining
+    from robench.training.images import ImageTraining
 
 
 def adversarial(

@@ -15,10 +15,10 @@ from robench.datasets.base import TEST_SPLIT
 from robench.datasets.wikitext import TokenFiles
 from robench.datasets.wikitext_impl import vocabulary
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
 from robench.models.lmtool_layout import language_weights, load_module
 from robench.models.loading import load_strictly
+from robench.models.word_transformer import Language
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from robench.core.errors import DeclarationError
-from robench.datasets.words import vocabulary_of
+from robench.datasets.texts import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, windows_at_once
 from robench.models.word_transformer_impl import END_ID
 from robench.training.base import ValidationScores
-from robench.training.language import LanguageTraining
 from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved, with_auxiliary
 from robench.training.text_splits import fit_words, training_texts, validation_texts
+from robench.training.texts import LanguageTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,7 +21,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.training.augmentation import adversarial
 from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
-from robench.training.one_cycle import OneCycleTraining
+from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
     adamw,

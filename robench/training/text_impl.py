@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from robench.core.errors import DeclarationError
-from robench.datasets.words import vocabulary_of
+from robench.datasets.texts import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import sinusoids
 from robench.models.loading import load_strictly
@@ -29,8 +29,8 @@ from robench.models.word_transformer_impl import word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
 from robench.training.base import ValidationScores
 from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved, with_auxiliary
-from robench.training.text import TextTraining
 from robench.training.text_splits import fit_words, training_texts, validation_texts
+from robench.training.texts import TextTraining
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from robench.core.protocols import Dataset
-    from robench.training.base import WordTraining
+    from robench.training.texts import WordTraining
 
 MOST_GRADIENT = 1.0
 TRAINING_SPLIT = "train"

@@ -18,7 +18,7 @@ from robench.declarations.preprocessing import NoPreprocessing
 from robench.domains.code_points import decoded, encoded_batch
 from robench.models.build import build
 from robench.models.loaded import LoadedModel
-from robench.models.text_classifier import TextClassifier
+from robench.models.word_transformer import TextClassifier
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_word_swap import GradientWordSwap

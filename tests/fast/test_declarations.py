@@ -23,7 +23,7 @@ from robench.models.residuals import PlainResidual
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 PGD: dict[str, Any] = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}

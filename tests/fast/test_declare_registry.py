@@ -17,7 +17,7 @@ from robench.models.layouts import LAYOUTS
 from robench.models.python_backbone import Python
 from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 FULL = """\
 checkpoints:

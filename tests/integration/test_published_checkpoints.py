@@ -16,7 +16,7 @@ from robench.declare import read_registry, shipped_registry
 from robench.models.weights import resolve
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 TRAINED_HERE = {
     name: entry for name, entry in read_registry(shipped_registry()).items() if isinstance(entry.training, Training)

@@ -27,8 +27,8 @@ from robench.models import BACKBONES
 from robench.models.loaded import LoadedModel
 from robench.models.transformer import Transformer
 from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
-from robench.training.embedded import Training
 from robench.training.embedded_impl import train
+from robench.training.images import Training
 
 if TYPE_CHECKING:
     from pathlib import Path

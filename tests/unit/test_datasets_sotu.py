@@ -10,8 +10,7 @@ import robench
 from robench.core.errors import UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.sotu_impl import addresses, year_of
-from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_words_apart
+from robench.datasets.texts import LabelledTexts, with_words_apart
 from robench.domains.code_points import decoded, lines_of
 from robench.training.language_impl import vocabulary_of
 

@@ -12,8 +12,8 @@ from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints
 from robench.training.augmentation import noisy, shifted
 from robench.training.base import EpochReport
-from robench.training.embedded import Training
 from robench.training.embedded_impl import _optimizer, _share_of_peak, train
+from robench.training.images import Training
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint

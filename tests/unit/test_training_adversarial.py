@@ -15,8 +15,8 @@ from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints, read_registry
 from robench.training.augmentation import adversarial
 from robench.training.base import EpochReport
-from robench.training.embedded import Training
 from robench.training.embedded_impl import train
+from robench.training.images import Training
 
 EPSILON = Fraction(8, 255)
 

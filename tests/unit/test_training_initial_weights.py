@@ -22,17 +22,15 @@ from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel, sinusoids
 from robench.models.residuals import Boost
-from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
-from robench.models.word_transformer import Experts
+from robench.models.word_transformer import Experts, Language, TextClassifier
 from robench.training import text_splits
 from robench.training.base import EpochReport
 from robench.training.optimization import saved
-from robench.training.text import TextTraining
 from robench.training.text_impl import start_from, train
+from robench.training.texts import TextTraining
 
 if TYPE_CHECKING:
     from pathlib import Path

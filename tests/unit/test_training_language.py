@@ -13,18 +13,16 @@ import torch
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
-from robench.datasets.texts import Texts
-from robench.datasets.words import vocabulary_of
+from robench.datasets.texts import Texts, vocabulary_of
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
-from robench.models.word_transformer import Experts
+from robench.models.word_transformer import Experts, Language
 from robench.models.word_transformer_impl import END_ID
 from robench.training import language_impl, text_splits
 from robench.training.base import EpochReport, Host
-from robench.training.language import LanguageTraining
 from robench.training.language_impl import train
+from robench.training.texts import LanguageTraining
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,15 +17,12 @@ from robench.datasets.sotu import SOTU_ERAS
 from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.language import Language
-from robench.models.text_classifier import TextClassifier
 from robench.models.text_classifier_impl import TextClassifierModel
-from robench.models.word_transformer import Experts
+from robench.models.word_transformer import Experts, Language, TextClassifier
 from robench.training import text_impl, text_splits
-from robench.training.base import EpochReport, Host, WordTraining
-from robench.training.language import LanguageTraining
-from robench.training.text import TextTraining
+from robench.training.base import EpochReport, Host
 from robench.training.text_impl import train
+from robench.training.texts import LanguageTraining, TextTraining, WordTraining
 
 CLASSIFIER = TextClassifier(
     vocabulary_size=9, num_classes=2, context=5, depth=1, dim=8, num_heads=2, feedforward=8, dropout=0.1
