@@ -58,7 +58,7 @@ class LanguageTraining(WordTraining):
     """
 
     kind: ClassVar[str] = "language-training"
-    implementation: ClassVar[str] = "robench.training.language_impl:train"
+    implementation: ClassVar[str] = "robench.training.texts_impl:train"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +71,11 @@ class TextTraining(WordTraining):
             the code of MomentumSMoE.
         label_smoothing: fraction of the target spread over all classes.
         initial_weights: weights of a language model of the same sizes, with which a causal classifier starts
-            (``text_impl.py``). The vocabulary then is the language model's, and ``min_count`` is not used.
+            (``texts_impl.py``). The vocabulary then is the language model's, and ``min_count`` is not used.
     """
 
     kind: ClassVar[str] = "text-training"
-    implementation: ClassVar[str] = "robench.training.text_impl:train"
+    implementation: ClassVar[str] = "robench.training.texts_impl:train"
 
     unknown_rate: Annotated[float, Ge(0), Lt(1)] = 0.0
     loss: Literal["cross-entropy", "double-softmax"] = "cross-entropy"

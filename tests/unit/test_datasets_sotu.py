@@ -12,7 +12,7 @@ from robench.datasets import DATASETS, open_dataset
 from robench.datasets.sotu_impl import addresses, year_of
 from robench.datasets.texts import LabelledTexts, with_words_apart
 from robench.domains.code_points import decoded, lines_of
-from robench.training.language_impl import vocabulary_of
+from robench.training.texts_impl import vocabulary_of
 
 NAMES = ("sotu", "sotu-shift")
 
