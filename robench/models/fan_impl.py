@@ -29,8 +29,7 @@ from torch import Tensor, nn
 
 from robench.attention.heads import attend, merge_heads, split_heads
 from robench.models.build import without_fused_attention
-from robench.models.residuals_impl import BlockParts, build_block
-from robench.models.transformer_impl import TransformerModel, attention_of
+from robench.models.transformer_impl import BlockParts, TransformerModel, attention_of, build_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

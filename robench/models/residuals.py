@@ -22,7 +22,7 @@ class PlainResidual(ResidualBase):
     """Plain residual connection: the input plus the branch."""
 
     kind: ClassVar[str] = "plain"
-    implementation: ClassVar[str] = "robench.models.residuals_impl:PlainBlock"
+    implementation: ClassVar[str] = "robench.models.transformer_impl:PlainBlock"
     has_causal_form: ClassVar[bool] = True
 
 
@@ -31,7 +31,7 @@ class Boost(ResidualBase):
     """Boosted residual connection: Y' = f(Y) + t Y0 + (1 - t) Y with a learned t, zero at start; Y0 entered block 0."""
 
     kind: ClassVar[str] = "boost"
-    implementation: ClassVar[str] = "robench.models.residuals_impl:BoostBlock"
+    implementation: ClassVar[str] = "robench.models.transformer_impl:BoostBlock"
     has_causal_form: ClassVar[bool] = True
 
 
@@ -44,7 +44,7 @@ class FeatScale(ResidualBase):
     """
 
     kind: ClassVar[str] = "featscale"
-    implementation: ClassVar[str] = "robench.models.residuals_impl:FeatScaleBlock"
+    implementation: ClassVar[str] = "robench.models.transformer_impl:FeatScaleBlock"
     not_causal: ClassVar[str] = "it scales the mean over all tokens, later ones too"
 
     formula: Literal["paper", "released"] = "paper"

@@ -27,8 +27,7 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from robench.models.residuals_impl import build_block, parts_of
-from robench.models.transformer_impl import TransformerModel, attention_of
+from robench.models.transformer_impl import TransformerModel, attention_of, build_block, parts_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block

@@ -142,7 +142,7 @@ class TextClassifier(WordTransformer):
     """
 
     kind: ClassVar[str] = "text-classifier"
-    implementation: ClassVar[str] = "robench.models.text_classifier_impl:TextClassifierModel"
+    implementation: ClassVar[str] = "robench.models.word_transformer_impl:TextClassifierModel"
 
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     is_causal: bool = False

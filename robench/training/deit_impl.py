@@ -26,10 +26,9 @@ from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.training.deit import DeitTraining
-from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
+from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
 from robench.training.optimization import UNDECAYED, check_auxiliary, evaluating, reproducible, seed_for, seeded
-from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

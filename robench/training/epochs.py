@@ -1,4 +1,4 @@
-"""Loop over the epochs of a training that resumes after the last complete one, and one step of an optimiser.
+"""Loops over the epochs of a training, resumed after the last complete one or not, and scores after each epoch.
 
 The state for resuming is a complete file beside the weights, written after every epoch. It contains no state of a
 random generator: each epoch starts from its own seeds (``optimization.py``).
@@ -13,11 +13,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch.nn.functional import cross_entropy
 
-from robench.core.errors import ContractError, StoreUnwritableError, UsageError
+from robench.core.errors import ContractError, MissingDataError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
-from robench.training.base import EpochReport
-from robench.training.optimization import set_learning_rate, with_auxiliary
+from robench.datasets import open_dataset
+from robench.models.loaded import normalisation_of
+from robench.training.base import EpochReport, ValidationScores
+from robench.training.optimization import evaluating, set_learning_rate, with_auxiliary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +28,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from robench.training.base import Host, ValidationScores
-    from robench.training.validation import Validation
+    from robench.core.declared import Preprocessing
+    from robench.core.protocols import Dataset
+    from robench.training.base import Host
+
+# As suites have, so that models whose rows influence each other are scored as they are measured.
+BATCH_SIZE = 100
 
 
 class Learner(Protocol):
@@ -214,3 +221,41 @@ def read_state(path: Path, key: str) -> TrainingState | None:
             " give the same entry, the same --num-epochs and the same images to resume it"
         )
     return state
+
+
+class Validation:
+    """Real-valued inputs of a dataset's evaluation split, normalised for a classifier."""
+
+    def __init__(self, dataset: Dataset, preprocessing: Preprocessing, device: torch.device) -> None:
+        self._dataset = dataset
+        self._device = device
+        self._mean, self._std = normalisation_of(preprocessing, device)
+
+    def scores(self, model: nn.Module) -> ValidationScores:
+        """Return the scores of a model that takes normalised inputs and is on this device."""
+        num_right, total = 0, 0.0
+        with evaluating(model, self._device):
+            for start in range(0, len(self._dataset), BATCH_SIZE):
+                batch = self._dataset.batch(start, min(start + BATCH_SIZE, len(self._dataset)))
+                inputs, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
+                logits = model((inputs - self._mean) / self._std)
+                num_right += int((logits.argmax(1) == targets).sum())
+                total += float(cross_entropy(logits, targets, reduction="sum"))
+        size = len(self._dataset)
+        return ValidationScores(top1_accuracy=num_right / size, loss_nats=total / size, num_examples=size)
+
+
+def validation_on(
+    dataset: str,
+    preprocessing: Preprocessing,
+    *,
+    data_root: Path | None = None,
+    device: torch.device,
+    decode_workers: int = 0,
+) -> Validation | None:
+    """Return the validation of a training on ``dataset``; None where its evaluation split is not on disk."""
+    try:
+        opened = open_dataset(dataset, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers)
+    except MissingDataError:
+        return None
+    return Validation(opened, preprocessing, device)

@@ -20,7 +20,7 @@ from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.training.augmentation import adversarial
-from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
+from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
@@ -32,7 +32,6 @@ from robench.training.optimization import (
     set_learning_rate,
     share_of_peak,
 )
-from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from robench.tasks import TASKS
 from robench.tasks.language_modeling_impl import tokens_of
 
 if TYPE_CHECKING:
-    from robench.models.text_classifier_impl import TextClassifierModel
+    from robench.models.word_transformer_impl import TextClassifierModel
 
 SWAP = GradientWordSwap(num_queries=10_000, substitutions="table", table=TABLE, num_proposed=2)
 RULES = TASKS["classification"].rules

@@ -24,8 +24,8 @@ from robench.declare import read_registry
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids
 from robench.models.residuals import Boost
-from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.word_transformer import Experts, Language, TextClassifier
+from robench.models.word_transformer_impl import TextClassifierModel
 from robench.training import texts_impl
 from robench.training.base import EpochReport
 from robench.training.optimization import saved

@@ -17,8 +17,8 @@ from robench.datasets.sotu import SOTU_ERAS
 from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.word_transformer import Experts, Language, TextClassifier
+from robench.models.word_transformer_impl import TextClassifierModel
 from robench.training import texts_impl
 from robench.training.base import EpochReport, Host
 from robench.training.texts import LanguageTraining, TextTraining, WordTraining

@@ -20,8 +20,8 @@ from robench.models.state_files import load_state
 from robench.training import embedded_impl
 from robench.training.base import EpochReport
 from robench.training.embedded_impl import train
+from robench.training.epochs import Validation, validation_on
 from robench.training.images import Training
-from robench.training.validation import Validation, validation_on
 
 CPU = torch.device("cpu")
 
