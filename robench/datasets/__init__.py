@@ -17,9 +17,7 @@ from robench.core.plugins import Plugins
 from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
-from robench.datasets.image_files import Arrays, ImageFolder, ImageList
 from robench.datasets.imagenet import IMAGENET_SETS
-from robench.datasets.python_formats import MapStyle, PythonTarget
 from robench.datasets.sentiment import SENTIMENT_SETS
 from robench.datasets.sotu import (
     SOTU,
@@ -30,7 +28,7 @@ from robench.datasets.sotu import (
     SOTU_SHIFT,
     SOTU_VALID,
 )
-from robench.datasets.user import UserDataset
+from robench.datasets.user import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget, UserDataset
 from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_2_VALID, WIKITEXT_103, WIKITEXT_103_VALID
 from robench.declarations.preprocessing import PreprocessingBase
 

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
-    from robench.datasets.image_files import Arrays
-    from robench.datasets.user import UserDataset
+    from robench.datasets.user import Arrays, UserDataset
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
 USUAL_CHANNELS = (1, 3, 4)

@@ -15,8 +15,8 @@ import numpy as np
 
 from robench.core.errors import DeclarationError
 from robench.datasets.base import class_indices_of
-from robench.datasets.decoded_images import DecodedImages
 from robench.datasets.imagenet_folder import find_images, layout_of
+from robench.datasets.user_impl import DecodedImages
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from robench.datasets.python_formats import MapStyle
-    from robench.datasets.user import UserDataset
+    from robench.datasets.user import MapStyle, UserDataset
     from robench.declarations.preprocessing import ImagePreprocessing
 
 

@@ -19,8 +19,8 @@ _BACKBONES: dict[str, str] = {
     "quantized-vit": "robench.models.vit:QuantizedVit",
     "language": "robench.models.word_transformer:Language",
     "text-classifier": "robench.models.word_transformer:TextClassifier",
-    "timm": "robench.models.timm_backbone:Timm",
-    "python": "robench.models.python_backbone:Python",
+    "timm": "robench.models.foreign:Timm",
+    "python": "robench.models.foreign:Python",
 }
 _RESIDUALS: dict[str, type[ResidualBase]] = {"plain": PlainResidual, "boost": Boost, "featscale": FeatScale}
 BACKBONES: Plugins[type[ArchitectureBase]] = Plugins("backbone", _BACKBONES, base=ArchitectureBase)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from robench.declarations.base import Argument
-    from robench.models.python_backbone import Python
+    from robench.models.foreign import Python
 
 
 def build_python(architecture: Python) -> nn.Module:

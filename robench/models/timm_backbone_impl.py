@@ -17,7 +17,7 @@ from robench.models.build import without_fused_attention
 if TYPE_CHECKING:
     from torch import nn
 
-    from robench.models.timm_backbone import Timm
+    from robench.models.foreign import Timm
 
 REFUSED_ARGUMENTS = ("pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path", "cache_dir")
 

@@ -18,10 +18,18 @@ from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
-from robench.training.augmentation import adversarial, noisy, shifted
 from robench.training.epochs import fit, validation_on
 from robench.training.images import Training
-from robench.training.optimization import adamw, check_auxiliary, reproducible, saved, with_auxiliary
+from robench.training.optimization import (
+    adamw,
+    adversarial,
+    check_auxiliary,
+    noisy,
+    reproducible,
+    saved,
+    shifted,
+    with_auxiliary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

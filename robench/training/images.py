@@ -24,7 +24,7 @@ class ImageTraining(TrainingBase):
         label_smoothing: fraction of the target spread over all classes.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
         adversarial_epsilon: budget in l-infinity, in pixel units, of adversarial examples that replace the images in
-            training (``augmentation.py``); 0 for training on the images.
+            training (``optimization.py``); 0 for training on the images.
         adversarial_step_size: step length of the search for them, in pixel units; ``adversarial_num_steps``: number of
             steps.
         saved_as: type of the numbers in the file of weights. Half precision halves the file; accuracies of the entry

@@ -19,12 +19,12 @@ from robench.core.identity import key_of
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.augmentation import adversarial
 from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
     adamw,
+    adversarial,
     check_auxiliary,
     reproducible,
     saved,

@@ -23,9 +23,8 @@ from robench.datasets import DATASETS, open_dataset
 from robench.datasets.texts import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once
-from robench.models.loading import load_strictly
+from robench.models.loading import Named, load_strictly, resolve_file
 from robench.models.state_files import load_state
-from robench.models.weights import Named, resolve_file
 from robench.models.word_transformer_impl import END_ID, TextClassifierModel, word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
 from robench.training.base import ValidationScores

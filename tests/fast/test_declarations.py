@@ -18,7 +18,7 @@ from robench.datasets import DATASETS
 from robench.declarations.base import FieldProblem, FieldsError, violations
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.models import BACKBONES, RESIDUALS
-from robench.models.python_backbone import Python
+from robench.models.foreign import Python
 from robench.models.residuals import PlainResidual
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS

@@ -28,8 +28,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import parse_architecture
 from robench.declare.document import Problem, document_from_python
 from robench.declare.schema import FAMILIES, attempt, construct, construct_member, model_of
-from robench.models.python_backbone import Python
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Python, Timm
 from robench.models.vit import Vit
 from robench.training.images import Training
 

@@ -13,7 +13,7 @@ from robench.attacks.pgd import Pgd
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declare import read_registry, shipped_registry
-from robench.models.weights import resolve
+from robench.models.loading import resolve
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.training.images import Training

@@ -14,7 +14,7 @@ import pytest
 from examples import CHECKPOINT
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
-from robench.models.weights import digest, resolve
+from robench.models.loading import digest, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

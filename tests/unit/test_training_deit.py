@@ -16,8 +16,7 @@ from robench.core.errors import ContractError, DeclarationError, MissingDataErro
 from robench.declare import find_checkpoints, read_registry, shipped_registry
 from robench.models.build import build
 from robench.models.fan import Fan
-from robench.models.python_backbone import Python
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Python, Timm
 from robench.models.vit import Vit
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
