@@ -44,12 +44,9 @@ _DAMAGE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """File or folder in an archive.
+    """File or folder in an archive; ``parts`` are the names of the enclosing folders, and its own.
 
-    Attributes:
-        parts: names of the enclosing folders, and its own.
-        num_bytes: size declared by the archive, 0 for folders.
-        open: function that returns the content; only while the archive is being read, and in its order.
+    ``open`` returns the content, while the archive is being read, in its order.
     """
 
     parts: tuple[str, ...]

@@ -40,15 +40,8 @@ USUAL_CHANNELS = (1, 3, 4)
 class ArrayImages(OrderedImages):
     """Images in the order of the ids' SHA-256; 8-bit ones are resized as the preprocessing requires.
 
-    Args:
-        name: of the dataset.
-        pixels: (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1].
-        targets: (N,) class of each, int64.
-        fingerprint: content digest.
-        num_classes: number of classes.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model. A model of
-            several channels is given grey images with equal channels.
-        ids: id of each in the order of the arrays; None for ``name/000042`` of example 42.
+    ``pixels`` are (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; a model of several channels is given grey ones
+    with equal channels. Mean and std are left to the model. Without ``ids``, example 42 has the id ``name/000042``.
     """
 
     def __init__(

@@ -73,13 +73,7 @@ class ArraysUnpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Folder, on disk or in an archive, that contains a published form.
-
-    Attributes:
-        path: the folder, or the archive; ``inner``: folder in the archive.
-        names: names of its files.
-        is_archive: whether ``path`` is an archive.
-    """
+    """Folder ``path``, or folder ``inner`` of the archive ``path``, with a published form; ``names`` are its files."""
 
     path: Path
     names: frozenset[str]

@@ -171,11 +171,9 @@ class _Lot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Font:
-    """Text font with all letters and digits.
+    """Text font with all letters and digits, which ``draw`` returns as masks, white on black.
 
-    Attributes:
-        draw: function that returns a character as a mask, white on black.
-        max_weight: maximum growth of strokes before the holes of characters close, see ``Style.weight``.
+    Strokes may grow by ``max_weight`` (``Style.weight``) before the holes of characters close.
     """
 
     name: str
@@ -188,10 +186,8 @@ class Font:
 class Style:
     """Style of a rendered character.
 
-    Attributes:
-        weight: pixels of the canvas by which strokes grow on each side.
-        slant: shift of the top to the right, as a fraction of the height.
-        angle: counterclockwise, in degrees.
+    Strokes grow by ``weight`` pixels of the canvas on each side, the top moves to the right by ``slant`` heights, and
+    all turns counterclockwise by ``angle`` degrees.
     """
 
     weight: int

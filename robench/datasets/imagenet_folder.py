@@ -35,12 +35,7 @@ _WORDNET_ID: Final = re.compile(r"n\d{8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFile:
-    """Image file on disk.
-
-    Attributes:
-        folder: its class folder; ``stem`` and ``suffix``: the two parts of its name.
-        target: class index, 0..999, in the order of ILSVRC 2012.
-    """
+    """Image file, whose name has two parts, of the class ``target``, 0..999 in the order of ILSVRC 2012."""
 
     folder: Path
     stem: str

@@ -49,14 +49,8 @@ def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, 
 class MapStyleImages(OrderedImages):
     """Items in the order of the ids' SHA-256; item 42 has the id ``name/000042``.
 
-    Args:
-        declared: the dataset.
-        items: instance of the class; Any, since it is third-party code.
-        targets: (N,) label of each.
-        shapes: width, height and number of channels of each.
-        digest: SHA-256 over the content of all items.
-        num_classes: number of classes.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
+    ``items`` is the instance of the class (Any, since it is third-party code), ``shapes`` are width, height and number
+    of channels of each, and ``digest`` is a SHA-256 over the content of all.
     """
 
     def __init__(

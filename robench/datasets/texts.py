@@ -119,11 +119,8 @@ def vocabulary_of(
 ) -> list[str]:
     r"""Return the words of texts: those of ``first``, and then the most frequent ones, ties by first occurrence.
 
-    Args:
-        texts: read once, one after the other.
-        size: number of words at most, those of ``first`` included; None for all.
-        min_count: number of times that a word occurs at least.
-        first: words that come first, whether they occur or not.
+    The words of ``first`` come first, whether they occur or not, and ``size`` counts them; others occur ``min_count``
+    times at least.
 
     >>> vocabulary_of(["a b b\n", "c c a\nd"], 5, 2)
     ['\n', '<unk>', 'a', 'b', 'c']

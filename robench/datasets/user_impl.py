@@ -36,10 +36,7 @@ T = TypeVar("T")
 class DecodedImages(OrderedImages):
     """Base class of datasets of image files; subclasses provide the path of each example.
 
-    Args:
-        name, fingerprint, ids, targets: see ``OrderedImages``.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-        decode_workers: number of processes that decode, 0 for the current one.
+    Mean and std of the preprocessing are left to the model; 0 ``decode_workers`` decode in the current process.
     """
 
     # Width and height required of every image after that, in pixels; None to compare images within a batch only.
@@ -141,15 +138,7 @@ def open_user(
 
 
 class FileImages(DecodedImages):
-    """Image files below one folder, identified by their relative paths.
-
-    Args:
-        declared: the dataset.
-        root: folder that paths are relative to.
-        names, sizes, targets: relative path of each file, with slashes, its size in bytes, and its class.
-        num_classes: number of classes.
-        preprocessing, decode_workers: see ``DecodedImages``.
-    """
+    """Image files below ``root``, identified by ``names``, relative paths with slashes; ``sizes`` are in bytes."""
 
     def __init__(
         self,

@@ -47,14 +47,9 @@ _NOT_INERT = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """Place of an article in its file.
+    """Bytes [start, stop) of an article in its file, and their SHA-256; the title is empty if the file has none.
 
-    Attributes:
-        title: words of its first line without the signs, empty if the file has no title.
-        start, stop: its bytes, up to and with the end of its last line.
-        num_tokens: number of its words and ends of lines.
-        digest: SHA-256 of its bytes.
-        has_text: whether a line has words and is no heading.
+    ``num_tokens`` counts words and ends of lines; ``has_text``: whether a line has words and is no heading.
     """
 
     title: str

@@ -159,11 +159,6 @@ class AdaptiveSoftmax(nn.Module):
 
     Only the target's likelihood is computed: the logits of a cluster are those of tokens whose target it has. Without
     cutoffs it is the softmax over all words.
-
-    Args:
-        vocabulary_size: number V of words, by descending frequency.
-        dim: width C of tokens.
-        cutoffs: vocabulary sizes at which clusters begin, ascending, all below V.
     """
 
     def __init__(self, vocabulary_size: int, dim: int, cutoffs: Sequence[int] = ()) -> None:

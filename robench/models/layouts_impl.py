@@ -25,11 +25,8 @@ Entries = dict[Any, Any]
 def tensors_in(content: object, layout: Layout, title: str, foreign: Sequence[object] = ()) -> dict[str, Tensor]:
     """Return a model's tensors by the model's own names, on the CPU, without gradients.
 
-    Args:
-        content: content of the file.
-        layout: location and names of the tensors.
-        title: name of the file in messages.
-        foreign: mappings within ``content`` that replace objects of unknown classes.
+    ``foreign`` are mappings within the content that replace objects of unknown classes; ``title`` names the file in
+    messages.
 
     Raises:
         WeightsError: the content has another layout, or contains anything but dense named tensors there.

@@ -92,14 +92,9 @@ class LoadedModel:
     ) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]] | None:
         """Return the gradient of a score of the outputs by a text's embedded tokens, and embeddings of words.
 
-        Args:
-            inputs: one text (1, T).
-            seeds: its seed.
-            score: function of its outputs, such as a margin.
-
-        Returns:
-            The gradient (L, C) of the tokens that the model reads, and a function of n words to their embeddings
-            (n, C); None if the module is no ``WordModel``.
+        ``score`` is a function of the outputs for one text (1, T), such as a margin. Returned are the gradient (L, C) of
+        the tokens that the model reads, and a function of n words to their embeddings (n, C); None if the module is no
+        ``WordModel``.
         """
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
         if embedding is None or embedded is None:

@@ -41,13 +41,7 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Arithmetic of passes.
-
-    Attributes:
-        name: its name, a ``core.shard.Precision``.
-        dtype: number format of products of matrices and convolutions.
-        is_compiled: whether passes are compiled.
-    """
+    """Arithmetic of passes, and the number format of products of matrices and convolutions in it."""
 
     name: str
     dtype: torch.dtype
@@ -100,12 +94,7 @@ def _innermost_module(traceback: TracebackType | None) -> str:
 
 
 class CompiledPasses:
-    """Passes of a module of images, compiled when they are first run.
-
-    Args:
-        module: in evaluation mode, without parameters that require gradients.
-        takes_seeds: whether it takes a seed for each row.
-    """
+    """Passes of a module of images in evaluation mode, without gradients of parameters, compiled when first run."""
 
     def __init__(self, module: nn.Module, *, takes_seeds: bool) -> None:
         self._module, self._takes_seeds = module, takes_seeds

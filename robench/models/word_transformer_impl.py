@@ -126,11 +126,6 @@ class ExpertMlp(nn.Module):
 
     With ``num_chosen`` 1 this is their f_i; it is 1 if choices and probabilities are even. They take it over a batch;
     here each example has its own, so that no example's loss depends on its neighbours.
-
-    Args:
-        declaration: the mixture.
-        dim: width of a token.
-        make_expert: function that returns a new MLP, (T, C) -> (T, C).
     """
 
     def __init__(self, declaration: Experts, dim: int, make_expert: Callable[[], nn.Module]) -> None:

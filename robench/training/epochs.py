@@ -174,13 +174,7 @@ def accumulate_gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingState:
-    """State of a training between two epochs.
-
-    Attributes:
-        key: digest of everything that determines the result; a state with another key is refused.
-        num_epochs_done: number of completed epochs.
-        parts: state dicts by name.
-    """
+    """State of a training between two epochs; ``key`` is the digest of all that decides the result."""
 
     key: str
     num_epochs_done: int

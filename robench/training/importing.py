@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Weights of an entry, made of an authors' file.
+    """Weights of an entry, made of an authors' file: contiguous, in its numbers' type.
 
-    Attributes:
-        tensors: the weights by name, in the numbers' type of the file, contiguous.
-        left_out: names of tensors of the file that the entry's model has no need of, with the reason.
-        class_names: names of the classes in the file that are not torch's, such as that of the attention.
+    ``left_out`` has tensors that the model does not need, with the reason, ``class_names`` the classes in the file that
+    are not torch's, such as that of the attention.
     """
 
     tensors: Mapping[str, Tensor]

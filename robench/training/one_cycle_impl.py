@@ -19,6 +19,7 @@ from robench.core.identity import key_of
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.loaded import normalisation_of
 from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
@@ -108,11 +109,8 @@ class ImagesInMemory:
     def augmented(self, rows: Tensor, padding: int, *, flip: bool, generator: torch.Generator) -> Tensor:
         """Return randomly cropped and flipped images (B, C, H, W) in [0, 1] of the given rows, all in one step.
 
-        Args:
-            rows: (B,) rows.
-            padding: width of the black border before the crop, in pixels.
-            flip: whether half of them are mirrored.
-            generator: generator on the CPU: two numbers per image for the crop, one for the flip, each drawn if used.
+        ``padding`` is the width of the black border before the crop, in pixels; half of the images are mirrored with
+        ``flip``. The generator, on the CPU, draws two numbers per image for the crop and one for the flip, if used.
         """
         images = self._images[rows]
         num_images, height, width, _ = images.shape
@@ -144,9 +142,7 @@ class Learner:
         self._images = images
         self._micro_batch_size = host.micro_batch_size or training.batch_size
         device = images.targets.device
-        shape = (len(preprocessing.mean), 1, 1)
-        self._mean = torch.tensor(preprocessing.mean, device=device).reshape(shape)
-        self._std = torch.tensor(preprocessing.std, device=device).reshape(shape)
+        self._mean, self._std = normalisation_of(preprocessing, device)
         self.published = model.train()
         decayed = [value for name, value in model.named_parameters() if value.ndim >= 2 and name not in UNDECAYED]
         self._optimizer = adamw(

@@ -135,7 +135,7 @@ def test_the_callers_generator_and_threads_are_left_alone(checkpoint: Checkpoint
 
 
 def test_other_entries_are_refused_by_name(checkpoint: Checkpoint) -> None:
-    with pytest.raises(DeclarationError, match="checkpoint 'mine' has no fields of language-training or text-training; add them"):
+    with pytest.raises(DeclarationError, match="'mine' has no fields of language-training or text-training; add them"):
         train(replace(checkpoint, training=None))
     language = Language(vocabulary_size=9, depth=1, dim=8, num_heads=2, feedforward=8, context=5)
     with pytest.raises(DeclarationError, match="'mine' is no classifier of texts; take backbone text-classifier"):
