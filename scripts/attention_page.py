@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
 from robench.models.fan_impl import ChannelProcessing, SymmetricClassAttention
-from robench.models.residuals import FeatScale
+from robench.models.transformer import FeatScale
 from robench.models.transformer_impl import BoostBlock, FeatScaleBlock
 
 if TYPE_CHECKING:

@@ -16,20 +16,11 @@ from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
 from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
-from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
+from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
-from robench.datasets.sentiment import SENTIMENT_SETS
-from robench.datasets.sotu import (
-    SOTU,
-    SOTU_DELIVERY,
-    SOTU_ERAS,
-    SOTU_ERAS_TRAIN,
-    SOTU_ERAS_VALID,
-    SOTU_SHIFT,
-    SOTU_VALID,
-)
+from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
+from robench.datasets.sotu import SOTU_SETS
 from robench.datasets.user import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget, UserDataset
-from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_2_VALID, WIKITEXT_103, WIKITEXT_103_VALID
 from robench.declarations.preprocessing import PreprocessingBase
 
 if TYPE_CHECKING:
@@ -45,11 +36,7 @@ __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 
 _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
-    for declared in (
-        *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *CIFAR_SETS, *IMAGENET_SETS),
-        *(SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_ERAS_VALID, SOTU_ERAS_TRAIN, SOTU_DELIVERY),
-        *(WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID, *SENTIMENT_SETS),
-    )
+    for declared in (*DIGIT_SETS, *CIFAR_SETS, *IMAGENET_SETS, *SOTU_SETS, *WIKITEXT_SETS, *SENTIMENT_SETS)
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 # More than any published set has; links may make a small tree look endless.
 MOST_IMAGES: Final = 20_000_000
 _SHOWN: Final = 5
-# Device and inode of a folder, and the same of the folders around it.
-_Chain = tuple[int, int, "_Chain | None"]
+# Device and inode of each of the folders around a folder.
+_Around = frozenset[tuple[int, int]]
 LARGEST_FILE: Final = 1 << 30
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
@@ -98,19 +98,20 @@ def class_folders(root: Path, title: str) -> list[str]:
 
 def images_below(root: Path, name: str, title: str) -> Iterator[tuple[str, int]]:
     """Yield the path, relative to ``root``, and the size in bytes of each image below a class folder, in any order."""
-    waiting: list[tuple[str, _Chain | None, bool]] = [(name, _chain(root, None), True)]
+    waiting: list[tuple[str, _Around, bool]] = [(name, frozenset([_place(root)]), True)]
     while waiting:
         relative, around, is_checked = waiting.pop()
         folder = root / relative
-        chain = _chain(folder, around)
-        if is_checked and _leads_back(chain):
+        place = _place(folder)
+        if is_checked and place in around:
             raise MissingDataError(f"{title}: the link {folder} leads back to an enclosing folder; remove it")
+        inside = around | {place}
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
                 if entry.is_dir():
-                    waiting.append((f"{relative}/{entry.name}", chain, entry.is_symlink()))
+                    waiting.append((f"{relative}/{entry.name}", inside, entry.is_symlink()))
                 elif _suffix(entry.name) in SUFFIXES:
                     yield f"{relative}/{entry.name}", _num_bytes(entry, folder, relative, title)
 
@@ -130,18 +131,9 @@ def _num_bytes(entry: os.DirEntry[str], folder: Path, relative: str, title: str)
     return found.st_size
 
 
-def _chain(folder: Path, around: _Chain | None) -> _Chain:
+def _place(folder: Path) -> tuple[int, int]:
     found = folder.stat()
-    return found.st_dev, found.st_ino, around
-
-
-def _leads_back(chain: _Chain) -> bool:
-    around = chain[2]
-    while around is not None:
-        if around[:2] == chain[:2]:
-            return True
-        around = around[2]
-    return False
+    return found.st_dev, found.st_ino
 
 
 def _suffix(name: str) -> str:

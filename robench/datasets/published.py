@@ -162,17 +162,14 @@ _ALL: Final = (
         other_folders=("ImageNet-C", "Imagenet-C"),
         images_per_class=50,
     ),
-    PublishedSet(
-        name="wikitext-103",
-        folder="wikitext-103",
-        where="Merity et al. 2016, wikitext-103-v1.zip, to be unpacked in the data root",
-        num_bytes=190_229_076,
-    ),
-    PublishedSet(
-        name="wikitext-2",
-        folder="wikitext-2",
-        where="Merity et al. 2016, wikitext-2-v1.zip, to be unpacked in the data root",
-        num_bytes=4_475_746,
+    *(
+        PublishedSet(
+            name=name,
+            folder=name,
+            where=f"Merity et al. 2016, {name}-v1.zip, to be unpacked in the data root",
+            num_bytes=num_bytes,
+        )
+        for name, num_bytes in (("wikitext-103", 190_229_076), ("wikitext-2", 4_475_746))
     ),
     PublishedSet(
         name="sst2",

@@ -25,7 +25,7 @@ from robench.declarations.base import imported
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robench.datasets.sentiment import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
+    from robench.datasets.published_texts import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
     from robench.datasets.text_files import TextFile
 
 # Id, text and class.

@@ -85,3 +85,4 @@ SOTU_DELIVERY = replace(
     num_classes=2,
     maker="robench.datasets.sotu_impl:by_delivery",
 )
+SOTU_SETS = (SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_ERAS_VALID, SOTU_ERAS_TRAIN, SOTU_DELIVERY)

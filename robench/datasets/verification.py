@@ -26,11 +26,10 @@ from robench.datasets.imagenet_folder import (
     refuse_other_class,
 )
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.sentiment import LabelledFiles
+from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.sentiment_impl import read_labelled
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
-from robench.datasets.wikitext import TokenFiles
 from robench.datasets.wikitext_impl import read_split
 from robench.domains.texts import TEXTS
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from robench.datasets.published_texts import TokenFiles
     from robench.datasets.text_files import TextFile
-    from robench.datasets.wikitext import TokenFiles
 
 # Twice the largest published file.
 MOST_BYTES: Final = 1 << 30

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from robench.core.plugins import Plugins
 from robench.models.base import ArchitectureBase
-from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
+from robench.models.transformer import Boost, FeatScale, PlainResidual, ResidualBase
 
 __all__ = ["BACKBONES", "RESIDUALS"]
 
 _BACKBONES: dict[str, str] = {
     "vit": "robench.models.vit:Vit",
-    "fan": "robench.models.fan:Fan",
+    "fan": "robench.models.vit:Fan",
     "quantized-vit": "robench.models.vit:QuantizedVit",
     "language": "robench.models.word_transformer:Language",
     "text-classifier": "robench.models.word_transformer:TextClassifier",

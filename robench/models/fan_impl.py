@@ -34,7 +34,7 @@ from robench.models.transformer_impl import BlockParts, TransformerModel, attent
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from robench.models.fan import Fan
+    from robench.models.vit import Fan
 
 
 NORM = partial(nn.LayerNorm, eps=1e-6)

@@ -92,7 +92,7 @@ class LoadedModel:
     ) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]] | None:
         """Return the gradient of a score of the outputs by a text's embedded tokens, and embeddings of words.
 
-        ``score`` is a function of the outputs for one text (1, T), such as a margin. Returned are the gradient (L, C) of
+        ``score`` is a function of the outputs for a text (1, T), such as a margin. Returned are the gradient (L, C) by
         the tokens that the model reads, and a function of n words to their embeddings (n, C); None if the module is no
         ``WordModel``.
         """

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from timm.models.vision_transformer import Block
 
-    from robench.models.residuals import Boost, FeatScale, ResidualBase
-    from robench.models.transformer import Transformer
+    from robench.models.transformer import Boost, FeatScale, ResidualBase, Transformer
 
 
 class TransformerModel(nn.Module, ABC):

@@ -34,9 +34,6 @@ def check_attack(declaration: Attack) -> None:
 
     Args:
         declaration: an instance with a strength of use, such as ``MyAttack(epsilon=Fraction(8, 255))``.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, Attack):
         raise AssertionError(f"{declaration!r} is no attack; expected an instance of a subclass of robench's Attack")

@@ -41,9 +41,6 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
     Args:
         declaration: an instance, of which one layer is built.
         geometry: sizes and index of the layer, which must have the mechanism; all earlier layers publish values.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, AttentionBase):
         raise AssertionError(f"{declaration!r} is no attention; expected an instance of robench's AttentionBase")

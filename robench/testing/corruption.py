@@ -29,9 +29,6 @@ def check_corruption(declaration: PerturbationBase) -> None:
 
     Args:
         declaration: an instance with a field ``severity`` and the property ``corruption``.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, PerturbationBase):
         raise AssertionError(

@@ -59,9 +59,6 @@ def check_dataset(
         declared: its declaration, or the name of one that robench knows.
         data_root: folder that contains its files; not needed for embedded datasets.
         preprocessing: resize and crop; None for the dataset's usual one.
-
-    Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
     """
     declaration = DATASETS.get(declared) if isinstance(declared, str) else declared
     if not isinstance(declaration, DatasetBase):

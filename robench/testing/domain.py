@@ -28,9 +28,6 @@ def check_domain(declared: Domain, examples: Tensor) -> None:
     Args:
         declared: the domain.
         examples: a batch (B, ...) of at least three valid inputs; the second and third differ.
-
-    Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
     """
     if not isinstance(declared, Domain):
         raise AssertionError(f"{declared!r} is not a domain; expected an instance of robench's Domain")

@@ -39,9 +39,6 @@ def check_executor(declaration: ExecutorBase) -> None:
     """Check that an executor fulfils all contracts of robench's own executors, with two workers where it has some.
 
     Each check uses the executor anew.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, ExecutorBase):
         raise AssertionError(

@@ -50,10 +50,6 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
         metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
         outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
             for classified examples or language models' texts, which metrics of other tasks cannot read.
-
-    Raises:
-        AssertionError: the metric is of another task and there are no outcomes, or the first promise that is broken:
-            name, what was found and what was expected.
     """
     if not isinstance(metric, Metric):
         raise AssertionError(f"{metric!r} is no metric; expected an instance of robench's Metric")

@@ -37,9 +37,6 @@ def check_task(
             first is right about some of them and wrong about others.
         targets: targets (B, ...) of the examples.
         dataset: declaration of the examples' dataset; None for one without classes.
-
-    Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
     """
     if not isinstance(declared, Task):
         raise AssertionError(f"{declared!r} is not a task; expected an instance of robench's Task")

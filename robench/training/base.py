@@ -25,8 +25,9 @@ LEAST_COUNT = 3
 class TrainingBase(DeclarationBase):
     """Declaration of the training of a published checkpoint, with which it can be repeated.
 
-    The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU. A
-    declaration has the fields ``dataset``, ``num_epochs`` and ``seed``.
+    The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU.
+    It raises DeclarationError for entries that do not fit, MissingDataError where data are absent, UsageError for a stored
+    state of another training, and ContractError where the loss diverges.
 
     Attributes:
         dataset: name of the dataset whose training split is learned.

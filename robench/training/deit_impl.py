@@ -45,13 +45,6 @@ def train_deit(
     """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
 
     The caller's random generators and number of threads are restored.
-
-    Raises:
-        DeclarationError: the entry has no training fields, or its model does not fit.
-        MissingDataError: the training images were not found.
-        UsageError: there are fewer images than in a batch, or the stored state is of another training.
-        ExampleError: an image cannot be read.
-        ContractError: the loss is no longer a finite number.
     """
     training, preprocessing = checkpoint.training, checkpoint.preprocessing
     if not isinstance(training, DeitTraining) or not isinstance(preprocessing, ImagePreprocessing):

@@ -47,10 +47,6 @@ def train(
     """Train ``checkpoint`` from scratch, and return the state dict.
 
     Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
-
-    Raises:
-        DeclarationError: the entry has no such training, inputs are not real numbers, or the model lacks
-            auxiliary losses that are weighted.
     """
     del host
     training = checkpoint.training

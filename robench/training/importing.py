@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import DeclarationError, MissingDataError, WeightsError
 from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT
-from robench.datasets.wikitext import TokenFiles
+from robench.datasets.published_texts import TokenFiles
 from robench.datasets.wikitext_impl import vocabulary
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel

@@ -53,12 +53,6 @@ def train(
     """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
 
     The caller's random generators and number of threads are restored.
-
-    Raises:
-        DeclarationError: the entry has no such training, or its model has no layer for ``auxiliary_weight``.
-        MissingDataError: the training images were not found.
-        UsageError: the dataset has no split ``train``, or the stored state is of another training.
-        ContractError: the loss is no longer a finite number.
     """
     training, preprocessing = checkpoint.training, checkpoint.preprocessing
     if not isinstance(training, OneCycleTraining) or not isinstance(preprocessing, ImagePreprocessing):

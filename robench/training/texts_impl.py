@@ -76,12 +76,6 @@ def train(
 
     Computed on the CPU; of ``host``, the data root alone is used. The caller's random generators and number of threads
     are restored.
-
-    Raises:
-        DeclarationError: the entry has no such training fields, is of another backbone, or weights auxiliary losses
-            that the model does not have.
-        WeightsError: initial weights are missing, or do not fit.
-        MissingDataError: the training texts were not found.
     """
     training = checkpoint.training
     if not isinstance(training, LanguageTraining | TextTraining):

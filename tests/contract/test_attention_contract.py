@@ -26,7 +26,7 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 from robench.core.identity import to_plain
-from robench.models.residuals import PlainResidual
+from robench.models.transformer import PlainResidual
 from robench.models.transformer_impl import PlainBlock, parts_of
 from robench.testing.attention import (
     ATTENTION_CHECKS,

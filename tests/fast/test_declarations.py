@@ -19,7 +19,7 @@ from robench.declarations.base import FieldProblem, FieldsError, violations
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.models import BACKBONES, RESIDUALS
 from robench.models.foreign import Python
-from robench.models.residuals import PlainResidual
+from robench.models.transformer import PlainResidual
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean

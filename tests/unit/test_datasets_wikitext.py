@@ -22,9 +22,9 @@ from robench.core.errors import MissingDataError, UsageError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.order import hash_order
+from robench.datasets.published_texts import WIKITEXT_2, WIKITEXT_103, TokenFiles
 from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.datasets.verification import verify
-from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103, TokenFiles
 from robench.datasets.wikitext_impl import MOST_BYTES, WikiText, article_id, context_before, title_of, vocabulary
 from robench.domains.code_points import CONTEXT_END, decoded
 from robench.models.language_impl import LanguageModel, windows_of

@@ -20,7 +20,7 @@ from robench.core.errors import DeclarationError
 from robench.declare import parse_architecture
 from robench.domains.code_points import encoded_batch
 from robench.models.build import build
-from robench.models.residuals import Boost
+from robench.models.transformer import Boost
 from robench.models.word_transformer import TextClassifier
 from robench.models.word_transformer_impl import TextClassifierModel
 

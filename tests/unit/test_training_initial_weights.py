@@ -23,7 +23,7 @@ from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids
-from robench.models.residuals import Boost
+from robench.models.transformer import Boost
 from robench.models.word_transformer import Experts, Language, TextClassifier
 from robench.models.word_transformer_impl import TextClassifierModel
 from robench.training import texts_impl
