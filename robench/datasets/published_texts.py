@@ -5,9 +5,9 @@ not neutral), of GLUE (Wang et al. 2019, arXiv:1804.07461: 67,349 phrases and 87
 (25,000 reviews each).
 
 Numbers of tokens and words of WikiText are those of Merity et al. 2016, arXiv:1609.07843, table 1; the end of each
-line, ``<eos>``, is a token. The table counts articles too: 60 for test and validation each, 28,475 and 600 for training. The files mark
-articles by lines of the form of a title, and some other lines have that form: splits by it that others published have
-62 documents for the test. So the number of examples is left to the files.
+line, ``<eos>``, is a token. The table counts articles too: 60 for test and validation each, 28,475 and 600 for
+training. The files mark articles by lines of the form of a title, and some other lines have that form: splits by it
+that others published have 62 documents for the test. So the number of examples is left to the files.
 """
 
 from __future__ import annotations

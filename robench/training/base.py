@@ -26,8 +26,8 @@ class TrainingBase(DeclarationBase):
     """Declaration of the training of a published checkpoint, with which it can be repeated.
 
     The implementation is a function ``(checkpoint, host, on_epoch) -> dict[str, Tensor]``: the state dict on the CPU.
-    It raises DeclarationError for entries that do not fit, MissingDataError where data are absent, UsageError for a stored
-    state of another training, and ContractError where the loss diverges.
+    It raises DeclarationError for entries that do not fit, MissingDataError where data are absent, UsageError for a
+    stored state of another training, and ContractError where the loss diverges.
 
     Attributes:
         dataset: name of the dataset whose training split is learned.
