@@ -20,7 +20,8 @@ from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
 from robench.datasets.sotu import SOTU_SETS
-from robench.datasets.user import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget, UserDataset
+from robench.datasets.user import UserDataset
+from robench.datasets.user_formats import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget
 from robench.declarations.preprocessing import PreprocessingBase
 
 if TYPE_CHECKING:

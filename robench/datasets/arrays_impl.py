@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
-    from robench.datasets.user import Arrays, UserDataset
+    from robench.datasets.user import UserDataset
+    from robench.datasets.user_formats import Arrays
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
 USUAL_CHANNELS = (1, 3, 4)

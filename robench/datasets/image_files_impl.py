@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
-    from robench.datasets.user import ImageFolder, ImageList, UserDataset
+    from robench.datasets.user import UserDataset
+    from robench.datasets.user_formats import ImageFolder, ImageList
 
 # More than any published set has; links may make a small tree look endless.
 MOST_IMAGES: Final = 20_000_000

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from robench.datasets.user import MapStyle, UserDataset
+    from robench.datasets.user import UserDataset
+    from robench.datasets.user_formats import MapStyle
     from robench.declarations.preprocessing import ImagePreprocessing
 
 

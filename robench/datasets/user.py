@@ -1,27 +1,22 @@
-"""Declarations of users' datasets: the fields of their entries, formats of files, and Python code."""
+"""Base classes of the declarations of users' datasets: file formats and the fields of their entries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from annotated_types import Ge, Le
 
-from robench.core.containment import Contained
-from robench.core.errors import DeclarationError, described, did_you_mean
+from robench.core.errors import did_you_mean
 from robench.core.files import absolute
-from robench.core.identity import key_of
-from robench.core.user_code import is_target, module_of, what_was_raised
 from robench.datasets.base import DatasetBase
-from robench.declarations.base import LARGEST, Argument, DeclarationBase, FieldProblem
+from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.tasks import DEFAULT_TASK, TASKS
 
 NOT_STATED = "not stated"
-ROOT = "root"
 
 
 class FormatBase(DeclarationBase):
@@ -155,167 +150,6 @@ class DomainFormat(FilesFormat):
         elif not DOMAINS[self.domain].is_real_valued:
             problems.append(("domain", f"must be of real numbers, got {self.domain}"))
         return problems
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFolder(FilesFormat):
-    """Images in class folders, read as torchvision's ImageFolder reads them.
-
-    The folders below ``path``, sorted by name as text, are classes 0, 1, ...; images lie in them at any depth. Names
-    that begin with a dot are ignored, as are files without the suffix of an image.
-
-    Attributes:
-        image_size: side of the square images that the model sees, in pixels: the shorter side of each image is resized
-            to it, and the central square kept. None for the resize and crop of the model's preprocessing; if that has
-            none either, all files must have one size.
-    """
-
-    kind: ClassVar[str] = "image-folder"
-    implementation: ClassVar[str] = "robench.datasets.image_files_impl:open_class_folders"
-
-    image_size: Annotated[int | None, Ge(1), Le(4096)] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageList(DomainFormat):
-    """CSV file with a header and a row for each image, or for each ``.npy`` file of an input of another domain.
-
-    Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers are
-    class numbers; otherwise they are names, which are numbered in the order of their sorted text.
-
-    Attributes:
-        image_column, label_column: names of the columns in the header.
-        image_size: side of the square images in pixels, as in ``image-folder``.
-    """
-
-    kind: ClassVar[str] = "csv"
-    implementation: ClassVar[str] = "robench.datasets.image_files_impl:open_list"
-
-    image_column: str = "path"
-    label_column: str = "label"
-    image_size: Annotated[int | None, Ge(1), Le(4096)] = None
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse one column for both path and label, and a size of inputs that are not images."""
-        problems = DomainFormat.contradictions(self)
-        if self.domain != IMAGES.name and self.image_size is not None:
-            problems.append(("image_size", f"must be left out for {self.domain}, got {self.image_size}"))
-        if self.image_column != self.label_column:
-            return problems
-        return [*problems, ("label_column", f"must differ from image_column, got {self.label_column!r} for both")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrays(DomainFormat):
-    """Inputs and labels in an npz file, which is read without pickle.
-
-    Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
-    (N, channels, height, width); inputs of other domains are floats with the axes of the domain. Labels are N whole
-    numbers from 0.
-
-    Attributes:
-        inputs, targets: names of the two arrays.
-    """
-
-    kind: ClassVar[str] = "npz"
-    implementation: ClassVar[str] = "robench.datasets.arrays_impl:open_arrays"
-
-    inputs: str = "inputs"
-    targets: str = "targets"
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse one array for both inputs and labels."""
-        problems = DomainFormat.contradictions(self)
-        if self.inputs == self.targets:
-            problems.append(("targets", f"must differ from inputs, got {self.targets!r} for both"))
-        return problems
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapStyle(StatedFormat):
-    """Dataset class with ``__len__`` and ``__getitem__`` whose items are (image, label), such as those of torchvision.
-
-    Images are Pillow's, or tensors of the shape (channels, height, width): uint8, or floats in [0, 1]. All items are
-    read when the dataset is opened, since their content is its fingerprint. Nothing is downloaded.
-
-    Attributes:
-        target: ``package.module:Class``, such as ``torchvision.datasets:SVHN``.
-        arguments: keyword arguments of the class; ``root`` is a path as in other formats.
-    """
-
-    kind: ClassVar[str] = "torchvision"
-    implementation: ClassVar[str] = "robench.datasets.python_formats_impl:open_map_style"
-    named_by: ClassVar[str] = "target"
-
-    target: str
-    arguments: Mapping[str, Argument] = field(default_factory=dict)
-
-    def __hash__(self) -> int:
-        """Return a hash of target and arguments (a mapping)."""
-        return hash((self.target, key_of(self.arguments)))
-
-    def located(self, folder: Path) -> Self:
-        """Return the same format with an absolute ``root``; a relative one is relative to ``folder``."""
-        root = self.arguments.get(ROOT)
-        if not isinstance(root, str) or not root:
-            return self
-        return replace(self, arguments={**self.arguments, ROOT: located(root, folder)})
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse a malformed target, and downloads."""
-        problems = StatedFormat.contradictions(self)
-        if not is_target(self.target):
-            problems.append(("target", f"must be package.module:Class, got {self.target}"))
-        if self.arguments.get("download"):
-            problems.append(
-                ("arguments", "must not have download: robench downloads nothing; put the files below root")
-            )
-        return problems
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonTarget(FormatBase):
-    """Target in the user's own code: a ``DatasetBase`` instance of the entry's name, or a class.
-
-    Attributes:
-        target: ``package.module:NAME``, found on the Python path or in the current folder.
-        arguments: fields of the declaration beside its name, if the target is a class.
-    """
-
-    kind: ClassVar[str] = "python"
-    implementation: ClassVar[str] = "robench.datasets.user_impl:open_user"
-
-    target: str
-    arguments: Mapping[str, Argument] = field(default_factory=dict)
-
-    def declared(self, name: str, folder: Path) -> DatasetBase:
-        """Return the user's declaration; see ``FormatBase``."""
-        module, attribute = module_of(self.target), self.target.partition(":")[2]
-        title = f"target {self.target!r}"
-        if not hasattr(module, attribute):
-            raise DeclarationError(f"{title}: there is no {attribute} in {module.__name__}, {module.__file__}")
-        found: Any = getattr(module, attribute)
-        if isinstance(found, type) and issubclass(found, DatasetBase):
-            try:
-                with Contained(keeps_environment=True):
-                    found = found(name=name, **dict[str, Any](self.arguments))
-            # Broad because it is the user's code.
-            except Exception as error:
-                raise DeclarationError(f"{title} raised {described(what_was_raised(error))}") from error
-        elif self.arguments:
-            raise DeclarationError(f"{title} is not a class, so arguments must be left out")
-        if not isinstance(found, DatasetBase):
-            wanted = f"{DatasetBase.__module__}.{DatasetBase.__qualname__}"
-            raise DeclarationError(
-                f"{title} is of type {type(found).__name__}, wanted an instance of {wanted} or a class"
-            )
-        if found.name != name:
-            raise DeclarationError(f"{title} has the name {found.name!r}; give the entry the same name, got {name!r}")
-        return found
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse a malformed target."""
-        return [] if is_target(self.target) else [("target", f"must be package.module:NAME, got {self.target}")]
 
 
 def is_path(text: str) -> bool:
