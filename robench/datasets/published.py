@@ -25,12 +25,9 @@ class PublishedSet:
     """Published set of images or texts on disk.
 
     Attributes:
-        folder: its folder below the data root.
-        where: its source.
-        archives: published files that ``robench data prepare`` unpacks; none if they contain no class folders.
-        num_bytes: total size of the archives, as published.
-        unpacked_bytes: about what the archives hold; None if that is ``num_bytes``, as of images.
-        num_files: about how many files they hold; None if they are the images.
+        where: its source; ``archives``: published files that ``robench data prepare`` unpacks.
+        num_bytes: total size of the archives, as published; ``unpacked_bytes``: about what they hold, if that differs.
+        num_files: about how many files they hold, if they are not the images alone.
         files: patterns of its files' paths in its folder, such as ``train/*.txt``; none if it has class folders.
         other_folders: names of the set's folder in its archives, and after manual unpacking.
         images_per_class: number of images per class; None if classes differ.

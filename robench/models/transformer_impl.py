@@ -133,11 +133,9 @@ class BlockParts:
     """Parts of a block.
 
     Attributes:
-        drop_path1, drop_path2: modules that drop a whole branch of an example in training, of attention and MLP;
-            otherwise the identity.
+        drop_path1, drop_path2: modules that drop a whole branch of an example in training, or the identity.
         gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
-        is_post_norm: whether the norms follow the residual connections, as in Vaswani et al. 2017, in place of coming
-            first in each branch.
+        is_post_norm: whether norms follow the connections, as in Vaswani et al. 2017, in place of opening the branches.
         mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
     """
 

@@ -62,15 +62,8 @@ def run_epochs(
 ) -> None:
     """Train until ``num_epochs`` are complete, from the stored state if there is one.
 
-    Args:
-        learner: the model in training.
-        learn: function that trains it for one epoch (0-based), whose draws begin at seeds of that epoch; it returns the
-            mean loss in nats and the number of examples.
-        num_epochs: number of epochs of the whole training.
-        host: where the state is stored after each epoch.
-        key: digest of everything that determines the result, which a stored state must have.
-        validation: data for scores after each epoch, None for none.
-        on_epoch: called after each epoch.
+    ``learn`` trains the learner for one epoch (0-based), whose draws begin at seeds of that epoch, and returns the mean
+    loss in nats and the number of examples. A stored state must have the ``key``, a digest of all that decides it.
 
     Raises:
         ContractError: the loss is no longer a finite number.
