@@ -37,7 +37,14 @@ __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 
 _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
-    for declared in (*DIGIT_SETS, *CIFAR_SETS, *IMAGENET_SETS, *SOTU_SETS, *WIKITEXT_SETS, *SENTIMENT_SETS)
+    for declared in (
+        *DIGIT_SETS,
+        *CIFAR_SETS,
+        *IMAGENET_SETS,
+        *SOTU_SETS,
+        *WIKITEXT_SETS,
+        *SENTIMENT_SETS,
+    )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.
