@@ -19,7 +19,7 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.evaluation.evaluate import evaluate
-from robench.models.weights import resolve
+from robench.models.loading import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
 from robench.models.fan_impl import ChannelProcessing, SymmetricClassAttention
-from robench.models.residuals import FeatScale
-from robench.models.residuals_impl import BoostBlock, FeatScaleBlock
+from robench.models.transformer import FeatScale
+from robench.models.transformer_impl import BoostBlock, FeatScaleBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from pathlib import Path
 from shift_suites import SUITES
 
 import robench
-from robench.datasets.corrupted import corrupted_of
+from robench.datasets.base import corrupted_of
 from robench.metrics.corruptions import errors_of
 from robench.reports.coverage import cover
 from robench.store import FolderStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from robench.datasets.sentiment import IMDB, SST2, SST2_TEST, SST5, LabelledFiles
+from robench.datasets.published_texts import IMDB, SST2, SST2_TEST, SST5, LabelledFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -214,7 +214,7 @@ def _dataset(name: str, data_root: Path | None) -> str:
 
 
 def _weights(checkpoint: Checkpoint) -> str:
-    from robench.models.weights import resolve
+    from robench.models.loading import resolve
 
     path, digest = resolve(checkpoint)
     return f"{path}, sha256 {digest[:12]}"

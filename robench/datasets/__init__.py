@@ -2,6 +2,10 @@
 
 Datasets are opened by name, and the libraries needed (scikit-learn, torchvision, timm) are imported only then: the
 decoding processes import this package too, and start seconds sooner without them.
+
+Errors are the same throughout: MissingDataError for data that are absent, damaged or not as published, DeclarationError
+for entries and preprocessings that contradict the data, UsageError for splits and paths that do not exist, and
+ExampleError for single examples that cannot be read.
 """
 
 from __future__ import annotations
@@ -10,25 +14,14 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
-from robench.datasets.arrays import Arrays
 from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
-from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
-from robench.datasets.image_files import ImageFolder, ImageList
+from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
-from robench.datasets.python_formats import MapStyle, PythonTarget
-from robench.datasets.sentiment import SENTIMENT_SETS
-from robench.datasets.sotu import (
-    SOTU,
-    SOTU_DELIVERY,
-    SOTU_ERAS,
-    SOTU_ERAS_TRAIN,
-    SOTU_ERAS_VALID,
-    SOTU_SHIFT,
-    SOTU_VALID,
-)
+from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
+from robench.datasets.sotu import SOTU_SETS
 from robench.datasets.user import UserDataset
-from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_2_VALID, WIKITEXT_103, WIKITEXT_103_VALID
+from robench.datasets.user_formats import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget
 from robench.declarations.preprocessing import PreprocessingBase
 
 if TYPE_CHECKING:
@@ -45,9 +38,12 @@ __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 _BUILTIN: dict[str, DatasetBase] = {
     declared.name: declared
     for declared in (
-        *(DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O, *CIFAR_SETS, *IMAGENET_SETS),
-        *(SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_ERAS_VALID, SOTU_ERAS_TRAIN, SOTU_DELIVERY),
-        *(WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID, *SENTIMENT_SETS),
+        *DIGIT_SETS,
+        *CIFAR_SETS,
+        *IMAGENET_SETS,
+        *SOTU_SETS,
+        *WIKITEXT_SETS,
+        *SENTIMENT_SETS,
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)

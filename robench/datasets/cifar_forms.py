@@ -26,7 +26,7 @@ from robench.datasets.cifar import KNOWN_FILES
 from robench.datasets.downloading import md5_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -65,11 +65,7 @@ class ArraysUnpickler(pickle.Unpickler):
     """Unpickler of lists, mappings, text, numbers and numpy's arrays that refuses everything else."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return one of the few functions that pickles of arrays call; Any: they have no type in common.
-
-        Raises:
-            UnpicklingError: it is a different function.
-        """
+        """Return one of the few functions that pickles of arrays call; Any: they have no type in common."""
         if (module_name, global_name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it names {module_name}.{global_name}, which is not loaded")
         return super().find_class(module_name.replace("numpy.core", "numpy._core"), global_name)
@@ -77,13 +73,7 @@ class ArraysUnpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Folder, on disk or in an archive, that contains a published form.
-
-    Attributes:
-        path: the folder, or the archive; ``inner``: folder in the archive.
-        names: names of its files.
-        is_archive: whether ``path`` is an archive.
-    """
+    """Folder ``path``, or folder ``inner`` of the archive ``path``, with a published form; ``names`` are its files."""
 
     path: Path
     names: frozenset[str]
@@ -95,11 +85,7 @@ class Place:
         return f"{self.path}: {'/'.join((*self.inner, name))}" if self.is_archive else str(self.path / name)
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the content of files by their names.
-
-        Raises:
-            MissingDataError: one is absent, cannot be read or is too large.
-        """
+        """Return the content of files by their names."""
         if absent := [name for name in names if name not in self.names]:
             raise MissingDataError(
                 f"{self.title(absent[0])} is missing; unpack or download the published archive again"
@@ -130,18 +116,13 @@ class Place:
 
 
 def places_in(path: Path) -> list[Place]:
-    """Return the folders with files in a folder or archive: the folder itself, and those directly in it.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read.
-        MissingDataError: the archive is damaged or unsafe.
-    """
+    """Return the folders with files in a folder or archive: the folder itself, and those directly in it."""
     try:
         folders = [path, *sorted(each for each in path.iterdir() if each.is_dir())] if path.is_dir() else []
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     if folders:
-        return [Place(path=folder, names=frozenset(_files_in(folder))) for folder in folders]
+        return [Place(path=folder, names=_files_in(folder)) for folder in folders]
     of_folder: dict[tuple[str, ...], set[str]] = {}
     for parts in check_members(path, Limits(max_bytes=_MOST_BYTES, max_members=_MOST_MEMBERS)):
         of_folder.setdefault(parts[:-1], set()).add(parts[-1])
@@ -164,12 +145,7 @@ def find_form(places: Iterable[Place], files: CifarFiles, splits: Iterable[str])
 
 
 def form_of(path: Path, files: CifarFiles) -> tuple[Place, Form]:
-    """Return the published form in a folder or archive, and its place.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read.
-        MissingDataError: it contains no form of the dataset.
-    """
+    """Return the published form in a folder or archive, and its place."""
     places, splits = places_in(path), [part.split for part in files.parts]
     if found := find_form(places, files, splits):
         return found
@@ -195,45 +171,27 @@ def images_of(part: CifarPart, form: Form) -> tuple[str, ...]:
 
 
 def read_parts(place: Place, form: Form, files: CifarFiles, parts: Sequence[CifarPart]) -> dict[str, CifarImages]:
-    """Return the images of splits in the published order.
-
-    Raises:
-        MissingDataError: a file is absent, differs from its MD5 as published, or does not contain images and labels.
-    """
+    """Return the images of splits in the published order; files of the Python version must have the published MD5."""
     names = {part.split: [*images_of(part, form), *label_files(part, form)] for part in parts}
     content = place.read([name for each in names.values() for name in each])
     found = {}
     for part in parts:
         read = {name: content.pop(name) for name in names[part.split]}
-        if form == "Python version":
-            for name, md5 in part.python:
-                check_md5(read[name], md5, place.title(name))
+        for name, wanted in part.python if form == "Python version" else ():
+            md5 = hashlib.md5(read[name], usedforsecurity=False).hexdigest()
+            if md5 != wanted:
+                raise MissingDataError(
+                    f"{place.title(name)} is damaged or not the published file: its MD5 is {md5}, wanted {wanted}."
+                    " Unpack the archive again, or download it again"
+                )
         found[part.split] = read_part(read, form, files, part, place.title)
     return found
-
-
-def check_md5(content: bytes, wanted: str, title: str) -> None:
-    """Refuse content that is not as published.
-
-    Raises:
-        MissingDataError: its MD5 differs.
-    """
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != wanted:
-        raise MissingDataError(
-            f"{title} is damaged or not the published file: its MD5 is {found}, wanted {wanted}. Unpack the archive"
-            " again, or download it again"
-        )
 
 
 def read_part(
     content: dict[str, bytes], form: Form, files: CifarFiles, part: CifarPart, title: Callable[[str], str]
 ) -> CifarImages:
-    """Return the images of one split from the content of its files, whose names ``title`` gives in messages.
-
-    Raises:
-        MissingDataError: a file does not contain images and labels.
-    """
+    """Return the images of one split from the content of its files, whose names ``title`` gives in messages."""
     if form == "npm package":
         pixels = [_from_png(content[name], title(name), part) for name in part.package]
         labels = _from_json(content[part.package_labels], title(part.package_labels))
@@ -250,12 +208,11 @@ def label_files(part: CifarPart, form: Form) -> tuple[str, ...]:
     return (part.package_labels,) if form == "npm package" else ()
 
 
-def _files_in(folder: Path) -> Iterator[str]:
+def _files_in(folder: Path) -> frozenset[str]:
     # A folder of others beside the images may be unreadable.
     with suppress(OSError):
-        for each in os.scandir(folder):
-            if not each.is_dir():
-                yield each.name
+        return frozenset(each.name for each in os.scandir(folder) if not each.is_dir())
+    return frozenset()
 
 
 def _read(path: Path) -> bytes:
@@ -269,7 +226,7 @@ def _from_pickle(data: bytes, title: str, files: CifarFiles) -> tuple[NDArray[np
     try:
         # Python 2's text is bytes in the file.
         loaded = ArraysUnpickler(io.BytesIO(data), encoding="bytes").load()
-        named = {_text(key): value for key, value in loaded.items()}
+        named = {key.decode() if isinstance(key, bytes) else str(key): value for key, value in loaded.items()}
         pixels, labels = named["data"], np.asarray(named[files.label_key])
         is_whole = isinstance(pixels, np.ndarray) and pixels.dtype == np.uint8 and pixels.shape == (len(labels), VALUES)
         if not is_whole or labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
@@ -279,10 +236,6 @@ def _from_pickle(data: bytes, title: str, files: CifarFiles) -> tuple[NDArray[np
             f"{title} is not the published file, a pickle of images and labels ({described(error)}); unpack it again"
         ) from error
     return pixels, labels.astype(np.int64)
-
-
-def _text(key: object) -> str:
-    return key.decode() if isinstance(key, bytes) else str(key)
 
 
 def _from_binary(data: bytes, title: str, files: CifarFiles) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -323,12 +276,7 @@ def _from_json(data: bytes, title: str) -> NDArray[np.int64]:
 
 
 def check_archive(path: Path, form: Form, files: CifarFiles) -> None:
-    """Refuse an archive that is not as published; that of npm is recognised by its content alone.
-
-    Raises:
-        MissingDataError: its MD5 differs.
-        UsageError: it cannot be read.
-    """
+    """Refuse an archive that is not as published; that of npm is recognised by its content alone."""
     wanted = {"Python version": files.python_archive.md5, "binary version": files.binary_md5}.get(form)
     try:
         found = md5_of(path)

@@ -14,7 +14,7 @@ import numpy as np
 
 from robench.core.errors import MissingDataError, described
 from robench.core.files import replacing
-from robench.datasets.array_images import ArrayImages
+from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.cifar_forms import (
     IMAGE_SHAPE,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from robench.datasets.base import DatasetBase
     from robench.datasets.cifar import Cifar10, CifarFiles, CifarPart, CorruptedCifar, PublishedCifar
     from robench.datasets.user import UserDataset
     from robench.declarations.preprocessing import ImagePreprocessing
@@ -55,15 +56,7 @@ def content_digest(kind: str, part: str, images: CifarImages) -> str:
 def checked_digest(images: CifarImages, files: CifarFiles, part: CifarPart, title: str, advice: str) -> str:
     """Return the digest of a split after checking that it is as published: numbers, labels, and the digest if known.
 
-    Args:
-        images: content of the split.
-        files: the published files.
-        part: the split.
-        title: name of the content in messages.
-        advice: sentence that says what to do about different content.
-
-    Raises:
-        MissingDataError: the content is not as published.
+    ``title`` names the content in messages, and ``advice`` is the sentence that says what to do about another.
     """
     num_images, num_classes = len(images.labels), files.num_classes
     if num_images != part.num_images or len(images.pixels) != num_images:
@@ -97,69 +90,74 @@ def prepared_files(split: str) -> tuple[str, str]:
     return f"{split}-labels.npy", f"{split}-images.npy"
 
 
-def prepared_folder(declared: PublishedCifar, data_root: Path | None) -> Path:
-    """Return the folder of the prepared arrays.
-
-    Raises:
-        MissingDataError: there is no data root.
-    """
+def set_folder(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, prepare: str) -> Path:
+    """Return the folder of a set below the data root; ``prepare`` is the command that fills it."""
     if data_root is None:
         raise MissingDataError(
             f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA, and"
-            f" fill it with 'robench data prepare {declared.name}'"
+            f" fill it with '{prepare}'"
         )
     return data_root.expanduser() / str(declared.folder)
 
 
 def load_prepared(declared: PublishedCifar, data_root: Path | None, split: str) -> tuple[CifarImages, str]:
-    """Return a prepared split, its pixels mapped into memory, and its digest.
-
-    Raises:
-        MissingDataError: it was not prepared, is damaged, or is not as published.
-    """
-    folder, files = prepared_folder(declared, data_root), declared.content
-    part = files.part(split)
+    """Return a prepared split, its pixels mapped into memory, and its digest."""
+    command = f"robench data prepare {declared.name}"
+    folder, part = set_folder(declared, data_root, command), declared.content.part(split)
     labels_path, images_path = (folder / name for name in prepared_files(split))
-    prepare = f"'robench data prepare {declared.name} --data-root {data_root}'"
-    if tried := problems_of(images_path, labels_path):
-        raise MissingDataError(
-            f"dataset {declared.name!r} not found. Tried:",
-            *tried,
-            f"Run {prepare}, which downloads it; with --archive FILE it reads a published archive or folder",
-        )
-    title, advice = f"dataset {declared.name!r}: {images_path}", f"Run {prepare} again"
-    images = CifarImages(
-        pixels=load_array(images_path, np.uint8, (part.num_images, *IMAGE_SHAPE), declared.name, advice),
-        labels=load_array(labels_path, np.int64, (part.num_images,), declared.name, advice).astype(np.int64),
+    prepare = f"'{command} --data-root {data_root}'"
+    how = f"Run {prepare}, which downloads it; with --archive FILE it reads a published archive or folder"
+    pixels, labels = _mapped(
+        declared, (images_path, labels_path), np.int64, part.num_images, how, f"Run {prepare} again"
     )
-    return images, checked_digest(images, files, part, title, advice)
+    images = CifarImages(pixels=pixels, labels=labels.astype(np.int64))
+    title = f"dataset {declared.name!r}: {images_path}"
+    return images, checked_digest(images, declared.content, part, title, f"Run {prepare} again")
 
 
-def problems_of(*paths: Path) -> list[str]:
-    """Return a line for each path that is not a file."""
-    lines = []
-    for path in paths:
+def load_corrupted(declared: CorruptedCifar, data_root: Path | None) -> CifarImages:
+    """Return the images of one severity, mapped into memory; see ``open_corrupted``."""
+    archive = f"{declared.folder}.tar"
+    command = f"robench data prepare {declared.name.partition('/')[0]} --archive {archive}"
+    folder, part = set_folder(declared, data_root, command), declared.content.part(TEST_SPLIT)
+    labels_path = folder / LABELS_FILE
+    how = f"Run '{command} --data-root {data_root}' with the published archive ('robench data list' says where it is)"
+    total = NUM_SEVERITIES * part.num_images
+    images_path = folder / f"{declared.corruption}.npy"
+    pixels, labels = _mapped(declared, (images_path, labels_path), np.integer, total, how, f"Unpack {archive} again")
+    rows = slice((declared.severity - 1) * part.num_images, declared.severity * part.num_images)
+    images = CifarImages(pixels=pixels[rows], labels=labels[rows].astype(np.int64))
+    found = hashlib.sha256(images.labels.astype("<i8").tobytes()).hexdigest()
+    is_in_range = images.labels.min() >= 0 and images.labels.max() < declared.num_classes
+    if not is_in_range or part.labels_sha256 not in (None, found):
+        raise MissingDataError(
+            f"dataset {declared.name!r}: {labels_path} has other labels than the test images of {declared.clean!r}."
+            f" Unpack {archive} again"
+        )
+    return images
+
+
+def _mapped(
+    declared: DatasetBase, files: tuple[Path, Path], labels_type: type, num_images: int, how: str, advice: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return pixels and labels of two files; ``how`` and ``advice`` say what to do if they are absent or wrong."""
+    tried = []
+    for path in files:
         try:
             if not path.is_file():
-                lines.append(f"  {path}: {'not a file' if path.exists() else 'absent'}")
+                tried.append(f"  {path}: {'not a file' if path.exists() else 'absent'}")
         except OSError as error:
-            lines.append(f"  {path}: {error.strerror}")
-    return lines
+            tried.append(f"  {path}: {error.strerror}")
+    if tried:
+        raise MissingDataError(f"dataset {declared.name!r} not found. Tried:", *tried, how)
+    return (
+        load_array(files[0], np.uint8, (num_images, *IMAGE_SHAPE), declared.name, advice),
+        load_array(files[1], labels_type, (num_images,), declared.name, advice),
+    )
 
 
 def load_array(path: Path, dtype: type, shape: tuple[int, ...], name: str, advice: str) -> NDArray[Any]:
-    """Return an array of a file, mapped into memory and read without pickle.
-
-    Args:
-        path: file in numpy's format.
-        dtype: wanted type; Any in the return type, since it depends on this.
-        shape: wanted shape.
-        name: name of the dataset in messages.
-        advice: sentence that says what to do about another file.
-
-    Raises:
-        MissingDataError: the file cannot be read, or has another type or shape.
-    """
+    """Return an array of a file in numpy's format, mapped into memory and read without pickle, of the wanted form."""
     title = f"dataset {name!r}: {path}"
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -182,14 +180,7 @@ def bytes_needed(files: CifarFiles) -> int:
 
 
 def write_prepared(folder: Path, found: Mapping[str, CifarImages]) -> int:
-    """Write all splits, each file whole: labels first, so that images without labels never exist.
-
-    Returns:
-        the number of files.
-
-    Raises:
-        OSError: a file could not be written; none is left in part.
-    """
+    """Write all splits, each file whole, and return the number of files: labels first, so that images have some."""
     arrays: dict[str, NDArray[Any]] = {prepared_files(split)[0]: images.labels for split, images in found.items()}
     arrays |= {prepared_files(split)[1]: images.pixels for split, images in found.items()}
     for name, array in arrays.items():
@@ -201,22 +192,31 @@ def write_prepared(folder: Path, found: Mapping[str, CifarImages]) -> int:
 
 
 def open_published(
-    declared: PublishedCifar,
-    *,
-    data_root: Path | None,
-    preprocessing: ImagePreprocessing | None,
-    decode_workers: int,
-    split: str,
+    declared: PublishedCifar, *, data_root: Path | None, preprocessing: ImagePreprocessing | None, split: str, **_: Any
 ) -> ArrayImages:
-    """Open a split of the prepared arrays, whose pixels stay on disk until they are read.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: the arrays are absent, damaged or not as published.
-    """
-    del decode_workers  # No image file is decoded.
+    """Open a split of the prepared arrays, whose pixels stay on disk until they are read."""
     declared.check_split(split)
     images, digest = load_prepared(declared, data_root, split)
+    return _opened(declared, images, digest, preprocessing, split)
+
+
+def open_corrupted(
+    declared: CorruptedCifar, *, data_root: Path | None, preprocessing: ImagePreprocessing | None, split: str, **_: Any
+) -> ArrayImages:
+    """Open one severity of a type of corruption, with the ids of the same images without it."""
+    declared.check_split(split)
+    images = load_corrupted(declared, data_root)
+    digest = content_digest(declared.content.kind, f"{declared.corruption} {declared.severity}", images)
+    return _opened(declared, images, digest, preprocessing, split)
+
+
+def _opened(
+    declared: PublishedCifar | CorruptedCifar,
+    images: CifarImages,
+    digest: str,
+    preprocessing: ImagePreprocessing | None,
+    split: str,
+) -> ArrayImages:
     return ArrayImages(
         declared.name,
         pixels=images.pixels,
@@ -228,16 +228,11 @@ def open_published(
     )
 
 
-def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> ArrayImages:
+def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unused: object) -> ArrayImages:
     """Open a user's copy of the test images; warn if it differs from the published ones.
 
     The published images have the ids and the fingerprint of robench's own dataset, others those of their entry.
-
-    Raises:
-        MissingDataError: there is no copy, or it cannot be read.
-        DeclarationError: labels contradict the entry.
     """
-    del decode_workers  # No image file is decoded.
     content: Cifar10 = declared.content  # type: ignore[assignment]  # the format of this implementation
     files, part = content.content, content.content.part(TEST_SPLIT)
     images, where, data = _read_copy(declared.name, content)
@@ -255,64 +250,6 @@ def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, decod
         preprocessing=preprocessing,
         ids=_ids(files, TEST_SPLIT) if is_published else None,
     )
-
-
-def open_corrupted(
-    declared: CorruptedCifar,
-    *,
-    data_root: Path | None,
-    preprocessing: ImagePreprocessing | None,
-    decode_workers: int,
-    split: str,
-) -> ArrayImages:
-    """Open one severity of a type of corruption, with the ids of the same images without it.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: an array is absent, damaged or of another shape, or labels are not those of the test images.
-    """
-    del decode_workers  # No image file is decoded.
-    declared.check_split(split)
-    images = load_corrupted(declared, data_root)
-    part_name = f"{declared.corruption} {declared.severity}"
-    return ArrayImages(
-        declared.name,
-        pixels=images.pixels,
-        targets=images.labels,
-        fingerprint=content_digest(declared.content.kind, part_name, images),
-        num_classes=declared.num_classes,
-        preprocessing=preprocessing or AS_THEY_ARE,
-        ids=_ids(declared.content, split),
-    )
-
-
-def load_corrupted(declared: CorruptedCifar, data_root: Path | None) -> CifarImages:
-    """Return the images of one severity, mapped into memory; see ``open_corrupted``."""
-    archive = f"{declared.folder}.tar"
-    set_name = declared.name.partition("/")[0]
-    if data_root is None:
-        raise MissingDataError(
-            f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA, and"
-            f" fill it with 'robench data prepare {set_name} --archive {archive}'"
-        )
-    folder = data_root.expanduser() / declared.folder
-    images_path, labels_path = folder / f"{declared.corruption}.npy", folder / LABELS_FILE
-    if tried := problems_of(images_path, labels_path):
-        raise MissingDataError(
-            f"dataset {declared.name!r} not found. Tried:",
-            *tried,
-            f"Run 'robench data prepare {set_name} --archive {archive} --data-root {data_root}' with the published"
-            " archive ('robench data list' says where it is)",
-        )
-    part = declared.content.part(TEST_SPLIT)
-    advice = f"Unpack {archive} again"
-    total = NUM_SEVERITIES * part.num_images
-    pixels = load_array(images_path, np.uint8, (total, *IMAGE_SHAPE), declared.name, advice)
-    labels = load_array(labels_path, np.integer, (total,), declared.name, advice)
-    rows = slice((declared.severity - 1) * part.num_images, declared.severity * part.num_images)
-    images = CifarImages(pixels=pixels[rows], labels=labels[rows].astype(np.int64))
-    _check_labels(labels_path, images, declared)
-    return images
 
 
 def _ids(files: CifarFiles, split: str) -> list[str]:
@@ -351,14 +288,3 @@ def _warn_of_changes(title: str, part: CifarPart, data: bytes, num_images: int) 
         found,
         f"{part.num_images:,}",
     )
-
-
-def _check_labels(path: Path, images: CifarImages, declared: CorruptedCifar) -> None:
-    wanted = declared.content.part(TEST_SPLIT).labels_sha256
-    found = hashlib.sha256(images.labels.astype("<i8").tobytes()).hexdigest()
-    is_in_range = images.labels.min() >= 0 and images.labels.max() < declared.num_classes
-    if not is_in_range or wanted not in (None, found):
-        raise MissingDataError(
-            f"dataset {declared.name!r}: {path} has other labels than the test images of {declared.clean!r}. Unpack"
-            f" {declared.folder}.tar again"
-        )

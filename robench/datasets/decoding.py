@@ -65,7 +65,12 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
             f"image {path} cannot be given with {preprocessing.num_channels} channels: image files have {known}; give"
             " such images as arrays (npz), or state the mean and std of another number of channels"
         )
-    return pixels_of(_read(path, mode), f"image {path}", preprocessing)
+    try:
+        with open_regular(path) as opened, Image.open(opened) as file:
+            image = converted(file, mode)
+    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
+        raise ExampleError(_unreadable(path, error)) from None
+    return pixels_of(image, f"image {path}", preprocessing)
 
 
 def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
@@ -113,11 +118,7 @@ def _conversion(path: Path, image: Image.Image) -> Oddity | None:
 
 
 def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return an image as (H, W, C), resized and cropped as required by ``preprocessing``.
-
-    Raises:
-        ExampleError: it is smaller than the crop; the message calls it ``title``.
-    """
+    """Return an image as (H, W, C), resized and cropped as required by ``preprocessing``."""
     if preprocessing.resize is not None:
         image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
     if preprocessing.crop is not None:
@@ -134,11 +135,7 @@ def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing)
 
 
 def resized_pixels(pixels: NDArray[np.uint8], title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
-    """Return 8-bit pixels (H, W, C) resized and cropped; each channel alone, except for colour.
-
-    Raises:
-        ExampleError: as of ``pixels_of``.
-    """
+    """Return 8-bit pixels (H, W, C) resized and cropped; each channel alone, except for colour."""
     if pixels.shape[2] == 3:
         return pixels_of(Image.fromarray(pixels), title, preprocessing)
     planes = [pixels_of(Image.fromarray(plane), title, preprocessing) for plane in np.moveaxis(pixels, 2, 0)]
@@ -170,14 +167,6 @@ def size_of(path: Path) -> tuple[int, int] | None:
         return None
 
 
-def _read(path: Path, mode: str) -> Image.Image:
-    try:
-        with open_regular(path) as opened, Image.open(opened) as file:
-            return converted(file, mode)
-    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        raise ExampleError(_unreadable(path, error)) from None
-
-
 def _unreadable(path: Path, error: Exception) -> str:
     return (
         f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
@@ -186,11 +175,7 @@ def _unreadable(path: Path, error: Exception) -> str:
 
 
 def converted(image: Image.Image, mode: str) -> Image.Image:
-    """Convert an image to a mode of Pillow, such as RGB; see the module for its losses.
-
-    Raises:
-        ValueError: its greyscale values have no known white.
-    """
+    """Convert an image to a mode of Pillow, such as RGB; see the module for its losses."""
     if image.mode.startswith("I;16"):
         # The upper byte, which is also what Pillow keeps of 16-bit colour.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -235,11 +220,7 @@ class DecodingPool:
     def decode(
         self, paths: Sequence[Path], preprocessing: ImagePreprocessing, begun: Begun | None = None
     ) -> list[Pixels]:
-        """Return the images in the order of ``paths``, (H, W, 3) each; ``begun`` is what ``begin`` returned for them.
-
-        Raises:
-            ExampleError: one cannot be read (the first of several); or processes died twice.
-        """
+        """Return images in the order of ``paths``, (H, W, C) each; ``begun`` is what ``begin`` returned for them."""
         if self._num_processes == 0:
             return [decode(path, preprocessing) for path in paths]
         for tried in (begun, None):
@@ -266,16 +247,11 @@ class DecodingPool:
         # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
         portion = min(16, -(-len(paths) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)
-        executor = self._started()
-        with _sigint_held_back(), without_script():
-            return executor.map(work, paths, chunksize=portion)
-
-    def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
-            self._executor = ProcessPoolExecutor(
-                self._num_processes, multiprocessing.get_context("spawn"), initializer=prepare_helper
-            )
-        return self._executor
+            context = multiprocessing.get_context("spawn")
+            self._executor = ProcessPoolExecutor(self._num_processes, context, initializer=prepare_helper)
+        with _sigint_held_back(), without_script():
+            return self._executor.map(work, paths, chunksize=portion)
 
 
 def _images_of(begun: Begun) -> list[Pixels]:

@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets.digits import DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
-from robench.datasets.digits_impl import IMAGE_SIZE, enlarge, split_scans
+from robench.datasets.digits_impl import IMAGE_SIZE, by_id, enlarge, enlarged, split_scans
 from robench.datasets.in_memory import InMemoryImages
 
 if TYPE_CHECKING:
@@ -62,24 +62,14 @@ def hard_digits() -> InMemoryImages:
     hard = [
         scan for scan, wrong in zip(test, mistakes(split_scans("train"), test), strict=True) if wrong >= MIN_MISTAKES
     ]
-    enlarged = enlarge(np.stack([scan.pixels for scan in hard]))
-    return InMemoryImages(
-        DIGITS_A.name,
-        {scan.id: scan.target for scan in hard},
-        {scan.id: pixels[None] for scan, pixels in zip(hard, enlarged, strict=True)},
-    )
+    return InMemoryImages(DIGITS_A.name, *by_id(hard, enlarged(hard)))
 
 
 def mistakes(train: Sequence[Scan], test: Sequence[Scan]) -> NDArray[np.int64]:
     """Return the number (N,) of weak classifiers trained on ``train`` that misclassify each of ``test``."""
     inputs, targets = _table(train)
     questions, answers = _table(test)
-    classifiers = (
-        BernoulliNB(binarize=8),
-        MultinomialNB(),
-        RidgeClassifier(),
-        DecisionTreeClassifier(random_state=0),
-    )
+    classifiers = (BernoulliNB(binarize=8), MultinomialNB(), RidgeClassifier(), DecisionTreeClassifier(random_state=0))
     wrong = [classifier.fit(inputs, targets).predict(questions) != answers for classifier in classifiers]
     counts: NDArray[np.int64] = np.sum(wrong, axis=0, dtype=np.int64)
     return counts
@@ -95,12 +85,7 @@ def sketched_digits() -> InMemoryImages:
     Analogue of ImageNet-Sketch (Wang et al. 2019, arXiv:1905.13549), computed instead of drawn.
     """
     scans = split_scans("test")
-    sketches = sketch(enlarge(np.stack([scan.pixels for scan in scans])))
-    return InMemoryImages(
-        DIGITS_SKETCH.name,
-        {scan.id: scan.target for scan in scans},
-        {scan.id: pixels[None] for scan, pixels in zip(scans, sketches, strict=True)},
-    )
+    return InMemoryImages(DIGITS_SKETCH.name, *by_id(scans, sketch(enlarged(scans))))
 
 
 def sketch(images: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -186,11 +171,9 @@ class _Lot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Font:
-    """Text font with all letters and digits.
+    """Text font with all letters and digits, which ``draw`` returns as masks, white on black.
 
-    Attributes:
-        draw: function that returns a character as a mask, white on black.
-        max_weight: maximum growth of strokes before the holes of characters close, see ``Style.weight``.
+    Strokes may grow by ``max_weight`` (``Style.weight``) before the holes of characters close.
     """
 
     name: str
@@ -203,10 +186,8 @@ class Font:
 class Style:
     """Style of a rendered character.
 
-    Attributes:
-        weight: pixels of the canvas by which strokes grow on each side.
-        slant: shift of the top to the right, as a fraction of the height.
-        angle: counterclockwise, in degrees.
+    Strokes grow by ``weight`` pixels of the canvas on each side, the top moves to the right by ``slant`` heights, and
+    all turns counterclockwise by ``angle`` degrees.
     """
 
     weight: int

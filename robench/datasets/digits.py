@@ -48,3 +48,4 @@ DIGITS_O = replace(
     is_out_of_distribution=True,
     maker="robench.datasets.digit_shifts_impl:rendered_letters",
 )
+DIGIT_SETS = (DIGITS, DIGITS_A, DIGITS_R, DIGITS_SKETCH, DIGITS_O)

@@ -23,6 +23,8 @@ from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.order import stratified_split
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 SCALE: Final = 4
@@ -31,20 +33,11 @@ SPLITS: Final = ("train", "test")
 
 
 class Digits(InMemoryImages):
-    """Split of the digits.
-
-    Raises:
-        UsageError: the split does not exist.
-    """
+    """Split of the digits."""
 
     def __init__(self, split: str = "test") -> None:
         scans = split_scans(split)
-        enlarged = enlarge(np.stack([scan.pixels for scan in scans]))
-        super().__init__(
-            DIGITS.name,
-            {scan.id: scan.target for scan in scans},
-            {scan.id: pixels[None] for scan, pixels in zip(scans, enlarged, strict=True)},
-        )
+        super().__init__(DIGITS.name, *by_id(scans, enlarged(scans)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,11 +50,7 @@ class Scan:
 
 
 def split_scans(split: str) -> list[Scan]:
-    """Return the scans of one split in the order of the ids' SHA-256.
-
-    Raises:
-        UsageError: the split does not exist.
-    """
+    """Return the scans of one split in the order of the ids' SHA-256."""
     if split not in SPLITS:
         raise UsageError(f"dataset 'digits' has no split {split!r}, only {' and '.join(SPLITS)}")
     source = load_digits()
@@ -71,6 +60,17 @@ def split_scans(split: str) -> list[Scan]:
         Scan(id=example_id, target=labels[example_id], pixels=source.images[int(example_id.removeprefix("digits/"))])
         for example_id in (train if split == "train" else test)
     ]
+
+
+def by_id(scans: Sequence[Scan], images: NDArray[np.float32]) -> tuple[dict[str, int], dict[str, NDArray[np.float32]]]:
+    """Return the class and the image (1, H, W) of each scan, from images (N, H, W), by its id."""
+    shown = {scan.id: image[None] for scan, image in zip(scans, images, strict=True)}
+    return {scan.id: scan.target for scan in scans}, shown
+
+
+def enlarged(scans: Sequence[Scan]) -> NDArray[np.float32]:
+    """Return the images (N, 32, 32) of scans in [0, 1]."""
+    return enlarge(np.stack([scan.pixels for scan in scans]))
 
 
 def enlarge(images: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from robench.core.errors import MissingDataError, UsageError
@@ -87,17 +88,9 @@ def download(
 
 
 def md5_of(path: Path) -> str:
-    """Return the MD5 of a file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the MD5 of a file."""
     with open_regular(path) as file:
-        return hashlib.file_digest(file, _md5).hexdigest()
-
-
-def _md5() -> Any:
-    return hashlib.md5(usedforsecurity=False)
+        return hashlib.file_digest(file, partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
 def _size(path: Path) -> int:
@@ -107,13 +100,7 @@ def _size(path: Path) -> int:
 def _fetch(
     published: PublishedFile, part: Path, present: int, otherwise: str, on_progress: Callable[[int, int], None]
 ) -> None:
-    """Fetch what is missing over one connection.
-
-    Raises:
-        _CutError: the connection ended early; the received bytes are kept.
-        MissingDataError: there is no connection, or the server has no such file, or another.
-        UsageError: there is no space.
-    """
+    """Fetch what is missing over one connection."""
     headers = {"User-Agent": "robench", "Accept-Encoding": "identity"}
     if present:
         headers["Range"] = f"bytes={present}-"
@@ -149,12 +136,7 @@ def _fetch(
 
 
 def _start_of(response: Any, published: PublishedFile, present: int, otherwise: str) -> int:
-    """Return the position in the file at which a response begins. Any: urllib declares no type of responses.
-
-    Raises:
-        MissingDataError: the server has a file of another size.
-        _CutError: it begins elsewhere than requested.
-    """
+    """Return the position in the file at which a response begins. Any: urllib declares no type of responses."""
     start, total = 0, response.headers.get("Content-Length")
     if response.status == http.HTTPStatus.PARTIAL_CONTENT:
         found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))

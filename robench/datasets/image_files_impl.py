@@ -32,25 +32,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
-    from robench.datasets.image_files import ImageFolder, ImageList
     from robench.datasets.user import UserDataset
+    from robench.datasets.user_formats import ImageFolder, ImageList
 
 # More than any published set has; links may make a small tree look endless.
 MOST_IMAGES: Final = 20_000_000
 _SHOWN: Final = 5
-# Device and inode of a folder, and the same of the folders around it.
-_Chain = tuple[int, int, "_Chain | None"]
+# Device and inode of each of the folders around a folder.
+_Around = frozenset[tuple[int, int]]
 LARGEST_FILE: Final = 1 << 30
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 def open_class_folders(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> FileImages:
-    """Open the images of a folder with a subfolder for each class.
-
-    Raises:
-        MissingDataError: there is no such folder, it cannot be read, or has no or empty class folders.
-        DeclarationError: the number of classes differs from the entry's, or images differ in size.
-    """
+    """Open the images of a folder with a subfolder for each class."""
     content: ImageFolder = declared.content  # type: ignore[assignment]  # the format of this implementation
     root, title = content.place, f"dataset {declared.name!r}"
     try:
@@ -86,12 +81,7 @@ def open_class_folders(declared: UserDataset, *, preprocessing: ImagePreprocessi
 
 
 def class_folders(root: Path, title: str) -> list[str]:
-    """Return the names of the class folders, sorted as text.
-
-    Raises:
-        MissingDataError: there is no such folder, or it has no folders.
-        OSError: it cannot be read.
-    """
+    """Return the names of the class folders, sorted as text."""
     if not root.is_dir():
         found = "is not a folder" if root.exists() else "does not exist"
         raise MissingDataError(f"{title}: {root} {found}. Correct path in its entry, or put the class folders there")
@@ -108,26 +98,21 @@ def class_folders(root: Path, title: str) -> list[str]:
 
 
 def images_below(root: Path, name: str, title: str) -> Iterator[tuple[str, int]]:
-    """Yield the path, relative to ``root``, and the size in bytes of each image below a class folder, in any order.
-
-    Raises:
-        MissingDataError: an image is not a regular file, a name is not UTF-8, or a link leads back to an enclosing
-            folder.
-        OSError: a folder or the target of a link cannot be read.
-    """
-    waiting: list[tuple[str, _Chain | None, bool]] = [(name, _chain(root, None), True)]
+    """Yield the path, relative to ``root``, and the size in bytes of each image below a class folder, in any order."""
+    waiting: list[tuple[str, _Around, bool]] = [(name, frozenset([_place(root)]), True)]
     while waiting:
         relative, around, is_checked = waiting.pop()
         folder = root / relative
-        chain = _chain(folder, around)
-        if is_checked and _leads_back(chain):
+        place = _place(folder)
+        if is_checked and place in around:
             raise MissingDataError(f"{title}: the link {folder} leads back to an enclosing folder; remove it")
+        inside = around | {place}
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
                 if entry.is_dir():
-                    waiting.append((f"{relative}/{entry.name}", chain, entry.is_symlink()))
+                    waiting.append((f"{relative}/{entry.name}", inside, entry.is_symlink()))
                 elif _suffix(entry.name) in SUFFIXES:
                     yield f"{relative}/{entry.name}", _num_bytes(entry, folder, relative, title)
 
@@ -147,18 +132,9 @@ def _num_bytes(entry: os.DirEntry[str], folder: Path, relative: str, title: str)
     return found.st_size
 
 
-def _chain(folder: Path, around: _Chain | None) -> _Chain:
+def _place(folder: Path) -> tuple[int, int]:
     found = folder.stat()
-    return found.st_dev, found.st_ino, around
-
-
-def _leads_back(chain: _Chain) -> bool:
-    around = chain[2]
-    while around is not None:
-        if around[:2] == chain[:2]:
-            return True
-        around = around[2]
-    return False
+    return found.st_dev, found.st_ino
 
 
 def _suffix(name: str) -> str:
@@ -181,12 +157,7 @@ def _refuse_empty(
 
 
 def open_list(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
-    """Open the images, or the inputs of another domain, listed in a CSV file.
-
-    Raises:
-        MissingDataError: the file or an image is missing or unreadable, or a row is wrong; the message names the line.
-        DeclarationError: it lacks the columns, has classes other than the entry's, or images differ in size.
-    """
+    """Open the images, or the inputs of another domain, listed in a CSV file."""
     content: ImageList = declared.content  # type: ignore[assignment]  # the format of this implementation
     root = content.place.parent
     lines: dict[str, int] = {}

@@ -10,15 +10,14 @@ import logging
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from timm.data.imagenet_info import ImageNetInfo
 
 from robench.core.errors import MissingDataError
-from robench.datasets.base import PublishedFolder
-from robench.datasets.class_subsets import class_subset
+from robench.datasets.base import PublishedFolder, class_subset
 from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.published import PUBLISHED_SETS, set_folder
 
@@ -36,12 +35,7 @@ _WORDNET_ID: Final = re.compile(r"n\d{8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFile:
-    """Image file on disk.
-
-    Attributes:
-        folder: its class folder; ``stem`` and ``suffix``: the two parts of its name.
-        target: class index, 0..999, in the order of ILSVRC 2012.
-    """
+    """Image file, whose name has two parts, of the class ``target``, 0..999 in the order of ILSVRC 2012."""
 
     folder: Path
     stem: str
@@ -129,11 +123,7 @@ TRAIN: Final = Layout(
 
 
 def find_images(data_root: Path | None, layout: Layout = VALIDATION) -> dict[str, ImageFile]:
-    """Return all images of ``find_folder``'s folder by id; warn if the set is incomplete.
-
-    Raises:
-        MissingDataError: nothing there, unreadable, a class that the dataset does not have, or two images of one id.
-    """
+    """Return all images of ``find_folder``'s folder by id; warn if the set is incomplete."""
     try:
         folder = find_folder(data_root, layout)
         images = _index_images(folder, layout)
@@ -151,12 +141,7 @@ def candidates(data_root: Path, layout: Layout = VALIDATION) -> tuple[Path, ...]
 
 
 def find_folder(data_root: Path | None, layout: Layout) -> Path:
-    """Return the first candidate that contains class folders.
-
-    Raises:
-        MissingDataError: none does; the message says what was found at each.
-        OSError: one cannot be read.
-    """
+    """Return the first candidate that contains class folders."""
     if data_root is None:
         raise MissingDataError(f"{layout.title} needs a folder. {_how_to_give(layout)}")
     tried = []
@@ -219,11 +204,7 @@ def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
 
 
 def refuse_other_class(folder: Path, layout: Layout) -> None:
-    """Refuse a class folder that is not one of the dataset's, unless a subset is selected.
-
-    Raises:
-        MissingDataError: the message says how many classes the dataset has.
-    """
+    """Refuse a class folder that is not one of the dataset's, unless a subset is selected."""
     if layout.passes_over_others and folder.name in VALIDATION.classes:
         return
     whose = "ImageNet-1k (timm's synset list of 1,000)"
@@ -264,41 +245,27 @@ def _how_to_give(layout: Layout) -> str:
 
 
 def layout_of(declared: DatasetBase) -> Layout:
-    """Return the location of the class folders of a dataset on disk, and their expected content.
-
-    Raises:
-        ValueError: the dataset is embedded in a library, or of texts.
-    """
+    """Return the location of the class folders of a dataset on disk, and their expected content."""
     if not isinstance(declared, PublishedFolder) or declared.folder is None:
         raise ValueError(f"dataset {declared.name!r} has no class folders")
     published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))
-    if declared.folder == VALIDATION.dataset:
-        return _selection(declared)
-    classes = _classes(declared, published)
+    is_of_validation = declared.folder == VALIDATION.dataset
+    if is_of_validation and declared.class_subset is None:
+        return VALIDATION
+    classes = VALIDATION.classes
+    if declared.class_subset is not None:
+        classes = class_subset(declared.class_subset)
+    elif published.has_numbered_classes:
+        classes = {str(index): index for index in VALIDATION.classes.values()}
     return Layout(
         dataset=declared.name,
         part="set",
-        places=_places(declared.folder, published),
-        example=f"{declared.folder}/{next(iter(classes))}/NAME.JPEG",
+        places=VALIDATION.places if is_of_validation else _places(declared.folder, published),
+        example=f"{VALIDATION.places[0] if is_of_validation else declared.folder}/{next(iter(classes))}/NAME.JPEG",
         classes=classes,
         num_images=declared.num_examples,
         images_per_class=published.images_per_class,
-    )
-
-
-def _selection(declared: PublishedFolder) -> Layout:
-    """Return the layout of the ImageNet-1k validation images, or of a subset of their classes."""
-    if declared.class_subset is None:
-        return VALIDATION
-    classes = class_subset(declared.class_subset)
-    return replace(
-        VALIDATION,
-        dataset=declared.name,
-        part="set",
-        example=f"{VALIDATION.places[0]}/{next(iter(classes))}/NAME.JPEG",
-        classes=classes,
-        num_images=declared.num_examples,
-        passes_over_others=True,
+        passes_over_others=is_of_validation,
     )
 
 
@@ -307,11 +274,3 @@ def _places(folder: str, published: PublishedSet) -> tuple[str, ...]:
     others = published.other_folders
     # Never the data root itself: class folders there belong to ImageNet-1k.
     return (folder, *(f"{published.folder}/{other}{within}" for other in others), *(other + within for other in others))
-
-
-def _classes(declared: PublishedFolder, published: PublishedSet) -> Mapping[str, int]:
-    if declared.class_subset is not None:
-        return class_subset(declared.class_subset)
-    if published.has_numbered_classes:
-        return {str(index): index for index in VALIDATION.classes.values()}
-    return VALIDATION.classes

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from robench.core.errors import DeclarationError
-from robench.core.shard import DatasetIdentity
-from robench.datasets.class_subsets import class_indices_of
-from robench.datasets.decoded_images import DecodedImages
+from robench.datasets.base import class_indices_of
 from robench.datasets.imagenet_folder import find_images, layout_of
-from robench.datasets.order import hash_order
+from robench.datasets.user_impl import DecodedImages
 from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
@@ -41,13 +39,7 @@ def open_image_folder(
     decode_workers: int,
     split: str,
 ) -> ImagenetFolder:
-    """Open the images of a declared folder, with the usual resize and crop if no preprocessing is given.
-
-    Raises:
-        UsageError: the split does not exist.
-        MissingDataError: no images there.
-        DeclarationError: the preprocessing does not go with the dataset.
-    """
+    """Open the images of a declared folder, with the usual resize and crop if no preprocessing is given."""
     declared.check_split(split)
     return ImagenetFolder(declared, data_root, preprocessing or USUAL_PREPROCESSING, decode_workers)
 
@@ -59,52 +51,25 @@ class ImagenetFolder(DecodedImages):
     of every image, sorted by id. The images themselves are not read for it, which would take minutes: a re-encoded copy
     is detected by its sizes, a changed pixel in a file of the same size is not. The classes that logits are masked to
     and the resize rule, where there are any, are part of it, since outcomes depend on them.
-
-    Args:
-        declared: the dataset; its resize rule overrides the preprocessing's resize.
-        data_root: folder to search, see ``imagenet_folder.candidates``.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-        decode_workers: number of processes that decode, 0 for the current one.
-
-    Raises:
-        MissingDataError: no images there.
-        DeclarationError: the preprocessing does not go with the dataset.
     """
 
     def __init__(
-        self,
-        declared: DatasetBase,
-        data_root: Path | None,
-        preprocessing: ImagePreprocessing,
-        decode_workers: int = 0,
+        self, declared: DatasetBase, data_root: Path | None, preprocessing: ImagePreprocessing, decode_workers: int = 0
     ) -> None:
         applied = ruled(preprocessing, declared)
-        images = find_images(data_root, layout_of(declared))
-        ids = tuple(hash_order(images))
-        ordered = [images[example_id] for example_id in ids]
-        self._folder = ordered[0].folder.parent
-        self._suffixes = tuple(image.suffix for image in ordered)
-        super().__init__(
-            identity=DatasetIdentity(
-                name=declared.name, fingerprint=_fingerprint(images, declared), num_examples=len(images)
-            ),
-            ids=ids,
-            targets=np.array([image.target for image in ordered], dtype=np.int64),
-            preprocessing=applied,
-            decode_workers=decode_workers,
-        )
+        found = find_images(data_root, layout_of(declared))
+        images, targets = [*found.values()], np.array([image.target for image in found.values()], dtype=np.int64)
+        super().__init__(declared.name, _fingerprint(found, declared), [*found], targets, applied, decode_workers)
+        self._folder = images[0].folder.parent
+        self._suffixes = tuple(images[position].suffix for position in self._order)
 
     def path(self, position: int) -> Path:
         """Return the path of an example's file."""
-        return self._folder / f"{self._ids[position]}{self._suffixes[position]}"
+        return self._folder / f"{self.ids[position]}{self._suffixes[position]}"
 
 
 def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePreprocessing:
-    """Return the preprocessing with its resize replaced by the dataset's resize rule.
-
-    Raises:
-        DeclarationError: images that are not resized are smaller than the crop.
-    """
+    """Return the preprocessing with its resize replaced by the dataset's resize rule."""
     if declared.resize_rule is None:
         return preprocessing
     if declared.resize_rule != "none":

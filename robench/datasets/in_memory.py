@@ -11,14 +11,12 @@ import torch
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
-from robench.datasets.order import check_range, checked_index, hash_order
-from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
+from robench.datasets.order import check_range, checked_index, hash_order, hash_positions
+from robench.declarations.preprocessing import ImagePreprocessing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
@@ -26,56 +24,38 @@ if TYPE_CHECKING:
 
 
 class OrderedImages:
-    """Base class of datasets of images, or of inputs of another domain; subclasses provide the inputs.
+    """Base class of datasets of images, or of inputs of another domain, in the order of the ids' SHA-256.
+
+    Subclasses provide the inputs; ``_order`` holds the positions of the given ids in this order.
 
     Attributes:
         domain: name of the domain; None for images.
-
-    Args:
         identity: name, content digest and size.
-        ids: one id per example, in the order of the dataset.
-        targets: (N,) class of each, int64, in the same order.
+        ids: one id per example, such as ``digits/0042``; ``targets``: (N,) class of each, int64.
     """
 
     domain: str | None = None
 
-    def __init__(self, identity: DatasetIdentity, ids: tuple[str, ...], targets: NDArray[np.int64]) -> None:
-        self._identity, self._ids, self._targets = identity, ids, targets
-
-    @property
-    def identity(self) -> DatasetIdentity:
-        """Return name, content digest and size."""
-        return self._identity
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Return one id per example, such as ``digits/0042``."""
-        return self._ids
-
-    @property
-    def targets(self) -> NDArray[np.int64]:
-        """Return (N,) class of each, in the same order."""
-        return self._targets
+    def __init__(self, name: str, fingerprint: str, ids: Sequence[str], targets: NDArray[np.int64]) -> None:
+        self._order = hash_positions(ids)
+        self.identity = DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids))
+        self.ids = tuple(ids[position] for position in self._order)
+        self.targets = targets[self._order]
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        position = checked_index(index, self._identity.name, len(self))
-        return self._inputs(position, position + 1)[0], int(self._targets[position])
+        position = checked_index(index, self.identity.name, len(self))
+        return self._inputs(position, position + 1)[0], int(self.targets[position])
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B,) int64.
-
-        Raises:
-            ExampleError: one cannot be read, or they differ in size.
-            IndexError: empty, or not within the dataset.
-        """
-        check_range(start, stop, self._identity.name, len(self))
+        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B,) int64."""
+        check_range(start, stop, self.identity.name, len(self))
         return Batch(
-            ids=self._ids[start:stop],
+            ids=self.ids[start:stop],
             inputs=self._inputs(start, stop),
-            targets=torch.from_numpy(self._targets[start:stop].copy()),
+            targets=torch.from_numpy(self.targets[start:stop].copy()),
             domain=self.domain,
         )
 
@@ -84,21 +64,8 @@ class OrderedImages:
         raise NotImplementedError
 
 
-def open_embedded(
-    declared: EmbeddedImages,
-    *,
-    data_root: Path | None,
-    preprocessing: PreprocessingBase | None,
-    decode_workers: int,
-    split: str,
-) -> Dataset:
-    """Open a split of images, or of other inputs, that are stored in libraries or generated.
-
-    Raises:
-        DeclarationError: the preprocessing wants images of another size.
-        UsageError: there is no such split.
-    """
-    del data_root, decode_workers  # Nothing is read from image files.
+def open_embedded(declared: EmbeddedImages, *, preprocessing: object, split: str, **unused: object) -> Dataset:
+    """Open a split of images, or of other inputs, that are stored in libraries or generated."""
     size = declared.image_size
     asked: dict[str, int | None] = {}
     if isinstance(preprocessing, ImagePreprocessing):
@@ -123,19 +90,13 @@ class InMemoryImages(OrderedImages):
     """
 
     def __init__(self, name: str, targets: Mapping[str, int], pixels: Mapping[str, NDArray[np.float32]]) -> None:
-        ids = tuple(hash_order(targets))
+        ids = hash_order(targets)
         classes = np.array([targets[example_id] for example_id in ids], dtype=np.int64)
         self._pixels = np.stack([pixels[example_id] for example_id in ids])
-        fingerprint = _fingerprint(ids, classes, self._pixels)
-        super().__init__(DatasetIdentity(name=name, fingerprint=fingerprint, num_examples=len(ids)), ids, classes)
+        digest = hashlib.sha256("\n".join(ids).encode())
+        digest.update(classes.astype("<i8").tobytes() + self._pixels.astype("<f4").tobytes())
+        super().__init__(name, digest.hexdigest(), ids, classes)
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         # A copy with three separate channels, since a caller may write into it.
         return torch.from_numpy(self._pixels[start:stop]).repeat(1, 3 // self._pixels.shape[1], 1, 1)
-
-
-def _fingerprint(ids: tuple[str, ...], targets: NDArray[np.int64], pixels: NDArray[np.float32]) -> str:
-    digest = hashlib.sha256("\n".join(ids).encode())
-    digest.update(targets.astype("<i8").tobytes())
-    digest.update(pixels.astype("<f4").tobytes())
-    return digest.hexdigest()

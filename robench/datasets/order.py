@@ -65,11 +65,7 @@ def stratified_split(labels: Mapping[str, int], num_test: int) -> tuple[list[str
 
 
 def checked_index(index: int, name: str, length: int) -> int:
-    """Return a non-negative index; negative ones count from the end, as in a list.
-
-    Raises:
-        IndexError: outside the dataset.
-    """
+    """Return a non-negative index; negative ones count from the end, as in a list."""
     position = operator.index(index)
     if not -length <= position < length:
         raise IndexError(f"{name} has examples 0 to {length - 1}, asked for {position}")

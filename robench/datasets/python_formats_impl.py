@@ -13,31 +13,30 @@ from PIL import Image
 
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, described
-from robench.core.shard import DatasetIdentity
 from robench.core.user_code import module_of, what_was_raised
 from robench.datasets.decoding import MODES, converted, resized_pixels
 from robench.datasets.in_memory import OrderedImages
-from robench.datasets.order import hash_positions
-from robench.datasets.user_impl import check_classes, check_floats, fingerprint_of, num_channels_of, one_size
+from robench.datasets.user_impl import (
+    check_classes,
+    check_floats,
+    fingerprint_of,
+    num_channels_of,
+    numbered_ids,
+    one_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from robench.datasets.python_formats import MapStyle
     from robench.datasets.user import UserDataset
+    from robench.datasets.user_formats import MapStyle
     from robench.declarations.preprocessing import ImagePreprocessing
 
 
-def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> MapStyleImages:
-    """Open the items of the class named by the entry.
-
-    Raises:
-        MissingDataError: the class cannot be instantiated, or its items are not images and labels.
-        DeclarationError: there is no such class, labels contradict the entry, or images differ in size.
-    """
-    del decode_workers  # The class decodes.
+def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unused: object) -> MapStyleImages:
+    """Open the items of the class named by the entry."""
     content: MapStyle = declared.content  # type: ignore[assignment]  # the format of this implementation
     title = f"dataset {declared.name!r}"
     items, labels, shapes, digest, has_floats = _read(content, title)
@@ -51,17 +50,8 @@ def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, 
 class MapStyleImages(OrderedImages):
     """Items in the order of the ids' SHA-256; item 42 has the id ``name/000042``.
 
-    Args:
-        declared: the dataset.
-        items: instance of the class; Any, since it is third-party code.
-        targets: (N,) label of each.
-        shapes: width, height and number of channels of each.
-        digest: SHA-256 over the content of all items.
-        num_classes: number of classes.
-        preprocessing: resize, crop and interpolation are applied here; mean and std are left to the model.
-
-    Raises:
-        DeclarationError: images differ in size or channels, do not fit the preprocessing, or are smaller than the crop.
+    ``items`` is the instance of the class (Any, since it is third-party code), ``shapes`` are width, height and number
+    of channels of each, and ``digest`` is a SHA-256 over the content of all.
     """
 
     def __init__(
@@ -74,16 +64,9 @@ class MapStyleImages(OrderedImages):
         num_classes: int,
         preprocessing: ImagePreprocessing,
     ) -> None:
-        self.num_classes = num_classes
-        ids = [f"{declared.name}/{number:06d}" for number in range(len(targets))]
-        self._order = hash_positions(ids)
-        identity = DatasetIdentity(
-            name=declared.name, fingerprint=fingerprint_of(declared, items=digest), num_examples=len(ids)
-        )
-        super().__init__(identity, tuple(ids[position] for position in self._order), targets[self._order])
-        self._items = items
-        self._preprocessing = preprocessing
-        title = f"dataset {declared.name!r}"
+        self.num_classes, self._items, self._preprocessing = num_classes, items, preprocessing
+        ids, title = numbered_ids(declared.name, len(targets)), f"dataset {declared.name!r}"
+        super().__init__(declared.name, fingerprint_of(declared, items=digest), ids, targets)
         self._num_channels = max(num_channels_of(title, each[2], preprocessing) for each in shapes)
         if others := {each[2] for each in shapes} - {1, self._num_channels}:
             raise DeclarationError(
@@ -98,11 +81,11 @@ class MapStyleImages(OrderedImages):
         try:
             pixels, _ = _item(self._items, self._order[position])
         except Exception as error:  # code of others
-            raise ExampleError(f"example {self._ids[position]} cannot be read: {described(error)}") from error
+            raise ExampleError(f"example {self.ids[position]} cannot be read: {described(error)}") from error
         if pixels.dtype == np.float32:
             planes = torch.from_numpy(pixels)
         else:
-            resized = resized_pixels(pixels, f"example {self._ids[position]}", self._preprocessing)
+            resized = resized_pixels(pixels, f"example {self.ids[position]}", self._preprocessing)
             planes = torch.from_numpy(resized).permute(2, 0, 1).to(torch.float32).div_(255)
         return planes.expand(self._num_channels, -1, -1).contiguous()
 
@@ -138,11 +121,7 @@ def _read(content: MapStyle, title: str) -> tuple[Any, NDArray[np.int64], tuple[
 
 
 def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
-    """Return an item's image, (H, W, C) uint8 or (C, H, W) float32, and its label.
-
-    Raises:
-        RobenchError: it is not a pair of image and label.
-    """
+    """Return an item's image, (H, W, C) uint8 or (C, H, W) float32, and its label."""
     item = items[number]
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         raise RobenchError(f"must be a pair of image and label, got {type(item).__name__}")

@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Final
 from robench.core.errors import MissingDataError
 from robench.core.inert import clipped
 from robench.datasets.order import hash_positions
-from robench.datasets.text_files import again, check_lines, check_text, decoded_part, find_file, find_folder, read_file
-from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_spaced_words
+from robench.datasets.text_files import find_file, find_folder, read_file
+from robench.datasets.texts import LabelledTexts, with_spaced_words
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from robench.datasets.sentiment import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
-    from robench.declarations.preprocessing import PreprocessingBase
+    from robench.datasets.published_texts import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
+    from robench.datasets.text_files import TextFile
 
 # Id, text and class.
 Example = tuple[str, str, int]
@@ -47,69 +46,40 @@ _NAME = re.compile(r"([0-9]{1,9})_([0-9]{1,3})\.txt")
 _BREAK: Final = "<br />"
 
 
-def open_labelled(
-    declared: LabelledFiles,
-    *,
-    data_root: Path | None,
-    preprocessing: PreprocessingBase | None,
-    decode_workers: int,
-    split: str,
-) -> LabelledTexts:
-    """Open a split of labelled texts.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: its files are missing, or are not the published ones.
-    """
-    del preprocessing, decode_workers  # Texts are as they are.
+def open_labelled(declared: LabelledFiles, *, data_root: Path | None, split: str, **unused: object) -> LabelledTexts:
+    """Open a split of labelled texts."""
     examples = read_labelled(declared, data_root, split)
     order = hash_positions([example_id for example_id, _, _ in examples])
     return LabelledTexts(declared.name, [examples[place] for place in order])
 
 
 def read_labelled(declared: LabelledFiles, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, texts and classes of a split in the order of its files.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: its files are missing, or are not the published ones.
-    """
+    """Return ids, texts and classes of a split in the order of its files."""
     declared.check_split(split)
     examples: list[Example] = imported(declared.reader)(declared, data_root, split)
     return examples
 
 
-def check_number(declared: LabelledFiles, split: str, found: int, path: Path, counted: str = "sentences") -> None:
-    """Refuse another number of examples than the published one.
-
-    Raises:
-        MissingDataError: the message has both numbers.
-    """
+def check_number(declared: LabelledFiles, split: str, found: int, file: TextFile, counted: str = "sentences") -> None:
+    """Refuse another number of examples than the published one; the message has both."""
     if found != (wanted := declared.num_examples_of(split)):
-        raise MissingDataError(
-            f"{path} has {found:,} {counted}, wanted {wanted:,} as published of the {split} split of {declared.name}. "
-            f"{again(declared.archive)}"
-        )
+        published = f"wanted {wanted:,} as published of the {split} split of {declared.name}"
+        raise file.refusal(f"has {found:,} {counted}, {published}")
 
 
 def read_sentences(declared: TabbedSentences, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, sentences and classes in the order of the file; ids count rows from 0.
-
-    Raises:
-        MissingDataError: there is no such file, or it is not the published one.
-    """
-    path = find_file(declared, data_root, declared.path_of(split), declared.archive)
-    content, advice = read_file(declared, path, MOST_BYTES), again(declared.archive)
-    check_lines(content, path, advice)
-    header, *rows = decoded_part(content, 0, len(content), path, advice).removesuffix("\n").split("\n")
+    """Return ids, sentences and classes in the order of the file; ids count rows from 0."""
+    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES)
+    header, *rows = file.lines()
+    advice = f"Unpack {declared.archive} again"
     if header != _HEADER:
-        raise MissingDataError(f"line 1 of {path} is '{clipped(header)}', wanted the header {_HEADER!r}. {advice}")
+        raise MissingDataError(f"line 1 of {file.path} is '{clipped(header)}', wanted the header {_HEADER!r}. {advice}")
     classes = {str(label): label for label in range(declared.num_classes)}
     examples = []
     for place, row in enumerate(rows):
-        sentence, label = _fields(row, classes, f"line {place + 2} of {path}", advice)
+        sentence, label = _fields(row, classes, f"line {place + 2} of {file.path}", advice)
         examples.append((f"{declared.folder}/{split}/{place:05d}", sentence, label))
-    check_number(declared, split, len(examples), path)
+    check_number(declared, split, len(examples), file)
     return examples
 
 
@@ -131,21 +101,16 @@ class TreeError(ValueError):
 
 
 def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, sentences and classes in the order of the file; ids count all lines from 0, neutral ones too.
-
-    Raises:
-        MissingDataError: there is no such file, or it is not the published one.
-    """
-    path = find_file(declared, data_root, declared.path_of(split), declared.archive)
-    content, advice = read_file(declared, path, MOST_BYTES), again(declared.archive)
-    check_lines(content, path, advice)
-    lines = decoded_part(content, 0, len(content), path, advice).removesuffix("\n").split("\n")
+    """Return ids, sentences and classes in the order of the file; ids count all lines from 0, neutral ones too."""
+    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES)
     examples = []
-    for place, line in enumerate(lines):
+    for place, line in enumerate(file.lines()):
         try:
             root, words = parsed(line)
         except TreeError as error:
-            raise MissingDataError(f"line {place + 1} of {path} is not a sentiment tree: {error}. {advice}") from error
+            raise MissingDataError(
+                f"line {place + 1} of {file.path} is not a sentiment tree: {error}. Unpack {declared.archive} again"
+            ) from error
         sentence = " ".join(map(unescaped, words))
         if declared.is_lower_case:
             sentence = sentence.lower()
@@ -153,7 +118,7 @@ def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> 
             label = int(root > _NEUTRAL) if declared.is_binary else root
             examples.append((f"{declared.folder}/{split}/{place:05d}", sentence, label))
     counted = "sentences that are not neutral" if declared.is_binary else "sentences"
-    check_number(declared, split, len(examples), path, counted)
+    check_number(declared, split, len(examples), file, counted)
     return examples
 
 
@@ -168,17 +133,24 @@ def parsed(line: str) -> tuple[int, list[str]]:
     Raises:
         TreeError: it is not a tree, has another class than 0 to 4, or more than ``MOST_LEVELS`` levels.
     """
-    classes: list[int] = []
+    classes: list[str] = []
     words: list[str] = []
     place, depth, wants_node = 0, 0, True
     while wants_node or depth:
         sign = line[place : place + 1]
         if wants_node:
-            node, word = _node(line, place)
-            classes.append(_class(node))
-            wants_node = word is None
+            # A leaf is matched whole, any other node up to its first child.
+            node = _LEAF.match(line, place) or _OPENING.match(line, place)
+            if node is None:
+                raise _found(line, place, "a node such as '(2 film)'")
+            if (label := node[1]) not in _CLASSES:
+                raise TreeError(
+                    f"at character {node.start(1) + 1} there is the class '{clipped(label)}', wanted 0 to 4"
+                )
+            classes.append(label)
+            wants_node = node.re is _OPENING
             depth += wants_node
-            words += [] if word is None else [word]
+            words += [] if wants_node else [node[2]]
             place = node.end()
         elif sign in (")", " "):
             depth, wants_node, place = depth - (sign == ")"), sign == " ", place + 1
@@ -190,7 +162,7 @@ def parsed(line: str) -> tuple[int, list[str]]:
         raise _found(line, place, "the end of the line after the tree")
     if not any(word.strip() for word in words):
         raise TreeError("its sentence is empty: no leaf has a word")
-    return classes[0], words
+    return int(classes[0]), words
 
 
 def unescaped(word: str) -> str:
@@ -202,32 +174,13 @@ def unescaped(word: str) -> str:
     return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
-def _node(line: str, place: int) -> tuple[re.Match[str], str | None]:
-    """Return the beginning of a node, and its word if it is a leaf, which is matched whole."""
-    if leaf := _LEAF.match(line, place):
-        return leaf, leaf[2]
-    if opening := _OPENING.match(line, place):
-        return opening, None
-    raise _found(line, place, "a node such as '(2 film)'")
-
-
-def _class(node: re.Match[str]) -> int:
-    if (label := node[1]) not in _CLASSES:
-        raise TreeError(f"at character {node.start(1) + 1} there is the class '{clipped(label)}', wanted 0 to 4")
-    return int(label)
-
-
 def _found(line: str, place: int, wanted: str) -> TreeError:
     found = f"there is '{clipped(line[place:])}'" if place < len(line) else "the line ends"
     return TreeError(f"at character {place + 1} {found}, wanted {wanted}")
 
 
 def read_reviews(declared: ReviewFolders, data_root: Path | None, split: str) -> list[Example]:
-    """Return ids, reviews and classes by class and number; each file is opened once.
-
-    Raises:
-        MissingDataError: there is no such folder, or its files are not the published ones.
-    """
+    """Return ids, reviews and classes by class and number; each file is opened once."""
     per_class = declared.num_examples_of(split) // declared.num_classes
     listed = []
     for label, name in enumerate(declared.class_folders):
@@ -251,12 +204,8 @@ def review_text(content: str) -> str:
 
 
 def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted: int) -> list[str]:
-    """Return the names of a class's files by number and rating.
-
-    Raises:
-        MissingDataError: the folder cannot be read, has another number of reviews, or one with another class's rating.
-    """
-    advice = again(declared.archive)
+    """Return the names of a class's files by number and rating; refuse another number, and other ratings."""
+    advice = f"Unpack {declared.archive} again"
     try:
         found = [path.name for path in folder.iterdir()]
     except OSError as error:
@@ -279,9 +228,9 @@ def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted
 
 
 def _text(declared: ReviewFolders, path: Path) -> str:
-    content, advice = read_file(declared, path, MOST_REVIEW_BYTES), again(declared.archive)
-    check_text(content, path, advice)
-    text = review_text(decoded_part(content, 0, len(content), path, advice))
+    file = read_file(declared, path, declared.archive, MOST_REVIEW_BYTES)
+    file.check_text()
+    text = review_text(file.decoded())
     if not text:
-        raise MissingDataError(f"{path} is empty: it has {len(content):,} bytes and no word. {advice}")
+        raise file.refusal(f"is empty: it has {len(file.content):,} bytes and no word")
     return text

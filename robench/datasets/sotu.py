@@ -44,10 +44,7 @@ SOTU = EmbeddedTexts(
     maker="robench.datasets.sotu_impl:by_address",
 )
 SOTU_VALID = replace(
-    SOTU,
-    name="sotu/valid",
-    title="State of the Union addresses, validation split",
-    evaluation_split="valid",
+    SOTU, name="sotu/valid", title="State of the Union addresses, validation split", evaluation_split="valid"
 )
 SOTU_SHIFT = replace(
     SOTU,
@@ -88,3 +85,4 @@ SOTU_DELIVERY = replace(
     num_classes=2,
     maker="robench.datasets.sotu_impl:by_delivery",
 )
+SOTU_SETS = (SOTU, SOTU_VALID, SOTU_SHIFT, SOTU_ERAS, SOTU_ERAS_VALID, SOTU_ERAS_TRAIN, SOTU_DELIVERY)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.datasets.order import hash_order
-from robench.datasets.words import with_spaced_words
+from robench.datasets.texts import with_spaced_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,11 +27,7 @@ PARAGRAPHS = {"train": 40, "valid": 20, "test": 20}
 
 
 def by_address(split: str) -> Sequence[tuple[str, str]]:
-    """Return ids and texts of a split: 189 addresses for training, 30 for validation and 30 for the test.
-
-    Raises:
-        UsageError: there is no such split.
-    """
+    """Return ids and texts of a split: 189 addresses for training, 30 for validation and 30 for the test."""
     ids = hash_order(addresses())
     parts = {
         "test": ids[:NUM_TEST],
@@ -42,11 +38,7 @@ def by_address(split: str) -> Sequence[tuple[str, str]]:
 
 
 def by_year(split: str) -> Sequence[tuple[str, str]]:
-    """Return ids and texts of a split: tested on addresses from 1950, trained and validated on earlier ones.
-
-    Raises:
-        UsageError: there is no such split.
-    """
+    """Return ids and texts of a split: tested on addresses from 1950, trained and validated on earlier ones."""
     ids = hash_order(addresses())
     early = [each for each in ids if year_of(each) < FIRST_YEAR_AFTER]
     parts = {
@@ -58,20 +50,12 @@ def by_year(split: str) -> Sequence[tuple[str, str]]:
 
 
 def by_era(split: str) -> Sequence[tuple[str, str, int]]:
-    """Return ids, texts and eras (0 to 5) of paragraphs of a split of ``by_address``.
-
-    Raises:
-        UsageError: there is no such split.
-    """
+    """Return ids, texts and eras (0 to 5) of paragraphs of a split of ``by_address``."""
     return [(each, text, bisect_right(ERAS, year_of(each))) for each, text in _paragraphs(split)]
 
 
 def by_delivery(split: str) -> Sequence[tuple[str, str, int]]:
-    """Return ids, texts and deliveries (0 written, 1 spoken) of paragraphs of a split of ``by_address``.
-
-    Raises:
-        UsageError: there is no such split.
-    """
+    """Return ids, texts and deliveries (0 written, 1 spoken) of paragraphs of a split of ``by_address``."""
     deliveries = _deliveries()
     return [(each, text, deliveries[each.rpartition("/")[0]]) for each, text in _paragraphs(split)]
 

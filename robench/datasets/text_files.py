@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robench.core.errors import MissingDataError
@@ -16,19 +17,59 @@ if TYPE_CHECKING:
 _FORBIDDEN: Final = {"NUL": b"\0", "U+001E": CONTEXT_END.encode()}
 
 
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """Content of a text file, and the name of the published archive that holds it."""
+
+    path: Path
+    content: bytes
+    archive: str
+
+    def refusal(self, problem: str, how: str = "") -> MissingDataError:
+        """Return the error for a problem of the file, with the advice to unpack the archive again."""
+        return MissingDataError(f"{self.path} {problem}. Unpack {self.archive} again{how}")
+
+    def check_text(self) -> None:
+        """Refuse a file without words, or with placeholder signs."""
+        if not self.content or self.content.isspace():
+            raise self.refusal(f"is empty: it has {len(self.content):,} bytes and no word")
+        for name, sign in _FORBIDDEN.items():
+            if (place := self.content.find(sign)) >= 0:
+                where = f"at byte {place:,}, in line {self.line_of(place)}"
+                raise self.refusal(f"has the control character {name} {where}, wanted text")
+
+    def check_lines(self) -> None:
+        """Refuse what ``check_text`` refuses, and ends of lines of Windows."""
+        self.check_text()
+        if (place := self.content.find(b"\r\n")) >= 0:
+            found = f"has Windows line ends (CR LF), first in line {self.line_of(place)}, wanted LF alone"
+            raise self.refusal(found, ", without conversion of text")
+
+    def decoded(self, start: int = 0, stop: int | None = None) -> str:
+        """Return bytes [start, stop) as text; the first byte that is not UTF-8 is named by its place in the file."""
+        try:
+            return self.content[start:stop].decode()
+        except UnicodeDecodeError as error:
+            place = start + error.start
+            where = f"byte {place:,}, in line {self.line_of(place)}, is {self.content[place]:#04x}"
+            raise self.refusal(f"is not UTF-8: {where}") from error
+
+    def lines(self) -> list[str]:
+        """Return the checked lines of the file."""
+        self.check_lines()
+        return self.decoded().removesuffix("\n").split("\n")
+
+    def line_of(self, place: int) -> int:
+        r"""Return the number of the line that holds a byte, from 1.
+
+        >>> TextFile(None, b"one\ntwo\n", "").line_of(4)
+        2
+        """
+        return self.content.count(b"\n", 0, place) + 1
+
+
 def find_folder(declared: DatasetBase, data_root: Path | None, wanted: str, folder: str, archive: str) -> Path:
-    """Return the path of a folder below the data root.
-
-    Args:
-        declared: the dataset.
-        data_root: folder that contains its folder.
-        wanted: path to be read, below the data root, for messages.
-        folder: path of the folder, below the data root.
-        archive: name of the published archive that holds it.
-
-    Raises:
-        MissingDataError: no data root is given, or there is no such folder.
-    """
+    """Return the path of ``folder`` below the data root; ``wanted`` names its content in messages."""
     title, how = f"dataset {declared.name!r}", _how(wanted, archive)
     if data_root is None:
         raise MissingDataError(f"{title} needs a folder. {how}")
@@ -43,18 +84,12 @@ def find_folder(declared: DatasetBase, data_root: Path | None, wanted: str, fold
     return path
 
 
-def find_file(declared: DatasetBase, data_root: Path | None, wanted: str, archive: str, beside: str = "") -> Path:
-    """Return the path of a file below the data root; arguments as those of ``find_folder``.
+def find_file(
+    declared: DatasetBase, data_root: Path | None, wanted: str, archive: str, most_bytes: int, beside: str = ""
+) -> TextFile:
+    """Return the file ``wanted`` below the data root.
 
-    Args:
-        declared: the dataset.
-        data_root: folder that contains its folder.
-        wanted: path of the file below the data root.
-        archive: name of the published archive that holds it.
-        beside: ending of a file of other tokens, which is named if it is there instead.
-
-    Raises:
-        MissingDataError: no data root is given, or there is no such file.
+    ``beside`` is the ending of a file of other tokens, which is named if it is there instead.
     """
     folder, _, name = wanted.rpartition("/")
     path = find_folder(declared, data_root, wanted, folder, archive) / name
@@ -62,79 +97,15 @@ def find_file(declared: DatasetBase, data_root: Path | None, wanted: str, archiv
         other = path.with_suffix(beside) if beside else path
         also = f", and beside it {other.name}, whose tokens are others" if other != path and other.exists() else ""
         raise MissingDataError(f"dataset {declared.name!r} not found: {path} is absent{also}. {_how(wanted, archive)}")
-    return path
+    return read_file(declared, path, archive, most_bytes)
 
 
-def read_file(declared: DatasetBase, path: Path, most_bytes: int) -> bytes:
-    """Return the content of a regular file.
-
-    Raises:
-        MissingDataError: it is not a regular file, too large, or cannot be read.
-    """
+def read_file(declared: DatasetBase, path: Path, archive: str, most_bytes: int) -> TextFile:
+    """Return a regular file of at most ``most_bytes``."""
     try:
-        return read_regular(path, most_bytes)
+        return TextFile(path, read_regular(path, most_bytes), archive)
     except OSError as error:
         raise MissingDataError(f"cannot read {path} of dataset {declared.name!r}: {error.strerror}") from error
-
-
-def again(archive: str) -> str:
-    """Return the advice to unpack an archive again."""
-    return f"Unpack {archive} again"
-
-
-def check_text(content: bytes, path: Path, advice: str) -> None:
-    """Refuse a file without words, or with signs that represent something else.
-
-    Raises:
-        MissingDataError: the message says what was found, and where.
-    """
-    if not content or content.isspace():
-        raise MissingDataError(f"{path} is empty: it has {len(content):,} bytes and no word. {advice}")
-    for name, sign in _FORBIDDEN.items():
-        if (place := content.find(sign)) >= 0:
-            raise MissingDataError(
-                f"{path} has the control character {name} at byte {place:,}, in line {line_of(content, place)}, wanted "
-                f"text. {advice}"
-            )
-
-
-def check_lines(content: bytes, path: Path, advice: str) -> None:
-    """Refuse what ``check_text`` refuses, and ends of lines of Windows.
-
-    Raises:
-        MissingDataError: the message says what was found, and where.
-    """
-    check_text(content, path, advice)
-    if (place := content.find(b"\r\n")) >= 0:
-        raise MissingDataError(
-            f"{path} has Windows line ends (CR LF), first in line {line_of(content, place)}, wanted LF alone. "
-            f"{advice}, without conversion of text"
-        )
-
-
-def decoded_part(content: bytes, start: int, stop: int, path: Path, advice: str) -> str:
-    """Return bytes [start, stop) of a file as text.
-
-    Raises:
-        MissingDataError: they are not UTF-8; the first wrong byte is named by its place in the file.
-    """
-    try:
-        return content[start:stop].decode()
-    except UnicodeDecodeError as error:
-        place = start + error.start
-        raise MissingDataError(
-            f"{path} is not UTF-8: byte {place:,}, in line {line_of(content, place)}, is {content[place]:#04x}. "
-            f"{advice}"
-        ) from error
-
-
-def line_of(content: bytes, place: int) -> int:
-    r"""Return the number of the line that holds a byte, from 1.
-
-    >>> line_of(b"one\ntwo\n", 4)
-    2
-    """
-    return content.count(b"\n", 0, place) + 1
 
 
 def _how(wanted: str, archive: str) -> str:

@@ -32,15 +32,7 @@ class FormatBase(DeclarationBase):
         return None
 
     def declared(self, name: str, folder: Path) -> DatasetBase:
-        """Return the declaration of the dataset.
-
-        Args:
-            name: its name in the registry.
-            folder: folder of the registry file, base of relative paths.
-
-        Raises:
-            DeclarationError: the format names code that cannot be used.
-        """
+        """Return the declaration of the dataset ``name``; relative paths are below ``folder``, the registry's."""
         raise NotImplementedError
 
 
@@ -73,31 +65,15 @@ class StatedFormat(FormatBase):
         num_classes: number of classes, checked against the files; None to take it from them.
     """
 
+    # Field that the default title names, and the number of classes that any data of the format have.
+    named_by: ClassVar[str] = ""
+    known_classes: ClassVar[int | None] = None
+
     title: str = ""
     source: str = NOT_STATED
     licence: str = NOT_STATED
     task: str = DEFAULT_TASK
     num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
-
-    @property
-    def summary(self) -> str:
-        """Return the default title."""
-        return self.kind
-
-    @property
-    def known_classes(self) -> int | None:
-        """Return the number of classes, if the declaration contains it."""
-        return self.num_classes
-
-    @property
-    def side(self) -> int | None:
-        """Return the side of the square images in pixels, if the declaration fixes it."""
-        return None
-
-    @property
-    def input_domain(self) -> str:
-        """Return the name of the domain of the inputs."""
-        return IMAGES.name
 
     def located(self, folder: Path) -> Self:
         """Return the same format with absolute paths; relative ones are relative to ``folder``."""
@@ -106,15 +82,16 @@ class StatedFormat(FormatBase):
     def declared(self, name: str, folder: Path) -> DatasetBase:
         """Return the declaration of the dataset; see ``FormatBase``."""
         content = self.located(folder)
+        # Formats of images alone have no domain, and those of another domain no size of images.
         return UserDataset(
             name=name,
-            title=content.title or content.summary,
+            title=content.title or f"{content.kind} {getattr(content, content.named_by)}",
             task=content.task,
-            domain=content.input_domain,
-            num_classes=content.known_classes,
+            domain=getattr(content, "domain", IMAGES.name),
+            num_classes=content.num_classes or content.known_classes,
             source=content.source,
             licence=content.licence,
-            image_size=content.side,
+            image_size=getattr(content, "image_size", None),
             content=content,
         )
 
@@ -133,12 +110,9 @@ class FilesFormat(StatedFormat):
         path: its path: absolute, relative to the registry file, or below ``~``, the user's home folder.
     """
 
-    path: str
+    named_by: ClassVar[str] = "path"
 
-    @property
-    def summary(self) -> str:
-        """Return the default title."""
-        return f"{self.kind} {self.path}"
+    path: str
 
     @property
     def place(self) -> Path:
@@ -168,11 +142,6 @@ class DomainFormat(FilesFormat):
 
     domain: str = IMAGES.name
 
-    @property
-    def input_domain(self) -> str:
-        """Return the name of the domain."""
-        return self.domain
-
     def contradictions(self) -> list[FieldProblem]:
         """Refuse a domain that is unknown or not of real numbers."""
         problems = FilesFormat.contradictions(self)
@@ -189,9 +158,5 @@ def is_path(text: str) -> bool:
 
 
 def located(path: str, folder: Path) -> str:
-    """Return an absolute path; a relative one is relative to ``folder``, and ``~`` is the user's home folder.
-
-    Raises:
-        UsageError: the home folder of ``~user`` does not exist.
-    """
+    """Return an absolute path; a relative one is relative to ``folder``, and ``~`` is the user's home folder."""
     return str(absolute(path if path.startswith("~") else folder / path, "path"))

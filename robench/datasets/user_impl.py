@@ -1,19 +1,19 @@
-"""Common steps of opening users' datasets, once the files of their format are read."""
+"""Datasets of image files, decoded on access, and common steps of opening users' datasets."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
+import torch
 
-from robench.core.errors import DeclarationError, MissingDataError
-from robench.core.shard import DatasetIdentity
-from robench.datasets.decoded_images import DecodedImages
-from robench.datasets.decoding import size_after, size_of
-from robench.datasets.order import hash_positions
+from robench.core.errors import DeclarationError, ExampleError, MissingDataError
+from robench.datasets.decoding import decode, shared_pool, size_after, size_of
+from robench.datasets.in_memory import OrderedImages
+from robench.datasets.order import checked_index
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 
 if TYPE_CHECKING:
@@ -23,49 +23,122 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from robench.core.protocols import Dataset
+    from robench.datasets.decoding import Begun
     from robench.datasets.user import UserDataset
 
 AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
 
+T = TypeVar("T")
+
+
+class DecodedImages(OrderedImages):
+    """Base class of datasets of image files; subclasses provide the path of each example.
+
+    Mean and std of the preprocessing are left to the model; 0 ``decode_workers`` decode in the current process.
+    """
+
+    # Width and height required of every image after that, in pixels; None to compare images within a batch only.
+    _size: tuple[int, int] | None = None
+
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str,
+        ids: Sequence[str],
+        targets: NDArray[np.int64],
+        preprocessing: ImagePreprocessing,
+        decode_workers: int = 0,
+    ) -> None:
+        super().__init__(name, fingerprint, ids, targets)
+        self._preprocessing = preprocessing
+        self._pool = shared_pool(decode_workers)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        position = checked_index(index, self.identity.name, len(self))
+        path = self.path(position)
+        return _to_unit_range(self._stack([path], [decode(path, self._preprocessing)]))[0], int(self.targets[position])
+
+    def _inputs(self, start: int, stop: int) -> torch.Tensor:
+        bounds = self, start, stop
+        pixels = _LAST.get(bounds)
+        if pixels is None:
+            paths = [self.path(position) for position in range(start, stop)]
+            begun = _NEXT.get(bounds)
+            _NEXT.kept = None
+            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing, begun))
+            _LAST.kept = bounds, pixels
+        return _to_unit_range(pixels)
+
+    def read_ahead(self, start: int, stop: int) -> None:
+        """Begin to decode examples [start, stop), as far as they exist, on the decoding processes."""
+        bounds = self, start, stop
+        if _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
+            paths = [self.path(position) for position in range(start, min(stop, len(self)))]
+            if (begun := self._pool.begin(paths, self._preprocessing)) is not None:
+                _NEXT.kept = bounds, begun
+
+    def close(self) -> None:
+        """End the decoding processes, which all datasets share; they restart on the next access."""
+        self._pool.close()
+
+    def path(self, position: int) -> Path:
+        """Return the path of an example's file."""
+        raise NotImplementedError
+
+    def _stack(self, paths: Sequence[Path], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
+        """Return (B, C, H, W) bytes."""
+        for path, pixels in zip(paths, decoded, strict=True):
+            if self._size is not None and pixels.shape[1::-1] != self._size:
+                raise ExampleError(
+                    f"image {path} is {_shown(pixels)} pixels after resize and crop, where the first examples of"
+                    f" {self.identity.name!r} are {self._size[0]}x{self._size[1]}; give all images one size by"
+                    " image_size in the dataset's entry"
+                )
+            if pixels.shape != decoded[0].shape:
+                raise ExampleError(
+                    f"images of one batch must have one size: {paths[0]} is {_shown(decoded[0])} pixels, {path} is"
+                    f" {_shown(pixels)}. Set resize and crop in the checkpoint's preprocessing"
+                )
+        return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).contiguous()
+
+
+class _OneBatch(Generic[T]):
+    """Cache of one batch for all datasets, since a batch of each type of ImageNet-C would be a gigabyte."""
+
+    kept: tuple[tuple[DecodedImages, int, int], T] | None = None
+
+    def get(self, bounds: tuple[DecodedImages, int, int]) -> T | None:
+        """Return the cached value of the batch with these bounds, or None."""
+        return self.kept[1] if self.kept is not None and self.kept[0] == bounds else None
+
+
+# Bytes (B, C, H, W), read-only: all conditions on a dataset may read a batch one after the other.
+_LAST: Final[_OneBatch[torch.Tensor]] = _OneBatch()
+# Decoding that was begun for the next batch.
+_NEXT: Final[_OneBatch[Begun]] = _OneBatch()
+
+
+def _shown(pixels: NDArray[np.uint8]) -> str:
+    return f"{pixels.shape[1]}x{pixels.shape[0]}"
+
+
+def _to_unit_range(pixels: torch.Tensor) -> torch.Tensor:
+    return pixels.to(torch.float32).div_(255)
+
 
 def open_user(
-    declared: UserDataset,
-    *,
-    data_root: Path | None,
-    preprocessing: PreprocessingBase | None,
-    decode_workers: int,
-    split: str,
+    declared: UserDataset, *, preprocessing: PreprocessingBase | None, decode_workers: int, split: str, **unused: object
 ) -> Dataset:
-    """Open a dataset of a registry; images keep their size unless a resize is declared.
-
-    Raises:
-        UsageError: a split other than ``test`` is requested.
-        MissingDataError: the files do not exist, or do not have the declared format.
-        DeclarationError: the files contradict the entry, or the preprocessing does not go with them.
-    """
-    del data_root  # The paths are in the registry.
+    """Open a dataset of a registry, which has its paths; images keep their size unless a resize is declared."""
     declared.check_split(split)
     opener: Callable[..., Dataset] = declared.content.implemented()
     return opener(declared, preprocessing=preprocessing or AS_THEY_ARE, decode_workers=decode_workers)
 
 
 class FileImages(DecodedImages):
-    """Image files below one folder, identified by their relative paths.
-
-    Args:
-        declared: the dataset.
-        root: folder that paths are relative to.
-        names: relative path of each file, with slashes.
-        sizes: size of each in bytes.
-        targets: class of each.
-        num_classes: number of classes.
-        preprocessing, decode_workers: see ``DecodedImages``.
-
-    Raises:
-        DeclarationError: images differ in size, or are smaller than the crop.
-    """
+    """Image files below ``root``, identified by ``names``, relative paths with slashes; ``sizes`` are in bytes."""
 
     def __init__(
         self,
@@ -79,35 +152,21 @@ class FileImages(DecodedImages):
         preprocessing: ImagePreprocessing,
         decode_workers: int,
     ) -> None:
-        order = hash_positions(names)
-        ids = tuple(names[position] for position in order)
-        self.num_classes = num_classes
-        self._root = root
+        self.num_classes, self._root = num_classes, root
         applied = sized(declared, preprocessing)
+        fingerprint = tree_fingerprint(declared, names, sizes, targets)
         super().__init__(
-            identity=DatasetIdentity(
-                name=declared.name,
-                fingerprint=tree_fingerprint(declared, names, sizes, targets),
-                num_examples=len(ids),
-            ),
-            ids=ids,
-            targets=np.asarray(targets, dtype=np.int64)[order],
-            preprocessing=applied,
-            decode_workers=decode_workers,
-            size=_common_size(declared.name, [root / each for each in ids[:NUM_COMPARED]], applied),
+            declared.name, fingerprint, names, np.asarray(targets, dtype=np.int64), applied, decode_workers
         )
+        self._size = _common_size(declared.name, [root / each for each in self.ids[:NUM_COMPARED]], applied)
 
     def path(self, position: int) -> Path:
         """Return the path of an example's file."""
-        return self._root / self._ids[position]
+        return self._root / self.ids[position]
 
 
 def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePreprocessing:
-    """Return the preprocessing with the image size stated in the entry, if any.
-
-    Raises:
-        DeclarationError: the checkpoint's preprocessing requires a different size.
-    """
+    """Return the preprocessing with the image size stated in the entry, if any."""
     side = declared.image_size
     if side is None:
         return preprocessing
@@ -121,18 +180,7 @@ def sized(declared: UserDataset, preprocessing: ImagePreprocessing) -> ImagePrep
 
 
 def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes: int, where: str) -> None:
-    """Refuse invalid labels, and fewer than two classes.
-
-    Args:
-        declared: the dataset.
-        targets: (N,) labels.
-        num_classes: number of classes.
-        where: name of the file or folder in messages.
-
-    Raises:
-        MissingDataError: there is no example, or no second class, or a label is negative.
-        DeclarationError: a label is not below the number of classes that the entry states.
-    """
+    """Refuse invalid labels (N,), and fewer than two classes; messages name the file or folder ``where``."""
     title = f"dataset {declared.name!r}"
     if not len(targets):
         raise MissingDataError(f"{title} has no example: {where} is empty. Check the path in its entry")
@@ -149,6 +197,11 @@ def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes
             f"{title} has only one class in {where}, and a classifier needs two. Check the labels, or state the"
             " num_classes of the model in its entry"
         )
+
+
+def numbered_ids(name: str, count: int) -> list[str]:
+    """Return the ids ``name/000000`` and so on."""
+    return [f"{name}/{number:06d}" for number in range(count)]
 
 
 def fingerprint_of(declared: UserDataset, **parts: object) -> str:
@@ -174,15 +227,9 @@ def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequenc
 def one_size(
     title: str, sizes: Iterable[tuple[str, tuple[int, int]]], preprocessing: ImagePreprocessing
 ) -> tuple[int, int] | None:
-    """Return the common width and height of images after resize and crop; None if they cannot be known.
+    """Return the common width and height of images after resize and crop; None if there are none.
 
-    Args:
-        title: name of the dataset in messages.
-        sizes: name of each image, with its width and height.
-        preprocessing: resize and crop.
-
-    Raises:
-        DeclarationError: two differ, or one is smaller than the crop.
+    ``sizes`` are the name of each image, with its width and height; ``title`` names the dataset in messages.
     """
     first: tuple[str, tuple[int, int]] | None = None
     for name, (width, height) in sizes:
@@ -204,16 +251,7 @@ def one_size(
 
 
 def num_channels_of(title: str, found: int, preprocessing: ImagePreprocessing) -> int:
-    """Return the number of channels of images as a model is given them: grey ones may serve a model of colour.
-
-    Args:
-        title: name of the dataset in messages.
-        found: number of channels of the images.
-        preprocessing: preprocessing of the model.
-
-    Raises:
-        DeclarationError: the preprocessing is of another number, and the images are not grey.
-    """
+    """Return the number of channels that a model is given: grey images may serve a model of colour."""
     wanted = preprocessing.num_channels
     if wanted is None or wanted == found:
         return found
@@ -226,11 +264,7 @@ def num_channels_of(title: str, found: int, preprocessing: ImagePreprocessing) -
 
 
 def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreprocessing) -> None:
-    """Refuse to resize or crop images that are floats.
-
-    Raises:
-        DeclarationError: the preprocessing changes ``size``, width and height in pixels.
-    """
+    """Refuse to resize or crop images that are floats."""
     if size_after(*size, preprocessing) != size:
         raise DeclarationError(
             f"{title} has images of {size[0]}x{size[1]} pixels as floats, which are not resized: leave out resize and"
@@ -239,12 +273,9 @@ def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreproce
 
 
 def _common_size(name: str, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> tuple[int, int] | None:
-    if (
-        preprocessing.resize is not None
-        and preprocessing.crop is not None
-        and preprocessing.resize >= preprocessing.crop
-    ):
-        return preprocessing.crop, preprocessing.crop
+    resize, crop = preprocessing.resize, preprocessing.crop
+    if resize is not None and crop is not None and resize >= crop:
+        return crop, crop
     # Unreadable images are reported when their shard fails.
     found = ((path, size_of(path)) for path in paths)
     return one_size(f"dataset {name!r}", [(str(path), size) for path, size in found if size], preprocessing)

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import cpu_count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError
+from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UnknownNameError
 from robench.core.inert import printable
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
-from robench.datasets.array_images import ArrayImages
+from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import (
@@ -26,11 +26,10 @@ from robench.datasets.imagenet_folder import (
     refuse_other_class,
 )
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.sentiment import LabelledFiles
+from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.sentiment_impl import read_labelled
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
-from robench.datasets.wikitext import TokenFiles
 from robench.datasets.wikitext_impl import read_split
 from robench.domains.texts import TEXTS
 
@@ -112,11 +111,7 @@ class Verification:
 
 
 def verify(
-    name: str,
-    data_root: Path | None,
-    *,
-    decode: bool = False,
-    datasets: Mapping[str, DatasetDeclaration] = DATASETS,
+    name: str, data_root: Path | None, *, decode: bool = False, datasets: Mapping[str, DatasetDeclaration] = DATASETS
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
@@ -137,23 +132,26 @@ def verify(
     if declared is not None and name not in DATASETS:
         yield _verify_embedded(declared)
         return
-    if name in DATASETS:
-        names: tuple[str, ...] = (name,)
-    elif name in PUBLISHED_SETS:
-        names = PUBLISHED_SETS[name].datasets
-    else:
+    if name not in DATASETS and name not in PUBLISHED_SETS:
         embedded = [each for each, declared in DATASETS.loaded() if declared.folder is None]
         users = [each for each in datasets if each not in DATASETS]
         raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS, *users])
-    for each in (DATASETS[each] for each in names):
-        if each.folder is None:
-            yield _verify_embedded(each)
-        elif isinstance(each, TokenFiles | LabelledFiles):
-            yield from (_verify_texts(each, data_root, split) for split in each.splits)
-        elif isinstance(each, PublishedCifar | CorruptedCifar):
-            yield from (_verify_arrays(each, data_root, split) for split in each.splits)
+    for each in (name,) if name in DATASETS else PUBLISHED_SETS[name].datasets:
+        found = DATASETS[each]
+        if found.folder is None:
+            yield _verify_embedded(found)
+        elif isinstance(found, TokenFiles | LabelledFiles):
+            yield from (_verify_texts(found, data_root, split) for split in found.splits)
+        elif isinstance(found, PublishedCifar | CorruptedCifar):
+            yield from (_verify_arrays(found, data_root, split) for split in found.splits)
         else:
-            yield verify_folder(layout_of(each), data_root, decode=decode)
+            yield verify_folder(layout_of(found), data_root, decode=decode)
+
+
+def _refused(dataset: str, kind: Kind, error: RobenchError, **known: Any) -> Verification:
+    """Return the verification of a dataset that is refused; each of the error's lines is one of the message."""
+    message = "\n".join(map(printable, error.lines))
+    return Verification(dataset=dataset, findings=(Finding(kind=kind, message=message),), **known)
 
 
 def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
@@ -161,8 +159,7 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
     try:
         dataset = open_dataset(declared, data_root=None, preprocessing=None)
     except (MissingDataError, DeclarationError) as error:
-        finding = Finding(kind="unreadable", message="\n".join(map(printable, error.lines)))
-        return Verification(dataset=declared.name, findings=(finding,))
+        return _refused(declared.name, "unreadable", error)
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open
     paths = [dataset.path(position) for position in range(len(dataset))] if isinstance(dataset, FileImages) else []
     return Verification(
@@ -177,31 +174,21 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
 def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     """Verify an embedded dataset, or one of the user's code, by opening it."""
     dataset = open_dataset(declared, data_root=None, preprocessing=None)
-    findings = []
-    if declared.num_examples not in (None, len(dataset)):
-        message = f"dataset {declared.name!r} has {len(dataset):,} examples here, wanted {declared.num_examples:,}"
-        findings.append(Finding(kind="wrong-count", message=message))
+    found, size = Verification(dataset=declared.name, is_decoded=True), len(dataset)
+    if declared.num_examples not in (None, size):
+        message = f"dataset {declared.name!r} has {size:,} examples here, wanted {declared.num_examples:,}"
+        found = replace(found, findings=(Finding(kind="wrong-count", message=message),))
     if declared.domain == TEXTS.name:
-        return Verification(
-            dataset=declared.name,
-            is_decoded=True,
-            findings=tuple(findings),
-            num_texts=len(dataset),
-        )
-    return Verification(
-        dataset=declared.name,
-        num_images=len(dataset),
-        num_classes=len(set(dataset.batch(0, len(dataset)).targets.tolist())),
-        is_decoded=True,
-        findings=tuple(findings),
-    )
+        return replace(found, num_texts=size)
+    return replace(found, num_images=size, num_classes=len(set(dataset.batch(0, size).targets.tolist())))
 
 
 def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, split: str) -> Verification:
     """Verify the files of one split by reading them."""
-    below = declared.file_of(split) if isinstance(declared, TokenFiles) else declared.path_of(split)
-    path = None if data_root is None else data_root.expanduser() / below
-    findings, num_texts, num_tokens = [], 0, 0
+    path = None if data_root is None else data_root.expanduser() / declared.path_of(split)
+    folder = path.parent if path is not None and path.parent.is_dir() else None
+    known: dict[str, Any] = {"split": split, "folder": folder}
+    num_tokens = 0 if isinstance(declared, TokenFiles) else None
     try:
         if isinstance(declared, TokenFiles):
             num_texts, num_tokens = len(read_split(declared, data_root, split)[1]), declared.num_tokens_of(split)
@@ -209,41 +196,34 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
             num_texts = len(read_labelled(declared, data_root, split))
     except MissingDataError as error:
         kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
-        findings.append(Finding(kind=kind, message="\n".join(map(printable, error.lines))))
-    return Verification(
-        dataset=declared.name,
-        folder=None if path is None or not path.parent.is_dir() else path.parent,
-        is_decoded=not findings,
-        findings=tuple(findings),
-        num_texts=num_texts,
-        num_tokens=num_tokens if isinstance(declared, TokenFiles) else None,
-        split=split,
-    )
+        return _refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
+    return Verification(dataset=declared.name, is_decoded=True, num_texts=num_texts, num_tokens=num_tokens, **known)
 
 
 def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, split: str) -> Verification:
     """Verify the arrays of one split by reading them."""
     folder = None if data_root is None else data_root.expanduser() / str(declared.folder)
-    found = Verification(
-        dataset=declared.name,
-        folder=folder if folder is not None and folder.is_dir() else None,
-        split=split if len(declared.splits) > 1 else None,
-    )
+    known: dict[str, Any] = {
+        "folder": folder if folder is not None and folder.is_dir() else None,
+        "split": split if len(declared.splits) > 1 else None,
+    }
     try:
         dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
     except MissingDataError as error:
         # Only the message about absent files has several lines, which list them.
-        kind: Kind = "absent" if folder is None or len(error.lines) > 1 else "wrong-file"
-        return replace(found, findings=(Finding(kind=kind, message="\n".join(map(printable, error.lines))),))
+        return _refused(
+            declared.name, "absent" if folder is None or len(error.lines) > 1 else "wrong-file", error, **known
+        )
     assert isinstance(dataset, ArrayImages)  # what both open
     counts = Counter(dataset.targets.tolist())
-    return replace(
-        found,
+    return Verification(
+        dataset=declared.name,
         num_images=len(dataset),
         num_classes=len(counts),
         is_decoded=True,
         images_per_class=min(counts.values()) if len(set(counts.values())) == 1 else None,
         sha256=dataset.identity.fingerprint,
+        **known,
     )
 
 
@@ -261,10 +241,10 @@ def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = Fals
         for name in images:
             findings += _file_findings(classes[name], images[name])
     except MissingDataError as error:
-        # Several lines, which list the attempts; names of folders add no further ones.
-        return _unread(layout, "absent", "\n".join(map(printable, error.lines)))
+        return _refused(layout.dataset, "absent", error)
     except OSError as error:
-        return _unread(layout, "unreadable", f"cannot read {error.filename} of {layout.title}: {error.strerror}")
+        message = f"cannot read {error.filename} of {layout.title}: {error.strerror}"
+        return Verification(dataset=layout.dataset, findings=(Finding(kind="unreadable", message=message),))
     paths = [path for found in images.values() for path in found]
     if decode:
         findings += _decoded([path for path in paths if path.stat().st_size])
@@ -276,11 +256,6 @@ def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = Fals
         is_decoded=decode,
         findings=tuple(findings),
     )
-
-
-def _unread(layout: Layout, kind: Kind, message: str) -> Verification:
-    finding = Finding(kind=kind, message=message)
-    return Verification(dataset=layout.dataset, findings=(finding,))
 
 
 def _class_findings(layout: Layout, folder: Path, classes: dict[str, Path]) -> Iterator[Finding]:

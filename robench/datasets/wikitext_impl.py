@@ -16,27 +16,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from robench.core.errors import MissingDataError
 from robench.core.inert import clipped
-from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import TEST_SPLIT
-from robench.datasets.order import check_range, checked_index, hash_order
-from robench.datasets.text_files import again, check_lines, decoded_part, find_file, line_of, read_file
-from robench.datasets.words import UNKNOWN_BY_FREQUENCY, vocabulary_of
-from robench.domains.code_points import CONTEXT_END, encoded, lines_of, padded
+from robench.datasets.order import hash_order
+from robench.datasets.text_files import find_file
+from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, OrderedTexts, vocabulary_of
+from robench.domains.code_points import CONTEXT_END, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from torch import Tensor
-
-    from robench.datasets.wikitext import TokenFiles
-    from robench.declarations.preprocessing import PreprocessingBase
+    from robench.datasets.published_texts import TokenFiles
+    from robench.datasets.text_files import TextFile
 
 # Twice the largest published file.
 MOST_BYTES: Final = 1 << 30
@@ -50,14 +47,9 @@ _NOT_INERT = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """Place of an article in its file.
+    """Bytes [start, stop) of an article in its file, and their SHA-256; the title is empty if the file has none.
 
-    Attributes:
-        title: words of its first line without the signs, empty if the file has no title.
-        start, stop: its bytes, up to and with the end of its last line.
-        num_tokens: number of its words and ends of lines.
-        digest: SHA-256 of its bytes.
-        has_text: whether a line has words and is not a heading.
+    ``num_tokens`` counts words and ends of lines; ``has_text``: whether a line has words and differs from a heading.
     """
 
     title: str
@@ -69,32 +61,25 @@ class Article:
 
 
 def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tuple[bytes, list[Article]]:
-    """Return the bytes of a split's file, with an end of its last line, and its articles in their order.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: there is no such file, or it is not the published one.
-    """
+    """Return the bytes of a split's file, with an end of its last line, and its articles in their order."""
     wanted = declared.num_tokens_of(split)
-    path = find_file(declared, data_root, declared.file_of(split), declared.archive, beside=".raw")
-    content = read_file(declared, path, MOST_BYTES)
-    advice = again(declared.archive)
-    check_lines(content, path, advice)
-    if not content.endswith(b"\n"):
-        content += b"\n"
-    articles = _articles(content, path, advice)
+    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES, beside=".raw")
+    file.check_lines()
+    if not file.content.endswith(b"\n"):
+        file = replace(file, content=file.content + b"\n")
+    articles = _articles(file)
     if not any(article.has_text for article in articles):
-        raise MissingDataError(f"{path} holds headings only, wanted articles with text. {advice}")
+        raise file.refusal("holds headings only, wanted articles with text")
     num_tokens = sum(article.num_tokens for article in articles) + (articles[0].start > 0)
     if num_tokens != wanted:
         count = f"{num_tokens:,} tokens, ends of lines included, wanted {wanted:,} as published"
         if (empty := next((article for article in articles if not article.has_text), None)) is not None:
             raise MissingDataError(
-                f"article {clipped(empty.title)!r} in line {line_of(content, empty.start)} of {path} has no text, and "
-                f"the file has {count}. {advice}"
+                f"article {clipped(empty.title)!r} in line {file.line_of(empty.start)} of {file.path} has no text, and "
+                f"the file has {count}. Unpack {declared.archive} again"
             )
-        raise MissingDataError(f"{path} has {count} of the {split} split of {declared.name}. {advice}")
-    return content, articles
+        raise file.refusal(f"has {count} of the {split} split of {declared.name}")
+    return file.content, articles
 
 
 def context_before(content: bytes, first: int, stop: int, num_tokens: int) -> str:
@@ -130,46 +115,38 @@ def title_of(line: str) -> str | None:
     return " ".join(words[1:-1])
 
 
-def _articles(content: bytes, path: Path, advice: str) -> list[Article]:
+def _articles(file: TextFile) -> list[Article]:
+    content = file.content
     end = content.find(b"\n") + 1
     first = end if not content[:end].strip() else 0
-    titles = list(_titles(content, path, advice))
+    titles = list(_titles(file))
     starts = [first, *(start for start, _ in titles[1:])]
     names = [title for _, title in titles] or [""]
-    return [
-        _article(content, start, stop, title, path, advice)
-        for title, start, stop in zip(names, starts, [*starts[1:], len(content)], strict=True)
-    ]
+    articles = []
+    for title, start, stop in zip(names, starts, [*starts[1:], len(content)], strict=True):
+        lines = lines_of(file.decoded(start, stop))
+        article = Article(
+            title=title,
+            start=start,
+            stop=stop,
+            num_tokens=sum(map(len, lines)) + len(lines),
+            digest=hashlib.sha256(content[start:stop]).hexdigest(),
+            has_text=not all(map(_is_heading, lines)),
+        )
+        articles.append(article)
+    return articles
 
 
-def _article(content: bytes, start: int, stop: int, title: str, path: Path, advice: str) -> Article:
-    lines = lines_of(decoded_part(content, start, stop, path, advice))
-    return Article(
-        title=title,
-        start=start,
-        stop=stop,
-        num_tokens=sum(map(len, lines)) + len(lines),
-        digest=hashlib.sha256(content[start:stop]).hexdigest(),
-        has_text=not all(map(_is_heading, lines)),
-    )
-
-
-def _titles(content: bytes, path: Path, advice: str) -> Iterator[tuple[int, str]]:
+def _titles(file: TextFile) -> Iterator[tuple[int, str]]:
     """Yield the start of each line that is a title between empty lines, and the title."""
+    content = file.content
     for match in _MAY_BE_TITLE.finditer(content):
         start, stop = match.span()
-        title = title_of(decoded_part(content, start, stop, path, advice))
-        if title is not None and _is_empty_before(content, start) and _is_empty_after(content, stop):
+        title, end = title_of(file.decoded(start, stop)), content.find(b"\n", stop + 1)
+        before = b"" if start == 0 else content[content.rfind(b"\n", 0, start - 1) + 1 : start]
+        after = content[stop : len(content) if end < 0 else end]
+        if title is not None and not before.strip() and not after.strip():
             yield start, title
-
-
-def _is_empty_before(content: bytes, start: int) -> bool:
-    return start == 0 or not content[content.rfind(b"\n", 0, start - 1) + 1 : start].strip()
-
-
-def _is_empty_after(content: bytes, stop: int) -> bool:
-    end = content.find(b"\n", stop + 1)
-    return not content[stop : len(content) if end < 0 else end].strip()
 
 
 def _is_heading(words: Sequence[str]) -> bool:
@@ -177,21 +154,8 @@ def _is_heading(words: Sequence[str]) -> bool:
     return not words or (words[0] == _SIGN and words[-1] == _SIGN)
 
 
-def open_tokens(
-    declared: TokenFiles,
-    *,
-    data_root: Path | None,
-    preprocessing: PreprocessingBase | None,
-    decode_workers: int,
-    split: str,
-) -> WikiText:
-    """Open a split of token files.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: there is no such file, or it is not the published one.
-    """
-    del preprocessing, decode_workers  # Texts are as they are.
+def open_tokens(declared: TokenFiles, *, data_root: Path | None, split: str, **unused: object) -> WikiText:
+    """Open a split of token files."""
     return WikiText(declared, data_root, split)
 
 
@@ -199,34 +163,22 @@ def vocabulary(declared: TokenFiles, data_root: Path | None) -> list[str]:
     r"""Return the words of the papers' models: ``\n`` for ``<eos>``, then by frequency, ties by first occurrence.
 
     The unknown word ``<unk>`` is a word of the training file, with the place that its frequency has.
-
-    Raises:
-        MissingDataError: there is no training file, or it has not as many different words as the published one.
     """
     words = vocabulary_of(WikiText(declared, data_root, _TRAINING_SPLIT).articles(), first=UNKNOWN_BY_FREQUENCY)
     if len(words) != declared.vocabulary_size:
         raise MissingDataError(
-            f"{declared.file_of(_TRAINING_SPLIT)} has {len(words):,} different tokens, the end of a line included, "
+            f"{declared.path_of(_TRAINING_SPLIT)} has {len(words):,} different tokens, the end of a line included, "
             f"wanted {declared.vocabulary_size:,} as published. Unpack {declared.archive} again"
         )
     return words
 
 
-class WikiText:
+class WikiText(OrderedTexts):
     """Articles of one split, in the order of the SHA-256 of their ids; texts are made on access.
 
     An id is such as ``wikitext-103/test/00007-Du-Fu``: number from 0 in the file, and the inert part of the title. A
     text is context, ``CONTEXT_END`` and the scored part. The fingerprint is a SHA-256 over number of tokens of context,
     ids and digests of the articles. Held in memory are the file's bytes and a few numbers for each article.
-
-    Args:
-        declared: the dataset.
-        data_root: folder that contains its folder.
-        split: name of the split.
-
-    Raises:
-        UsageError: there is no such split.
-        MissingDataError: there is no such file, or it is not the published one.
     """
 
     def __init__(self, declared: TokenFiles, data_root: Path | None, split: str = TEST_SPLIT) -> None:
@@ -242,19 +194,6 @@ class WikiText:
             digest.update(f"{example_id}\0{self._articles[self._places[example_id]].digest}\n".encode())
         self.identity = DatasetIdentity(name=declared.name, fingerprint=digest.hexdigest(), num_examples=len(self.ids))
         self.num_tokens = declared.num_tokens_of(split)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        points = encoded(self.text(checked_index(index, self.identity.name, len(self))))
-        return points, points.clone()
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop) as code points (B, T), which are inputs and targets alike."""
-        check_range(start, stop, self.identity.name, len(self))
-        points = padded([encoded(self.text(index)) for index in range(start, stop)])
-        return Batch(ids=self.ids[start:stop], inputs=points, targets=points.clone())
 
     def text(self, index: int) -> str:
         """Return the text of an example: context, ``CONTEXT_END`` and the scored part."""

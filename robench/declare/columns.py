@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Distance, Role, View, views_of
 from robench.corruptions import SEVERITIES
-from robench.datasets.corrupted import corrupted_of, uncorrupted_of
+from robench.datasets.base import corrupted_of, uncorrupted_of
 from robench.domains import DOMAINS
 from robench.metrics import METRICS, title_of
 from robench.metrics.metric import DISTANCE

@@ -27,9 +27,5 @@ class ArchitectureBase(DeclarationBase):
         return None
 
     def code_digest(self) -> str | None:
-        """Return the SHA-256 of the user's code that builds the model, or None.
-
-        Raises:
-            DeclarationError: the code cannot be found.
-        """
+        """Return the SHA-256 of the user's code that builds the model, None without such code."""
         return None

@@ -30,8 +30,13 @@ def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
     """
     if not isinstance(architecture, ArchitectureBase):
         raise UnknownNameError("backbone", architecture.kind, BACKBONES)
+    if drop_path_rate and not architecture.takes_drop_path:
+        raise DeclarationError(
+            f"backbone {architecture.kind!r} takes no drop path, got drop_path_rate {drop_path_rate}: build it into the"
+            " model, and set drop_path_rate: 0 in its training"
+        )
     try:
-        model = _built(architecture, drop_path_rate)
+        model: nn.Module = architecture.implemented()(architecture, *((drop_path_rate,) if drop_path_rate else ()))
     except RobenchError:
         raise
     # Broad because torch and the layers of a model refuse sizes, or run out of memory, by errors of any class.
@@ -49,17 +54,6 @@ def _shown(architecture: Declaration) -> str:
     """Return the sizes of a backbone, for the message that it cannot be built."""
     values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}  # type: ignore[arg-type]  # all declarations are dataclasses
     return ", ".join(f"{name} {value}" for name, value in values.items() if isinstance(value, (int, float, str)))
-
-
-def _built(architecture: ArchitectureBase, drop_path_rate: float) -> nn.Module:
-    if drop_path_rate and not architecture.takes_drop_path:
-        raise DeclarationError(
-            f"backbone {architecture.kind!r} takes no drop path, got drop_path_rate {drop_path_rate}: build it into the"
-            " model, and set drop_path_rate: 0 in its training"
-        )
-    rates = (drop_path_rate,) if drop_path_rate else ()
-    model: nn.Module = architecture.implemented()(architecture, *rates)
-    return model
 
 
 def guard_batch_norms(model: nn.Module) -> None:

@@ -29,20 +29,22 @@ from torch import Tensor, nn
 
 from robench.attention.heads import attend, merge_heads, split_heads
 from robench.models.build import without_fused_attention
-from robench.models.residuals_impl import BlockParts
-from robench.models.transformer_impl import TransformerModel, attention_of, block_of
+from robench.models.transformer_impl import BlockParts, TransformerModel, attention_of, build_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from robench.models.fan import Fan
+    from robench.models.vit import Fan
 
 
 NORM = partial(nn.LayerNorm, eps=1e-6)
 
 
 class FullyAttentionalNetwork(TransformerModel):
-    """Fully attentional network from images (B, channels, side, side) to logits (B, num_classes)."""
+    """Fully attentional network from images (B, channels, side, side) to logits (B, num_classes).
+
+    ``drop_path_rate`` is for training, the same in all blocks.
+    """
 
     def __init__(self, architecture: Fan, drop_path_rate: float = 0.0) -> None:
         super().__init__()
@@ -58,6 +60,7 @@ class FullyAttentionalNetwork(TransformerModel):
         self.head = nn.Linear(dim, architecture.num_classes)
         trunc_normal_(self.cls_token, std=0.02)
         self.apply(_initialise)
+        without_fused_attention(self)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Return the patches of images with their positions, (B, N, C)."""
@@ -82,17 +85,6 @@ class FullyAttentionalNetwork(TransformerModel):
         return f"Class attention has {has} in these weights: set class_attention: {form} in the architecture"
 
 
-def build_fan(architecture: Fan, drop_path_rate: float = 0.0) -> nn.Module:
-    """Return the declared network with initial weights; ``drop_path_rate`` is for training, the same in all blocks.
-
-    Raises:
-        UnknownNameError: it declares an unknown attention or residual connection.
-    """
-    model = FullyAttentionalNetwork(architecture, drop_path_rate)
-    without_fused_attention(model)
-    return model
-
-
 def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
     dim = architecture.dim
     parts = BlockParts(
@@ -111,7 +103,7 @@ def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
         gamma1=nn.Parameter(torch.ones(dim)),
         gamma2=nn.Parameter(torch.ones(dim)),
     )
-    return block_of(architecture, parts)
+    return build_block(architecture.residual, parts)
 
 
 def _class_block(architecture: Fan) -> nn.Module:

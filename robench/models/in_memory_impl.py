@@ -50,11 +50,7 @@ def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:
 
 
 def preprocessing_of(name: str, module: nn.Module) -> ImagePreprocessing:
-    """Return the default preprocessing of a module: timm's own normalisation for its models, none for all others.
-
-    Raises:
-        UsageError: a model of timm whose mean and standard deviation differ in their number of channels.
-    """
+    """Return the default preprocessing of a module: timm's own normalisation for its models, none for all others."""
     if type(module).__module__.partition(".")[0] == _TIMM and getattr(module, "pretrained_cfg", None):
         # Here because timm is heavy.
         from timm.data.config import resolve_model_data_config

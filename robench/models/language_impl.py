@@ -22,24 +22,15 @@ from robench.tasks.language_modeling_impl import NO_TOKEN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.models.language import Language
+    from robench.models.word_transformer import Language
 
 MOST_WINDOWS = 32
 # Beyond it a layer's widest activation leaves the caches of a CPU, and its memory is mapped anew at every layer.
 MOST_BYTES_ON_CPU = 8 * 2**20
 
 
-def build_language(architecture: Language) -> nn.Module:
-    """Return the declared model: texts (B, T) as code points -> negative log-likelihoods (B, 1 + T).
-
-    Raises:
-        DeclarationError: the attention has no causal form.
-    """
-    return LanguageModel(architecture)
-
-
 class LanguageModel(WordModel):
-    """Language model over texts; see the module."""
+    """Language model from texts (B, T) as code points to negative log-likelihoods (B, 1 + T); see the module."""
 
     architecture: Language
     # ``forward`` takes none; ``hidden`` does, for training.
@@ -168,11 +159,6 @@ class AdaptiveSoftmax(nn.Module):
 
     Only the target's likelihood is computed: the logits of a cluster are those of tokens whose target it has. Without
     cutoffs it is the softmax over all words.
-
-    Args:
-        vocabulary_size: number V of words, by descending frequency.
-        dim: width C of tokens.
-        cutoffs: vocabulary sizes at which clusters begin, ascending, all below V.
     """
 
     def __init__(self, vocabulary_size: int, dim: int, cutoffs: Sequence[int] = ()) -> None:

@@ -25,11 +25,8 @@ Entries = dict[Any, Any]
 def tensors_in(content: object, layout: Layout, title: str, foreign: Sequence[object] = ()) -> dict[str, Tensor]:
     """Return a model's tensors by the model's own names, on the CPU, without gradients.
 
-    Args:
-        content: content of the file.
-        layout: location and names of the tensors.
-        title: name of the file in messages.
-        foreign: mappings within ``content`` that replace objects of unknown classes.
+    ``foreign`` are mappings within the content that replace objects of unknown classes; ``title`` names the file in
+    messages.
 
     Raises:
         WeightsError: the content has another layout, or contains anything but dense named tensors there.
@@ -64,11 +61,7 @@ def layouts_for(names: Sequence[str]) -> list[str]:
 
 
 def check_count(count: int, title: str) -> None:
-    """Refuse more tensors than any model has.
-
-    Raises:
-        WeightsError: there are more.
-    """
+    """Refuse more tensors than any model has."""
     if count > MAX_TENSORS:
         raise WeightsError(
             f"{title} holds {count} tensors, at most {MAX_TENSORS} are read: are these the weights of one model?"
@@ -102,11 +95,7 @@ def _read_as(name: str, layout: Layout) -> str | None:
 
 
 def dense(tensor: object, name: str, title: str) -> Tensor:
-    """Return a tensor without gradient and attributes.
-
-    Raises:
-        WeightsError: the value is not a dense tensor of numbers on the CPU.
-    """
+    """Return a tensor without gradient and attributes."""
     wanted = "wanted a dense tensor of floating or integer numbers: save the model's state dict alone"
     if not isinstance(tensor, torch.Tensor):
         raise WeightsError(f"{title}: entry {name!r} is of type {type(tensor).__name__}, {wanted}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robench.models.language import Language
+    from robench.models.word_transformer import Language
 
 EMBEDDING: Final = "word_emb.emb_layers.0.weight"
 _TIED: Final = "crit.out_layers.0.weight"
@@ -54,12 +54,7 @@ _SAME_FORM: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedModule:
-    """Module of a file.
-
-    Attributes:
-        tensors: its parameters and persistent buffers by their names in the state dict, on the CPU.
-        parts: the module itself, under the empty name, and all modules in it, by their names in it.
-    """
+    """Module of a file: its tensors by their names in the state dict, and all modules in it, itself under no name."""
 
     tensors: Mapping[str, Tensor]
     parts: Mapping[str, StandIn]
@@ -120,12 +115,7 @@ def _items(state: dict[Any, Any], kind: str, place: str, path: Path) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedWeights:
-    """Weights by robench's names, and what of the file is not among them.
-
-    Attributes:
-        tensors: the weights; the vocabulary, which the file has not, is absent.
-        left_out: names in the file of tensors that are not needed, with the reason.
-    """
+    """Weights by robench's names, without the vocabulary, and why tensors of the file are left out, by their names."""
 
     tensors: Mapping[str, Tensor]
     left_out: Mapping[str, str]
@@ -136,11 +126,7 @@ def language_weights(
 ) -> ConvertedWeights:
     """Return the weights of a model of the authors' code under robench's names.
 
-    Args:
-        saved: the module in the authors' file.
-        architecture: the declared model.
-        wanted: its tensors by name; the shapes of the attentions' are read.
-        title: name of the file in messages.
+    Of the model's tensors, ``wanted``, the attentions' shapes are read; ``title`` names the file in messages.
 
     Raises:
         WeightsError: a setting or size differs from the declared, the output is not tied to the embedding, or tensors

@@ -32,6 +32,11 @@ class LoadedModel:
     """Frozen classifier in float32 and evaluation mode; implements ``core.protocols.Model``.
 
     The module is modified: it is moved to the device, and its parameters no longer require gradients.
+
+    Attributes:
+        takes_seeds: whether the model declares that its random numbers, if any, come from seeds alone.
+        device: device that inputs must be on.
+        normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
     """
 
     def __init__(
@@ -45,30 +50,16 @@ class LoadedModel:
         self._module.eval()
         self._module.requires_grad_(False)
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
-        self._takes_seeds = bool(getattr(module, "takes_seeds", False))
+        self.takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
         self._domain = DOMAINS[preprocessing.domain]
         self._num_channels = preprocessing.num_channels
-        self._mean, self._std = normalisation_of(preprocessing, device)
+        self._mean, self._std = self.normalisation = normalisation_of(preprocessing, device)
+        self.device = self._mean.device
         self._rules = task.rules
         self._arithmetic: Arithmetic | None = None
         # Shared by all copies, since compiling takes long.
-        self._compiled = CompiledPasses(self._module, takes_seeds=self._takes_seeds)
-
-    @property
-    def takes_seeds(self) -> bool:
-        """Return whether the model declares that its random numbers, if any, come from seeds alone."""
-        return self._takes_seeds
-
-    @property
-    def device(self) -> torch.device:
-        """Return the device that inputs must be on."""
-        return self._mean.device
-
-    @property
-    def normalisation(self) -> tuple[Tensor, Tensor]:
-        """Return mean and standard deviation of the normalisation, in shapes that go with inputs, as (C, 1, 1)."""
-        return self._mean, self._std
+        self._compiled = CompiledPasses(self._module, takes_seeds=self.takes_seeds)
 
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
@@ -87,7 +78,7 @@ class LoadedModel:
         with KeptSettings(), running_in(self._arithmetic, self.device):
             if self._arithmetic is not None and self._arithmetic.is_compiled:
                 output = self._compiled(normalised, seeds)
-            elif self._takes_seeds:
+            elif self.takes_seeds:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
                 output = self._module(normalised, given)
@@ -101,14 +92,9 @@ class LoadedModel:
     ) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]] | None:
         """Return the gradient of a score of the outputs by a text's embedded tokens, and embeddings of words.
 
-        Args:
-            inputs: one text (1, T).
-            seeds: its seed.
-            score: function of its outputs, such as a margin.
-
-        Returns:
-            The gradient (L, C) of the tokens that the model reads, and a function of n words to their embeddings
-            (n, C); None if the module is not a ``WordModel``.
+        ``score`` is a function of the outputs for a text (1, T), such as a margin. Returned are the gradient (L, C) by
+        the tokens that the model reads, and a function of n words to their embeddings (n, C); None unless the module is a
+        ``WordModel``.
         """
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
         if embedding is None or embedded is None:
@@ -141,7 +127,7 @@ class LoadedModel:
         Inputs, outputs and gradients stay float32.
 
         Raises:
-            ContractError: there is no such arithmetic, or passes of a model of texts would be compiled.
+            ContractError: the arithmetic is unknown, or passes of a model of texts would be compiled.
         """
         model = copy(self)
         model._arithmetic = None if dtype == EXACT_DTYPE else arithmetic_of(dtype)
@@ -176,11 +162,7 @@ class LoadedModel:
 
 
 def normalisation_of(preprocessing: Preprocessing, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Return mean and standard deviation on a device, float32, in shapes that go with inputs, as (C, 1, 1) of images.
-
-    Raises:
-        DeclarationError: inputs of the domain have no channels, and there is more than one mean.
-    """
+    """Return mean and standard deviation on a device, float32, in shapes that go with inputs, such as (C, 1, 1)."""
     domain = DOMAINS[preprocessing.domain]
     if preprocessing.num_channels not in (None, 1) and not domain.channel_shape:
         raise DeclarationError(

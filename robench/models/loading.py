@@ -1,20 +1,24 @@
-"""Loading of models from registry entries: locate the weights, build the architecture, load, freeze."""
+"""Loading of models from registry entries: locate and verify the weights, build the architecture, load, freeze."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
+from robench.core.files import open_regular
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.models.build import build
 from robench.models.layouts_impl import layouts_for
 from robench.models.loaded import LoadedModel
-from robench.models.state_files import load_state
-from robench.models.weights import resolve
+from robench.models.state_files import load_state, what_else_it_is
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -22,9 +26,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from robench.core.checkpoint import Checkpoint
+    from robench.core.checkpoint import Checkpoint, Weights
 
 SHOWN = 3
+HUB = "hf-hub:"
+SHA256 = re.compile(r"[0-9a-fA-F]{8,64}")
 
 
 def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> LoadedModel:
@@ -57,13 +63,20 @@ def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) ->
         WeightsError: it does not match; the message lists missing, unexpected and different keys. Nothing was copied.
     """
     wanted: dict[str, Tensor] = module.state_dict()
-    shared = [key for key in wanted if key in state]
     missing, unexpected = [key for key in wanted if key not in state], [key for key in state if key not in wanted]
+    pairs = [(key, wanted[key], state[key]) for key in wanted if key in state]
+    shapes = [(key, tuple(found.shape), tuple(ours.shape)) for key, ours, found in pairs if ours.shape != found.shape]
+    # Only across the two kinds: float16 weights become float32 without loss, integers are not weights.
+    types = [
+        (key, found.dtype, ours.dtype)
+        for key, ours, found in pairs
+        if ours.is_floating_point() != found.is_floating_point()
+    ]
     problems = [
         *_listed("missing", missing),
         *_listed("unexpected", unexpected),
-        *_listed("of another shape", _other_shapes({key: (wanted[key], state[key]) for key in shared})),
-        *_listed("of another type", _other_types({key: (wanted[key], state[key]) for key in shared})),
+        *_listed("of another shape", [f"{key} {found} where {ours} is wanted" for key, found, ours in shapes]),
+        *_listed("of another type", [f"{key} {found} where {ours} is wanted" for key, found, ours in types]),
     ]
     if problems:
         raise WeightsError(
@@ -106,26 +119,112 @@ def _own_generator(device: torch.device) -> Iterator[None]:
         yield
 
 
-def _other_shapes(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
-    return [
-        f"{key} {tuple(found.shape)} where {tuple(wanted.shape)} is wanted"
-        for key, (wanted, found) in pairs.items()
-        if wanted.shape != found.shape
-    ]
-
-
-def _other_types(pairs: Mapping[str, tuple[Tensor, Tensor]]) -> list[str]:
-    # Only across the two kinds: float16 weights become float32 without loss, integers are not weights.
-    return [
-        f"{key} {found.dtype} where {wanted.dtype} is wanted"
-        for key, (wanted, found) in pairs.items()
-        if wanted.is_floating_point() != found.is_floating_point()
-    ]
-
-
 def _listed(problem: str, items: Sequence[str]) -> list[str]:
     if not items:
         return []
     shown = ", ".join(items[:SHOWN])
     more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
     return [f"{len(items)} {problem}: {shown}{more}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Names of weights in messages: the registry's entry, the field that declares them, and a noun."""
+
+    entry: str
+    field: str = "weights"
+    noun: str = "weights"
+
+
+def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
+    """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
+
+    Raises:
+        WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
+        DeclarationError: the registry's uri or checksum is malformed.
+    """
+    return resolve_file(checkpoint.weights, checkpoint.folder, Named(checkpoint.name))
+
+
+def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, str]:
+    """Return the file with weights and its SHA-256, as ``resolve``; relative uris are below ``folder``.
+
+    Raises:
+        WeightsError: the file is missing or unreadable, or its checksum differs from the declared one.
+        DeclarationError: the declared uri or checksum is malformed.
+    """
+    path = _locate(weights, folder, named)
+    found, wanted = digest(path), weights.sha256
+    if wanted is None:
+        return path, found
+    if not SHA256.fullmatch(wanted):
+        raise DeclarationError(
+            f"{named.field}.sha256 of {named.entry} must be 64 hexadecimal digits or the first 8 or more,"
+            f" got {wanted!r}"
+        )
+    if not found.startswith(wanted.lower()):
+        guess = what_else_it_is(path)
+        raise WeightsError(
+            f"the {named.noun} of {named.entry} at {path} have SHA-256 {found}, the registry wants {wanted}."
+            f"{f' The file is {guess}.' if guess else ''} Get the file again{_how(weights)},"
+            f" or, if other weights are meant, change {named.field}.sha256 in the registry"
+        )
+    return path, found
+
+
+def _locate(weights: Weights, folder: Path, named: Named) -> Path:
+    uri = weights.uri
+    if uri.startswith(HUB):
+        return _download(weights, uri.removeprefix(HUB), named)
+    path = (folder / uri).absolute()
+    try:
+        with open_regular(path):
+            return path
+    except FileNotFoundError as error:
+        raise WeightsError(
+            f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}"
+        ) from error
+    except OSError as error:
+        raise WeightsError(
+            f"the {named.noun} of {named.entry} at {path} cannot be read ({error.strerror}): a readable file is wanted"
+            f" there{_how(weights)}"
+        ) from error
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    try:
+        with open_regular(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read ({error.strerror}): check the file and the disk") from error
+
+
+def _download(weights: Weights, address: str, named: Named) -> Path:
+    owner, _, rest = address.partition("/")
+    repository, _, file = rest.partition("/")
+    if not (owner and repository and file):
+        raise DeclarationError(
+            f"{named.field}.uri of {named.entry} must be {HUB}owner/repository/file, got {weights.uri!r}"
+        )
+    try:
+        # Here because it is heavy, and an optional dependency not needed for local weights.
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(f"{owner}/{repository}", file))
+    except ImportError as error:
+        raise WeightsError(
+            f"the {named.noun} of {named.entry} lie at {weights.uri}, and huggingface_hub is not installed:"
+            f" install robench[hub], or download the file and write its path into {named.field}.uri"
+        ) from error
+    # Broad because the hub passes on the errors of its HTTP library, which have no common class.
+    except Exception as error:
+        raise WeightsError(
+            f"the {named.noun} of {named.entry} could not be downloaded from {weights.uri}"
+            f" ({type(error).__name__}: {error}). Check address and network, or download the file elsewhere and write"
+            f" its path into {named.field}.uri{_how(weights)}"
+        ) from error
+
+
+def _how(weights: Weights) -> str:
+    return f" ({weights.how_to_get})" if weights.how_to_get else ""

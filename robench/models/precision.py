@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import torch
@@ -40,13 +41,7 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Arithmetic of passes.
-
-    Attributes:
-        name: its name, a ``core.shard.Precision``.
-        dtype: number format of products of matrices and convolutions.
-        is_compiled: whether passes are compiled.
-    """
+    """Arithmetic of passes, and the number format of products of matrices and convolutions in it."""
 
     name: str
     dtype: torch.dtype
@@ -54,11 +49,7 @@ class Arithmetic:
 
 
 def arithmetic_of(name: str) -> Arithmetic:
-    """Return the arithmetic of a name.
-
-    Raises:
-        ContractError: it is not one of ``core.shard.Precision``.
-    """
+    """Return the arithmetic of a name."""
     if name not in get_args(Precision):
         raise ContractError(f"precision must be one of {', '.join(get_args(Precision))}, got {name!r}")
     return Arithmetic(name, getattr(torch, number_format(name)), is_compiled(name))
@@ -66,11 +57,7 @@ def arithmetic_of(name: str) -> Arithmetic:
 
 @contextmanager
 def running_in(arithmetic: Arithmetic | None, device: torch.device) -> Iterator[None]:
-    """Run a pass in an arithmetic; None changes nothing.
-
-    Raises:
-        ContractError: a module of the model cannot run in it; the message names the module.
-    """
+    """Run a pass in an arithmetic; None changes nothing."""
     if arithmetic is None:
         yield
         return
@@ -107,46 +94,36 @@ def _innermost_module(traceback: TracebackType | None) -> str:
 
 
 class CompiledPasses:
-    """Passes of a module of images, compiled when they are first run.
-
-    Args:
-        module: in evaluation mode, without parameters that require gradients.
-        takes_seeds: whether it takes a seed for each row.
-    """
+    """Passes of a module of images in evaluation mode, without gradients of parameters, compiled when first run."""
 
     def __init__(self, module: nn.Module, *, takes_seeds: bool) -> None:
         self._module, self._takes_seeds = module, takes_seeds
         self._compiled: Any = None  # torch.compile has no type for what it returns
 
     def __call__(self, images: Tensor, seeds: Sequence[int] | None) -> Any:
-        """Return the output of the module for images (B, C, H, W).
-
-        Raises:
-            ContractError: the model draws random numbers, or its passes differ too much from each other.
-        """
+        """Return the output of the module for images (B, C, H, W)."""
         if self._compiled is None:
             self._check(images)
-            self._compiled = self._made()
+            # Compiled in this process: none of its own is left when a worker ends.
+            options: dict[str, str | int | bool] = {"compile_threads": 1} if COMPILER == "inductor" else {}
+            self._compiled = torch.compile(  # type: ignore[call-overload]  # its overloads lack the last two
+                self._module,
+                dynamic=False,
+                backend=COMPILER,
+                options=options or None,
+                recompile_limit=MOST_GRAPHS,
+                # Other models with the same code have graphs of their own.
+                isolate_recompiles=True,
+            )
         # Numbers in a tuple would be constants of the graph.
-        given = (_unread(seeds, len(images)),) if self._takes_seeds else ()
+        if seeds is not None and not isinstance(seeds, LazySeeds):
+            seeds = LazySeeds(partial(tuple, seeds), len(images))
+        given = (seeds,) if self._takes_seeds else ()
         with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True), sdpa_kernel(_KERNELS):
             try:
                 return self._compiled(images, *given)
             except (torch._dynamo.exc.FailOnRecompileLimitHit, torch._dynamo.exc.TorchDynamoException) as error:
                 raise ContractError(f"{type(self._module).__name__} {_reason(error)}. {ADVICE}") from error
-
-    def _made(self) -> Any:
-        # Compiled in this process: none of its own is left when a worker ends.
-        options: dict[str, str | int | bool] = {"compile_threads": 1} if COMPILER == "inductor" else {}
-        return torch.compile(  # type: ignore[call-overload]  # its overloads lack the last two
-            self._module,
-            dynamic=False,
-            backend=COMPILER,
-            options=options or None,
-            recompile_limit=MOST_GRAPHS,
-            # Other models with the same code have graphs of their own.
-            isolate_recompiles=True,
-        )
 
     def _check(self, images: Tensor) -> None:
         """Refuse a module that reads its seeds: their values are not part of a graph."""
@@ -159,10 +136,6 @@ class CompiledPasses:
             raise ContractError(
                 f"{type(self._module).__name__} draws random numbers in its passes, which cannot be compiled. {ADVICE}"
             )
-
-
-def _unread(seeds: Sequence[int] | None, num_rows: int) -> LazySeeds | None:
-    return seeds if seeds is None or isinstance(seeds, LazySeeds) else LazySeeds(lambda: seeds, num_rows)
 
 
 def _reason(error: Exception) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from robench.declarations.base import Argument
-    from robench.models.python_backbone import Python
+    from robench.models.foreign import Python
 
 
 def build_python(architecture: Python) -> nn.Module:
@@ -27,10 +27,6 @@ def build_python(architecture: Python) -> nn.Module:
     The module is searched on the Python path first and then in the current folder, which stays on the path, since a
     model may import modules when first called. If the declaration names the part of the output with the logits, a hook
     selects it, so that the names of the model's parameters stay unchanged.
-
-    Raises:
-        UnknownNameError: the module has no such function.
-        DeclarationError: there is no such module, it fails on import, its function fails, or returns no ``nn.Module``.
     """
     target = architecture.target
     function = _function(module_of(target), target.partition(":")[2], target)

@@ -142,11 +142,7 @@ def load_whole(path: Path) -> object:
 
 
 def what_else_it_is(path: Path) -> str | None:
-    """Return the type of a file often found in place of weights (a web page ...), None if it may be weights.
-
-    Raises:
-        WeightsError: the file cannot be read.
-    """
+    """Return the type of a file often found in place of weights (a web page ...), None if it may be weights."""
     head = _head(path)
     if not head:
         return "empty"
@@ -207,19 +203,16 @@ def _check_archive(path: Path) -> None:
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
+            pickles = [entry.file_size for entry in entries if entry.filename.endswith(".pkl")]
             is_packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
             is_larger = sum(entry.file_size for entry in entries) > os.fstat(file.fileno()).st_size
-            if is_packed or is_larger or max(_pickle_sizes(entries), default=0) > MAX_PICKLE:
+            if is_packed or is_larger or max(pickles, default=0) > MAX_PICKLE:
                 raise ValueError(f"compressed, larger than the file, or a pickle of more than {MAX_PICKLE:,} bytes")
             if damaged := archive.testzip():
                 raise ValueError(f"the checksum of {damaged} does not match")
     # zipfile raises errors of several classes for encryption, truncation and bad numbers.
     except Exception as error:
         raise _damaged(path, "torch.save", error) from error
-
-
-def _pickle_sizes(entries: Sequence[zipfile.ZipInfo]) -> list[int]:
-    return [entry.file_size for entry in entries if entry.filename.endswith(".pkl")]
 
 
 def _load_torch(path: Path, *, is_zip: bool, nested: bool, is_mapped: bool = True) -> tuple[object, Sequence[object]]:

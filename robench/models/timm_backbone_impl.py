@@ -15,11 +15,9 @@ from robench.core.errors import DeclarationError, UnknownNameError
 from robench.models.build import without_fused_attention
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch import nn
 
-    from robench.models.timm_backbone import Timm
+    from robench.models.foreign import Timm
 
 REFUSED_ARGUMENTS = ("pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path", "cache_dir")
 
@@ -28,22 +26,22 @@ def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
     """Return ``timm.create_model(name, **arguments)`` with initial weights.
 
     A ``drop_path_rate`` above 0 is passed on, unless the arguments name one.
-
-    Raises:
-        UnknownNameError: timm has no model of this name.
-        DeclarationError: timm does not build it with these arguments.
     """
     name = architecture.name
-    arguments = {**({"drop_path_rate": drop_path_rate} if drop_path_rate else {}), **architecture.arguments}
+    arguments: dict[str, Any] = {"drop_path_rate": drop_path_rate} if drop_path_rate else {}
+    arguments |= architecture.arguments
     if not timm.is_model(name):
-        raise _unknown(name)
+        known = timm.list_models()
+        nearest = get_close_matches(name, known, n=8, cutoff=0.0)
+        names = f"the {len(known)} names that timm.list_models() gives (timm {timm.__version__})"
+        raise UnknownNameError("timm model", name, nearest, f"These are the nearest of {names}.")
     if refused := [argument for argument in arguments if argument in REFUSED_ARGUMENTS]:
         raise DeclarationError(
             f"timm model {name!r}: arguments must not name {', '.join(refused)}, because weights come from the"
             " checkpoint's `weights`; remove it there"
         )
     try:
-        model = _create(name, arguments)
+        model: nn.Module = timm.create_model(name, pretrained=False, **arguments)
     # Broad because arguments go to any of a thousand models, which raise different errors.
     except Exception as error:
         raise DeclarationError(
@@ -52,14 +50,3 @@ def build_timm(architecture: Timm, drop_path_rate: float = 0.0) -> nn.Module:
         ) from error
     without_fused_attention(model)
     return model
-
-
-def _create(name: str, arguments: Mapping[str, Any]) -> nn.Module:
-    return timm.create_model(name, pretrained=False, **arguments)
-
-
-def _unknown(name: str) -> UnknownNameError:
-    known = timm.list_models()
-    nearest = get_close_matches(name, known, n=8, cutoff=0.0)
-    advice = f"These are the nearest of the {len(known)} names that timm.list_models() gives (timm {timm.__version__})."
-    return UnknownNameError("timm model", name, nearest, advice)

@@ -16,7 +16,7 @@ from timm.models._registry import get_pretrained_cfg, register_model
 from robench.core.errors import DeclarationError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Timm
 from robench.models.vit import ImageTransformer
 
 if TYPE_CHECKING:

@@ -1,26 +1,33 @@
-"""Base class of transformers: tokens of an input through blocks with the declared attention, and outputs read off them.
+"""Transformers: tokens of an input through blocks with the declared attention, and outputs read off them.
 
 A backbone defines its embedding and its head. All between the two is here: blocks from the declaration, and the state
 of a pass, which they hand on to each other.
+
+A backbone passes a block's parts, so that names in the state dict and initial weights are the backbone's; the attention
+and its residual connection are declared. Parameters of a connection belong to the block, such as ``blocks.i.t``. All
+are initialised such that the block equals the plain one, bit for bit; the MLP's connection is always plain. Drop path
+omits the branch f(Y), or the MLP's, of an example, but no other term of a connection, such as t Y0.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
 from robench.attention.state import ForwardState
-from robench.models.residuals_impl import BlockParts, build_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robench.models.residuals_impl import PlainBlock
-    from robench.models.transformer import Transformer
+    from timm.models.vision_transformer import Block
+
+    from robench.models.transformer import Boost, FeatScale, ResidualBase, Transformer
 
 
 class TransformerModel(nn.Module, ABC):
@@ -67,11 +74,7 @@ class TransformerModel(nn.Module, ABC):
 
 
 def attention_of(architecture: Transformer, layer: int, *, separate_queries: bool = False) -> nn.Module:
-    """Return the attention of a layer, with initial weights from torch's global generator.
-
-    Raises:
-        DeclarationError: the backbone is causal, and the attention has no causal form.
-    """
+    """Return the attention of a layer, with initial weights from torch's global generator."""
     geometry = Geometry(
         dim=architecture.dim,
         num_heads=architecture.num_heads,
@@ -82,15 +85,6 @@ def attention_of(architecture: Transformer, layer: int, *, separate_queries: boo
         is_causal=architecture.reads_causally,
     )
     return build_attention(architecture.attention, geometry)
-
-
-def block_of(architecture: Transformer, parts: BlockParts) -> PlainBlock:
-    """Return a block of these parts with the declared residual connection.
-
-    Raises:
-        DeclarationError: the backbone is causal, and the connection has no causal form.
-    """
-    return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
 
 
 def encoder_block(
@@ -104,16 +98,8 @@ def encoder_block(
 ) -> PlainBlock:
     """Return the block of a layer with LayerNorms around attention and MLP, as in Vaswani et al. 2017 and GPT-2.
 
-    Args:
-        architecture: declaration of the backbone.
-        layer: 0-based index of the block.
-        make_mlp: function that returns a new MLP, (..., C) -> (..., C).
-        dropout: probability with which training zeroes values of each branch.
-        is_post_norm: whether norms follow the residual connections, in place of coming first in each branch.
-        mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
-
-    Raises:
-        DeclarationError: the backbone is causal, and the attention or connection has no causal form.
+    ``make_mlp`` returns a new MLP, (..., C) -> (..., C); ``dropout`` is the probability with which training zeroes
+    values of each branch. The other arguments are those of ``BlockParts``.
     """
     parts = BlockParts(
         norm1=nn.LayerNorm(architecture.dim),
@@ -125,7 +111,7 @@ def encoder_block(
         is_post_norm=is_post_norm,
         mlp_takes_state=mlp_takes_state,
     )
-    return block_of(architecture, parts)
+    return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
 
 
 def mlp_of(dim: int, hidden_dim: int, activation: nn.Module) -> nn.Sequential:
@@ -140,3 +126,121 @@ def initialise_linear(model: nn.Module) -> None:
             nn.init.trunc_normal_(module.weight, std=0.02)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockParts:
+    """Parts of a block.
+
+    Attributes:
+        drop_path1, drop_path2: modules that drop a whole branch of an example in training, or the identity.
+        gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
+        is_post_norm: whether norms follow the connections, as in Vaswani et al. 2017, in place of opening the branches.
+        mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
+    """
+
+    norm1: nn.Module
+    attention: nn.Module
+    norm2: nn.Module
+    mlp: nn.Module
+    drop_path1: nn.Module
+    drop_path2: nn.Module
+    gamma1: nn.Parameter | None = None
+    gamma2: nn.Parameter | None = None
+    is_post_norm: bool = False
+    mlp_takes_state: bool = False
+
+
+def parts_of(block: Block, attention: nn.Module) -> BlockParts:
+    """Return the parts of timm's block, with another attention."""
+    return BlockParts(
+        norm1=block.norm1,
+        attention=attention,
+        norm2=block.norm2,
+        mlp=block.mlp,
+        drop_path1=block.drop_path1,
+        drop_path2=block.drop_path2,
+    )
+
+
+def build_block(declaration: ResidualBase, parts: BlockParts, *, is_causal: bool = False) -> PlainBlock:
+    """Return a block with the declared residual connection, in its causal form if that is wanted."""
+    block: PlainBlock = declaration.implemented_for(is_causal=is_causal)(declaration, parts)
+    return block
+
+
+class PlainBlock(nn.Module):
+    """Plain residual connection: Y + f(Y), with f the attention, scaled by ``gamma1`` if the backbone has it."""
+
+    def __init__(self, declaration: ResidualBase, parts: BlockParts) -> None:
+        super().__init__()
+        self.norm1 = parts.norm1
+        self.attn = parts.attention
+        self.drop_path1 = parts.drop_path1
+        self.norm2 = parts.norm2
+        self.mlp = parts.mlp
+        self.drop_path2 = parts.drop_path2
+        self.gamma1 = parts.gamma1
+        self.gamma2 = parts.gamma2
+        self.is_post_norm = parts.is_post_norm
+        self.mlp_takes_state = parts.mlp_takes_state
+
+    def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
+        """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
+        attended_BNC = self.attn(x_BNC if self.is_post_norm else self.norm1(x_BNC), state)
+        mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
+        if self.is_post_norm:
+            mixed_BNC = self.norm1(mixed_BNC)
+        given_BNC = mixed_BNC if self.is_post_norm else self.norm2(mixed_BNC)
+        processed_BNC = self.mlp(given_BNC, state) if self.mlp_takes_state else self.mlp(given_BNC)
+        output_BNC: Tensor = mixed_BNC + self.drop_path2(_scaled(processed_BNC, self.gamma2))
+        return self.norm2(output_BNC) if self.is_post_norm else output_BNC
+
+    def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
+        """Return the input of the MLP's half of the block."""
+        return x_BNC + branch_BNC
+
+
+class BoostBlock(PlainBlock):
+    """Boosted residual connection: Y' = f(Y) + t Y0 + (1 - t) Y, with a learned scalar t, zero at start.
+
+    Source: "Revisiting Transformers with Insights from Image Filtering and Boosting", arXiv:2506.10371, equation 31;
+    no code is published. Y0 are the tokens that enter the first block, positions added. Where the paper is silent: it
+    writes t without a layer's index but t_l in definition 4.1, so each block has its own (in the first, where
+    Y = Y0, it changes nothing); and it leaves the MLP out, so f is the attention, and the MLP's connection is plain.
+    """
+
+    def __init__(self, declaration: Boost, parts: BlockParts) -> None:
+        super().__init__(declaration, parts)
+        self.t = nn.Parameter(torch.zeros(()))
+
+    def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
+        """Return f(Y) + t Y0 + (1 - t) Y."""
+        return branch_BNC + self.t * first_BNC + (1 - self.t) * x_BNC
+
+
+class FeatScaleBlock(PlainBlock):
+    """FeatScale: separate scaling of the branch's mean over tokens and its remainder, by learned per-channel factors.
+
+    Source: Wang et al. 2022 (Anti-Oversmoothing in Deep Vision Transformers), arXiv:2203.05962: mean
+    and rest of the attention's output, after its projection, get the factors 1 + lamb1 and 1 + lamb2 (``paper``).
+    The authors' code (ViT-Anti-Oversmoothing, featscale.py) adds the scaled parts twice, once to the branch and once
+    more in the residual connection, so that its factors are 1 + 2 lamb1 and 1 + 2 lamb2 (``released``).
+    """
+
+    def __init__(self, declaration: FeatScale, parts: BlockParts) -> None:
+        super().__init__(declaration, parts)
+        shape = parts.norm1.get_parameter("weight").shape
+        self.lamb1 = nn.Parameter(torch.zeros(shape))
+        self.lamb2 = nn.Parameter(torch.zeros(shape))
+        self.times_added = 1 if declaration.formula == "paper" else 2
+
+    def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
+        """Return Y + f(Y) + n (lamb1 mean + lamb2 (f(Y) - mean)), n the times that the scaled parts are added."""
+        mean_B1C = branch_BNC.mean(dim=1, keepdim=True)
+        scaled_BNC = self.lamb1 * mean_B1C + self.lamb2 * (branch_BNC - mean_B1C)
+        return x_BNC + (branch_BNC + self.times_added * scaled_BNC)
+
+
+def _scaled(branch_BNC: Tensor, gamma_C: Tensor | None) -> Tensor:
+    return branch_BNC if gamma_C is None else gamma_C * branch_BNC

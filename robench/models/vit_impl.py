@@ -27,8 +27,7 @@ from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from robench.models.residuals_impl import parts_of
-from robench.models.transformer_impl import TransformerModel, attention_of, block_of
+from robench.models.transformer_impl import TransformerModel, attention_of, build_block, parts_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import Block
@@ -90,9 +89,6 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
     """Return the declared vision transformer: images (B, channels, side, side) -> logits (B, num_classes).
 
     ``drop_path_rate`` is for training: that of the last block, rising linearly from 0 in the first, as in DeiT.
-
-    Raises:
-        UnknownNameError: it declares an unknown attention or residual connection.
     """
     kind = DeclaredDistilledTransformer if architecture.distilled else DeclaredVisionTransformer
     has_class_token = architecture.pooling == "class-token"
@@ -113,7 +109,8 @@ def build_vit(architecture: Vit, drop_path_rate: float = 0.0) -> nn.Module:
         norm_layer=partial(nn.LayerNorm, eps=1e-6),
     )
     for layer, block in enumerate(model.blocks):
-        model.blocks[layer] = block_of(architecture, parts_of(cast("Block", block), attention_of(architecture, layer)))
+        parts = parts_of(cast("Block", block), attention_of(architecture, layer))
+        model.blocks[layer] = build_block(architecture.residual, parts)
     # A second time, because the first applied to the attention that has just been replaced.
     model.init_weights()
     return model

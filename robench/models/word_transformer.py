@@ -1,11 +1,12 @@
-"""Base class of the declarations of transformers over words, and sparse mixtures of experts in place of their MLPs."""
+"""Declarations of transformers over words: language models, classifiers of texts, and mixtures of experts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Le, Lt, MaxLen
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.models.transformer import Transformer, Width
@@ -83,3 +84,75 @@ class WordTransformer(Transformer):
     def embedding_parameters(self) -> int:
         """Return the number of parameters of the embedding."""
         return self.vocabulary_size * self.dim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language(WordTransformer):
+    """Causal transformer over words.
+
+    A text is read in windows of ``context`` words. The first window scores all its words; each later one, ``stride``
+    words further, scores its last ``stride``, so that with stride 1 every word has the longest context. Attention and
+    residual connection are in their causal forms.
+
+    Attributes:
+        stride: number of words that a window moves on.
+        positions: numbers of a window's positions; ``forward``: from 0 at its first word; ``backward``: down to 0 at
+            its last place, as in the code of Transformer-XL and of the papers' models.
+        cutoffs: vocabulary sizes at which a new cluster of the adaptive softmax begins, ascending; none for a softmax
+            over all words. ``(20000, 40000, 200000)`` in the papers' models.
+    """
+
+    kind: ClassVar[str] = "language"
+    implementation: ClassVar[str] = "robench.models.language_impl:LanguageModel"
+
+    stride: Annotated[int, Ge(1), Le(65_536)] = 1
+    positions: Literal["forward", "backward"] = "forward"
+    cutoffs: Annotated[tuple[Annotated[int, Ge(1), Le(LARGEST)], ...], MaxLen(16)] = ()
+
+    @property
+    def reads_causally(self) -> bool:
+        """Return True."""
+        return True
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Return the problems between sizes, and those of all transformers over words."""
+        # Named, since slots make another class of this one.
+        problems = WordTransformer.contradictions(self)
+        if self.stride > self.context:
+            problems.append(("stride", f"must be at most the context of {self.context} words, got {self.stride}"))
+        ends = (*self.cutoffs, self.vocabulary_size)
+        if any(first >= second for first, second in pairwise(ends)):
+            problems.append(
+                ("cutoffs", f"must ascend and stay below vocabulary_size {self.vocabulary_size}, got {[*self.cutoffs]}")
+            )
+        return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextClassifier(WordTransformer):
+    """Transformer over the first ``context`` words of a text and a class token, with learned positions.
+
+    A shorter text is followed by the end of a line up to ``context``, in any batch, so that all mechanisms
+    read the same number of tokens.
+
+    Attributes:
+        num_classes: number of classes.
+        is_causal: whether attention and residual connection are in their causal forms, so that the blocks of a language
+            model fit; the class token then comes after the words, and before them otherwise.
+    """
+
+    kind: ClassVar[str] = "text-classifier"
+    implementation: ClassVar[str] = "robench.models.word_transformer_impl:TextClassifierModel"
+
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    is_causal: bool = False
+
+    @property
+    def reads_causally(self) -> bool:
+        """Return ``is_causal``."""
+        return self.is_causal
+
+    @property
+    def num_tokens(self) -> int:
+        """Return the number of tokens of an attention layer: the words and the class token."""
+        return self.context + 1

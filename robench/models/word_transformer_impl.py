@@ -1,8 +1,13 @@
-"""Base class of transformers over words: the vocabulary in the weights, blocks, and sparse mixtures of experts.
+"""Transformers over words: their base class with the vocabulary, mixtures of experts, and classifiers of texts.
 
 The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first; words that it has not are
 the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000
 words have the same hash has a probability of 2e-9.
+
+Classifiers have a class token, as in Devlin et al. 2019, arXiv:1810.04805, learned positions, each branch after a
+LayerNorm as in DeiT and GPT-2 or before one, and a linear layer on the class token: the first token, or the last one of
+a causal classifier. Every text has the same number of tokens: its first words, and ends of lines after the last one. So
+a text's logits depend on no other text, and mechanisms whose parameters belong to places need no masks.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from robench.domains.code_points import decoded
 from robench.models.transformer_impl import TransformerModel, encoder_block, initialise_linear, mlp_of
 from robench.tasks.language_modeling_impl import UNKNOWN, tokens_of
 
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from robench.attention.state import ForwardState
-    from robench.models.word_transformer import Experts, WordTransformer
+    from robench.models.word_transformer import Experts, TextClassifier, WordTransformer
 
 END_ID = 0
 
@@ -120,11 +126,6 @@ class ExpertMlp(nn.Module):
 
     With ``num_chosen`` 1 this is their f_i; it is 1 if choices and probabilities are even. They take it over a batch;
     here each example has its own, so that no example's loss depends on its neighbours.
-
-    Args:
-        declaration: the mixture.
-        dim: width of a token.
-        make_expert: function that returns a new MLP, (T, C) -> (T, C).
     """
 
     def __init__(self, declaration: Experts, dim: int, make_expert: Callable[[], nn.Module]) -> None:
@@ -169,5 +170,56 @@ def balance_loss(logits_BNE: Tensor, chosen_BNK: Tensor) -> Tensor:
     """Return the load-balancing loss (B,) of examples with these gate logits and chosen experts; see ``ExpertMlp``."""
     num_experts = logits_BNE.shape[-1]
     is_chosen_BNKE = nn.functional.one_hot(chosen_BNK, num_experts)
-    proportions_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
-    return num_experts * (proportions_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)
+    loads_BE = is_chosen_BNKE.to(logits_BNE.dtype).mean(dim=(1, 2))
+    return num_experts * (loads_BE * logits_BNE.softmax(dim=-1).mean(dim=1)).sum(dim=-1)
+
+
+class TextClassifierModel(WordModel):
+    """Classifier from texts (B, T) as code points to logits (B, num_classes); see the module."""
+
+    architecture: TextClassifier
+
+    def __init__(self, architecture: TextClassifier) -> None:
+        super().__init__(architecture)
+        dim = architecture.dim
+        self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, dim))
+        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, architecture.num_tokens, dim))
+        self._add_blocks()
+        self.head = nn.Linear(dim, architecture.num_classes)
+        self._init_weights()
+
+    def forward(
+        self, inputs: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return logits (B, num_classes) of texts (B, T)."""
+        return self.logits_of(self.tokens(decoded(inputs)), seeds, losses_B)
+
+    def tokens(self, texts: Sequence[str]) -> Tensor:
+        """Return the ids of the first words of each text, (B, context)."""
+        context = self.architecture.context
+        rows = [self.ids_of(text)[:context] for text in texts]
+        filled = [[*row, *[END_ID] * (context - len(row))] for row in rows]
+        return torch.tensor(filled, device=self.embedding.weight.device).reshape(len(texts), context)
+
+    def logits_of(
+        self, ids_BL: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return logits (B, num_classes) of ids (B, context)."""
+        return super().forward(ids_BL, seeds, losses_B)
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Return the tokens (B, N, C) of ids (B, context), the class token included."""
+        words_BLC = self.embedding(inputs) * self.architecture.dim**0.5
+        class_B1C = self.cls_token.expand(len(inputs), -1, -1)
+        parts = [words_BLC, class_B1C] if self.architecture.is_causal else [class_B1C, words_BLC]
+        first_BNC: Tensor = self.dropout(torch.cat(parts, dim=1) + self.pos_embed)
+        return first_BNC
+
+    def position_vectors(self) -> Tensor:
+        """Return the learned vectors of positions, (N, C)."""
+        return self.pos_embed[0]
+
+    def read_out(self, x_BNC: Tensor) -> Tensor:
+        """Return logits (B, num_classes)."""
+        logits: Tensor = self.head(self.norm(x_BNC[:, -1 if self.architecture.is_causal else 0]))
+        return logits

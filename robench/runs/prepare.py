@@ -16,7 +16,7 @@ from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS, WorkerPool
-from robench.models.weights import resolve
+from robench.models.loading import resolve
 from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers

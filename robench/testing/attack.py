@@ -10,17 +10,9 @@ import torch
 
 from robench.attacks.base import Attack
 from robench.perturbations.draws import ExampleDraws
-from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks
-from robench.testing.models import (
-    CountingModel,
-    DrawingModel,
-    LinearModel,
-    batch_of,
-    drawing_batch,
-    perturbed,
-    rows_of,
-)
-from robench.testing.perturbations import PERTURBATION_CHECKS, subject_of
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of
+from robench.testing.models import CountingModel, DrawingModel, LinearModel, batch_of, drawing_batch, perturbed, rows_of
+from robench.testing.perturbations import PERTURBATION_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,17 +34,13 @@ def check_attack(declaration: Attack) -> None:
 
     Args:
         declaration: an instance with a strength of use, such as ``MyAttack(epsilon=Fraction(8, 255))``.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, Attack):
         raise AssertionError(
             f"{declaration!r} is not an attack; expected an instance of a subclass of robench's Attack"
         )
-    subject = subject_of(declaration)
-    run_checks(subject, DECLARATION_CHECKS, subject, declaration)
-    run_checks(subject, (*PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS), declaration)
+    checks = (*DECLARATION_CHECKS, *PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS)
+    run_checks(subject_of("attack", declaration), checks, declaration)
 
 
 def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
@@ -70,7 +58,6 @@ def is_never_weaker_than_doing_nothing(declaration: Attack) -> None:
     )
     require(
         attacked <= clean,
-        subject_of(declaration),
         f"makes a linear model right about {attacked} of {len(batch.ids)} examples, up from {clean} clean ones",
         "an attack to move away from the labels, never toward them",
     )
@@ -80,7 +67,7 @@ def counts_the_passes_that_it_takes(declaration: Attack) -> None:
     """Check that counted forward and backward passes of each example are those received by the model."""
     if declaration.backend != "robench":
         return
-    batch, subject = batch_of(num_examples=4, seed=4), subject_of(declaration)
+    batch = batch_of(num_examples=4, seed=4)
     for row in range(len(batch.ids)):
         model = CountingModel()
         made = perturbed(declaration, rows_of(batch, [row]), model, seeds=[row], batch_size=1)
@@ -92,7 +79,6 @@ def counts_the_passes_that_it_takes(declaration: Attack) -> None:
         ):
             require(
                 counted == taken,
-                subject,
                 f"took {taken} {name} passes of the model and {counted} are counted",
                 "all passes to be made by the problem (`evaluate`, `differentiate`, `sample`, `predict`)",
             )
@@ -102,20 +88,18 @@ def stops_early_where_it_is_declared(declaration: Attack) -> None:
     """Check that an attack with early stopping leaves misclassified examples alone."""
     if not declaration.stops_at_success or declaration.is_minimum_norm:
         return
-    batch, model, subject = batch_of(num_examples=16, seed=5), LinearModel(), subject_of(declaration)
+    batch, model = batch_of(num_examples=16, seed=5), LinearModel()
     wrong = model.outputs(batch.inputs).argmax(1) != batch.targets
     made = perturbed(declaration, batch, model)
     unmoved = (made.inputs == batch.inputs).flatten(1).all(1)
     require(
         bool(unmoved[wrong].all()),
-        subject,
         f"moves {int((~unmoved & wrong).sum())} examples that the model gets wrong without it",
         "them as they are, since stop is at_success",
     )
     num_gradients = 0 if made.num_gradients is None else int(made.num_gradients[wrong].sum())
     require(
         num_gradients == 0,
-        subject,
         f"takes {num_gradients} gradients of examples that the model gets wrong without it",
         "none, since stop is at_success",
     )
@@ -129,7 +113,6 @@ def a_constant_added_to_all_logits_changes_nothing(declaration: Attack, rounding
     same = float(torch.isclose(shifted, plain, rtol=0, atol=rounding).double().mean())
     require(
         same > 0.99,
-        subject_of(declaration),
         f"returns other values for {1 - same:.0%} of the pixels when 20 is taken from all logits",
         "the same, since the model's probabilities are the same",
     )
@@ -145,14 +128,14 @@ def an_example_of_a_drawing_model_is_the_same_alone(declaration: Attack) -> None
     last = 0 if whole.num_queries is None else int(whole.num_queries.argmax())
     for rows in ([last], *SOME_ROWS):
         few = of_drawing_model(declaration, batch, rows)
-        require_same_rows(subject_of(declaration), few, whole, rows)
+        require_same_rows(few, whole, rows)
 
 
 def every_pass_has_draws_of_its_own(declaration: Attack) -> None:
     """Check that no pass reuses the draws of another one, and only predictions use those of the prediction."""
     if declaration.backend != "robench":
         return
-    model, num_examples, subject = DrawingModel(), 6, subject_of(declaration)
+    model, num_examples = DrawingModel(), 6
     # Large enough that the samples of a row, which form a pass, are evaluated together.
     of_drawing_model(declaration, drawing_batch(NUM_DRAWING), range(num_examples), model, batch_size=1000)
     predictions = set(ExampleDraws(range(num_examples)).prediction_seeds)
@@ -161,14 +144,13 @@ def every_pass_has_draws_of_its_own(declaration: Attack) -> None:
     repeated = sum(count > 1 for count in shown.values())
     require(
         repeated == 0,
-        subject,
         f"shows the model {repeated} random draws in more than one pass",
         "an address for each pass: `problem.at(search=..., step=...)`, and `problem.within(...)` for parts",
     )
     stolen = len(shown.keys() & predictions)
-    require(stolen == 0, subject, f"attacks with {stolen} draws of the final prediction", "draws of its own")
+    require(stolen == 0, f"attacks with {stolen} draws of the final prediction", "draws of its own")
     strange = [seeds for seeds, is_prediction in model.passes if is_prediction and not seeds <= predictions]
-    require(not strange, subject, "predicts with draws that are not the prediction's", "`problem.predict`")
+    require(not strange, "predicts with draws that are not the prediction's", "`problem.predict`")
 
 
 ATTACK_CHECKS = (
@@ -191,16 +173,12 @@ def of_drawing_model(
     return perturbed(declaration, rows_of(batch, rows), model or DrawingModel(), list(rows), batch_size)
 
 
-def require_same_rows(subject: str, few: Perturbed, whole: Perturbed, rows: Sequence[int]) -> None:
-    """Require that points, success and passes are the same to the bit.
-
-    Raises:
-        AssertionError: they differ.
-    """
+def require_same_rows(few: Perturbed, whole: Perturbed, rows: Sequence[int]) -> None:
+    """Require that points, success and passes are the same to the bit."""
     expected = "every example to depend on itself and its own draws alone, to the bit"
     for name in ("inputs", *(field.name for field in dataclasses.fields(whole) if field.name != "inputs")):
         one, other = getattr(few, name), getattr(whole, name)
         if one is None and other is None:
             continue
         differ = [row for place, row in enumerate(rows) if not torch.equal(one[place], other[row])]
-        require(not differ, subject, f"gives examples {differ} other {name} alone than in a batch", expected)
+        require(not differ, f"gives examples {differ} other {name} alone than in a batch", expected)

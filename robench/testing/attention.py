@@ -16,7 +16,7 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.models.build import build
 from robench.models.vit import Vit
-from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, watched_generators
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of, watched_generators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,20 +41,21 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
     Args:
         declaration: an instance, built as one layer.
         geometry: sizes and index of the layer, which must have the mechanism; all earlier layers publish values.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, AttentionBase):
         raise AssertionError(f"{declaration!r} is not an attention; expected an instance of robench's AttentionBase")
-    subject = subject_of(declaration)
-    run_checks(subject, DECLARATION_CHECKS, subject, declaration)
+    subject = subject_of("attention", declaration)
+    run_checks(subject, DECLARATION_CHECKS, declaration)
+    run_checks(subject, (fits_the_geometry, *ATTENTION_CHECKS), declaration, geometry)
+
+
+def fits_the_geometry(declaration: AttentionBase, geometry: Geometry) -> None:
+    """Check that the layer of a geometry has the mechanism, which fits its sizes."""
     has_it = declaration.layers == "all" or geometry.layer in declaration.layers
-    require(has_it, subject, f"has layers {declaration.layers}", f"layer {geometry.layer} of the geometry among them")
+    require(has_it, f"has layers {declaration.layers}", f"layer {geometry.layer} of the geometry among them")
     problems = declaration.problems_in(num_tokens=geometry.num_tokens, depth=geometry.depth)
     found = "; ".join(" ".join(problem) for problem in problems)
-    require(not problems, subject, f"does not fit {geometry}: {found}", "a geometry that fits")
-    run_checks(subject, ATTENTION_CHECKS, declaration, geometry)
+    require(not problems, f"does not fit {geometry}: {found}", "a geometry that fits")
 
 
 class StandaloneLayer(nn.Module):
@@ -138,14 +139,8 @@ def tokens_for(geometry: Geometry, *, batch: int = 2, seed: int = 1) -> Tensor:
     return tokens(batch=batch, num_tokens=geometry.num_tokens, dim=geometry.dim, seed=seed)
 
 
-def subject_of(declaration: AttentionBase) -> str:
-    """Return the name of a mechanism in messages."""
-    return f"attention {getattr(declaration, 'kind', type(declaration).__name__)!r}"
-
-
 def keeps_shape_and_dtype_for_any_number_of_tokens(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check shapes and dtypes for several batches, and for layers built for several numbers of tokens."""
-    subject = subject_of(declaration)
     for batch, num_tokens in ((1, geometry.num_tokens), (3, geometry.num_tokens), (2, 1), (2, 5), (2, 26)):
         if declaration.problems_in(num_tokens=num_tokens, depth=geometry.depth):
             continue
@@ -155,11 +150,10 @@ def keeps_shape_and_dtype_for_any_number_of_tokens(declaration: AttentionBase, g
             output_BNC = module.to(dtype)(x_BNC.to(dtype))
             require(
                 isinstance(output_BNC, Tensor) and output_BNC.shape == x_BNC.shape,
-                subject,
                 f"returns {tuple(output_BNC.shape)} for tokens of shape {tuple(x_BNC.shape)}",
                 "the shape of the tokens",
             )
-            require(output_BNC.dtype == dtype, subject, f"returns {output_BNC.dtype} for {dtype}", str(dtype))
+            require(output_BNC.dtype == dtype, f"returns {output_BNC.dtype} for {dtype}", str(dtype))
 
 
 def rows_influence_each_other_only_where_declared(declaration: AttentionBase, geometry: Geometry) -> None:
@@ -184,12 +178,7 @@ def gradients_leak_only_where_declared(declaration: AttentionBase, geometry: Geo
         layer_of(declaration, geometry)(x_BNC)[place].sum().backward()
         assert x_BNC.grad is not None
         sizes_B = x_BNC.grad.abs().amax(dim=(1, 2))
-        require(
-            bool(sizes_B[place] > 0),
-            subject_of(declaration),
-            "gives a row's tokens no gradient of its own output",
-            "a gradient",
-        )
+        require(bool(sizes_B[place] > 0), "gives a row's tokens no gradient of its own output", "a gradient")
         leaked.append(bool(sizes_B.sum() > sizes_B[place]))
     _require_coupling(declaration, any(leaked), "gradients leak from one row of a batch to another")
 
@@ -203,7 +192,7 @@ def every_parameter_gets_a_gradient(declaration: AttentionBase, geometry: Geomet
     torch.stack([output_BNC.square().sum(), *(loss_B.sum() for loss_B in state.losses_B)]).sum().backward()
     for name, parameter in module.layer.named_parameters():
         moves = not parameter.requires_grad or (parameter.grad is not None and bool(parameter.grad.any()))
-        require(moves, subject_of(declaration), f"has parameter {name} without a gradient", "a gradient, or a buffer")
+        require(moves, f"has parameter {name} without a gradient", "a gradient, or a buffer")
 
 
 def values_and_gradients_are_finite(declaration: AttentionBase, geometry: Geometry, zeroed: str = "qkv.bias") -> None:
@@ -234,8 +223,8 @@ def bfloat16_is_finite(declaration: AttentionBase, geometry: Geometry) -> None:
         module = layer_of(declaration, geometry).bfloat16()
         x_BNC = (scale * tokens_for(geometry)).bfloat16().requires_grad_()
         output_BNC = module(x_BNC)
-        subject, where = subject_of(declaration), f"at scale {scale:g} in bfloat16"
-        require(output_BNC.dtype == torch.bfloat16, subject, f"returns {output_BNC.dtype} {where}", "torch.bfloat16")
+        where = f"at scale {scale:g} in bfloat16"
+        require(output_BNC.dtype == torch.bfloat16, f"returns {output_BNC.dtype} {where}", "torch.bfloat16")
         output_BNC.sum().backward()
         _require_finite(declaration, f"outputs {where}", output_BNC)
         _require_finite(declaration, f"gradients of the tokens {where}", x_BNC.grad)
@@ -243,32 +232,31 @@ def bfloat16_is_finite(declaration: AttentionBase, geometry: Geometry) -> None:
 
 def is_deterministic_in_evaluation_mode(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check that two passes in evaluation mode give the same bytes and move no global generator."""
-    module, x_BNC, subject = layer_of(declaration, geometry).eval(), tokens_for(geometry), subject_of(declaration)
-    with watched_generators(subject):
+    module, x_BNC = layer_of(declaration, geometry).eval(), tokens_for(geometry)
+    with watched_generators():
         first, second = module(x_BNC), module(x_BNC)
     found = "returns other outputs when called again in evaluation mode"
-    require(torch.equal(first, second), subject, found, "the same bytes: draw from the seeds of the state alone")
+    require(torch.equal(first, second), found, "the same bytes: draw from the seeds of the state alone")
 
 
 def leaves_its_input_alone(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check that the tokens are not written into."""
     x_BNC = tokens_for(geometry)
     layer_of(declaration, geometry)(x_BNC)
-    require(torch.equal(x_BNC, tokens_for(geometry)), subject_of(declaration), "writes into the tokens", "a copy first")
+    require(torch.equal(x_BNC, tokens_for(geometry)), "writes into the tokens", "a copy first")
 
 
 def its_state_survives_a_round_trip(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check that another layer with the same state dict gives the same bytes, and that all entries are numbers."""
-    subject, module = subject_of(declaration), layer_of(declaration, geometry, seed=1)
+    module = layer_of(declaration, geometry, seed=1)
     other = layer_of(declaration, geometry, seed=2)
     state = module.state_dict()
     dense = all(isinstance(value, Tensor) and value.layout == torch.strided for value in state.values())
-    require(dense, subject, "has a state dict with more than dense tensors", "parameters and buffers alone")
+    require(dense, "has a state dict with more than dense tensors", "parameters and buffers alone")
     other.load_state_dict({name: value.clone() for name, value in state.items()}, strict=True)
     x_BNC = tokens_for(geometry)
     require(
         torch.equal(module.eval()(x_BNC), other.eval()(x_BNC)),
-        subject,
         "gives other outputs after its state dict was loaded into another layer",
         "the same bytes: all that outputs depend on is a parameter or a persistent buffer",
     )
@@ -284,7 +272,6 @@ def its_parameters_are_as_many_as_declared(declaration: AttentionBase, geometry:
     limit = (1 + MOST_UNDECLARED) * (plain + declared)
     require(
         declared >= 0 and built <= limit,
-        subject_of(declaration),
         f"has {built - plain} parameters beside those of softmax attention, and parameters_in returns {declared}",
         "their number, so that models too large for memory are refused before they are built",
     )
@@ -308,8 +295,7 @@ def builds_in_a_backbone(declaration: AttentionBase, geometry: Geometry) -> None
     images = torch.rand(2, 3, 2 * side, 2 * side, generator=torch.Generator().manual_seed(1)).requires_grad_()
     logits = model(images, (SEED, SEED))
     logits.square().sum().backward()
-    subject = subject_of(declaration)
-    require(logits.shape == (2, 3), subject, f"gives a backbone logits of shape {tuple(logits.shape)}", "(2, 3)")
+    require(logits.shape == (2, 3), f"gives a backbone logits of shape {tuple(logits.shape)}", "(2, 3)")
     _require_finite(declaration, "logits of a backbone", logits)
     _require_finite(declaration, "gradients of a backbone's images", images.grad)
 
@@ -336,15 +322,13 @@ def num_parameters(declaration: AttentionBase, geometry: Geometry) -> int:
 
 def _require_coupling(declaration: AttentionBase, is_coupled: bool, found: str) -> None:
     says = f"is_coupled {declaration.is_coupled}"
-    subject = subject_of(declaration)
     if is_coupled:
-        require(declaration.is_coupled, subject, f"declares {says}, but {found}", "each row to depend on itself alone")
+        require(declaration.is_coupled, f"declares {says}, but {found}", "each row to depend on itself alone")
     else:
-        require(not declaration.is_coupled, subject, f"declares {says}, and yet it is not so that {found}", "the truth")
+        require(not declaration.is_coupled, f"declares {says}, and yet it is not so that {found}", "the truth")
 
 
 def _require_finite(declaration: AttentionBase, what: str, values: Tensor | None) -> None:
-    subject = subject_of(declaration)
-    require(values is not None, subject, f"has no {what}", "finite ones")
+    require(values is not None, f"has no {what}", "finite ones")
     assert values is not None
-    require(bool(values.isfinite().all()), subject, f"has NaN or infinite {what}", "finite ones")
+    require(bool(values.isfinite().all()), f"has NaN or infinite {what}", "finite ones")

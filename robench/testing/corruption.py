@@ -10,9 +10,9 @@ import torch
 
 from robench.core.protocols import Batch
 from robench.declarations.base import PerturbationBase, bounds_of
-from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, watched_generators
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of, watched_generators
 from robench.testing.models import NoModel, perturbed
-from robench.testing.perturbations import PERTURBATION_CHECKS, subject_of
+from robench.testing.perturbations import PERTURBATION_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,48 +29,39 @@ def check_corruption(declaration: PerturbationBase) -> None:
 
     Args:
         declaration: an instance with a field ``severity`` and the property ``corruption``.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, PerturbationBase):
         raise AssertionError(
             f"{declaration!r} is not a corruption; expected an instance of a subclass of robench's PerturbationBase"
         )
-    kind = getattr(declaration, "kind", type(declaration).__name__)
-    subject = f"corruption {kind!r}"
-    run_checks(subject, DECLARATION_CHECKS, subject, declaration)
-    run_checks(subject, (names_its_type_and_severity,), declaration)
-    run_checks(subject, PERTURBATION_CHECKS, declaration)
+    subject = subject_of("corruption", declaration)
+    run_checks(subject, (*DECLARATION_CHECKS, names_its_type_and_severity, *PERTURBATION_CHECKS), declaration)
     run_checks(subject, CORRUPTION_CHECKS, declaration, images_for_tests())
     run_checks(subject, (severities_differ,), declaration, images_for_tests(64, 64))
 
 
 def names_its_type_and_severity(declaration: PerturbationBase) -> None:
     """Check that the property ``corruption`` contains the type and the declared severity."""
-    subject = f"corruption {declaration.kind!r}"
     for each in at_severities(declaration):
         severity = getattr(each, "severity", None)
         found = each.corruption
         is_named = found is not None and isinstance(found[0], str) and found[1] == severity
-        require(is_named, subject, f"has corruption {found!r}", f"(type, {severity}), its type and severity")
-    require(not declaration.is_attack, subject, "declares to be an attack", "is_attack False")
+        require(is_named, f"has corruption {found!r}", f"(type, {severity}), its type and severity")
+    require(not declaration.is_attack, "declares to be an attack", "is_attack False")
 
 
 def keeps_range_shape_and_dtype(declaration: PerturbationBase, images: Tensor) -> None:
     """Check that corrupted images are images, at the weakest and at the strongest severity."""
-    subject = subject_of(declaration)
     severities = at_severities(declaration)
     for each in (severities[0], severities[-1]):
         result = corrupted(each, images)
         require(
             result.shape == images.shape,
-            subject,
             f"returns shape {tuple(result.shape)}",
             f"{tuple(images.shape)}, that of the images",
         )
-        require(result.dtype == torch.float32, subject, f"returns {result.dtype}", "torch.float32")
-        require_range(subject, result)
+        require(result.dtype == torch.float32, f"returns {result.dtype}", "torch.float32")
+        require_range(result)
 
 
 def same_seeds_give_the_same_images(declaration: PerturbationBase, images: Tensor) -> None:
@@ -78,7 +69,6 @@ def same_seeds_give_the_same_images(declaration: PerturbationBase, images: Tenso
     for each in at_severities(declaration):
         require(
             torch.equal(corrupted(each, images), corrupted(each, images)),
-            subject_of(declaration),
             "returns other images when called again with the same seeds",
             "the same bytes: draw from the given `draws` alone",
         )
@@ -86,18 +76,16 @@ def same_seeds_give_the_same_images(declaration: PerturbationBase, images: Tenso
 
 def neighbours_and_order_change_no_byte(declaration: PerturbationBase, images: Tensor) -> None:
     """Check that an image has the same bits alone, among others and in another order."""
-    order, subject = [3, 0, 4, 1, 2], subject_of(declaration)
+    order = [3, 0, 4, 1, 2]
     whole = corrupted(declaration, images)
     require(
         torch.equal(corrupted(declaration, images[order], order), whole[order]),
-        subject,
         "makes other images of a permuted batch",
         "each image to depend on itself and its own draws alone",
     )
     for i in range(len(images)):
         require(
             torch.equal(corrupted(declaration, images[i : i + 1], [i])[0], whole[i]),
-            subject,
             f"makes another image of number {i} alone than among others",
             "each image to depend on itself and its own draws alone",
         )
@@ -105,10 +93,10 @@ def neighbours_and_order_change_no_byte(declaration: PerturbationBase, images: T
 
 def leaves_images_and_generators_alone(declaration: PerturbationBase, images: Tensor) -> None:
     """Check that neither the images nor global generators change, and that no model is needed."""
-    subject, before = subject_of(declaration), images.clone()
-    with watched_generators(subject):
+    before = images.clone()
+    with watched_generators():
         corrupted(declaration, images)
-    require(torch.equal(images, before), subject, "writes into the images", "a copy first")
+    require(torch.equal(images, before), "writes into the images", "a copy first")
 
 
 def images_of_any_size_are_taken(declaration: PerturbationBase, images: Tensor) -> None:
@@ -117,13 +105,13 @@ def images_of_any_size_are_taken(declaration: PerturbationBase, images: Tensor) 
     for height, width in SIZES:
         ramp = torch.linspace(0, 1, 2 * 3 * height * width).view(2, 3, height, width)
         for each in severities[::2]:
-            require_range(f"{subject_of(declaration)} for {height}x{width} pixels", corrupted(each, ramp))
+            require_range(corrupted(each, ramp), f" for {height}x{width} pixels")
 
 
 def gradients_end_here(declaration: PerturbationBase, images: Tensor) -> None:
     """Check that nothing is differentiated through a corruption."""
     result = corrupted(declaration, images.clone().requires_grad_())
-    require(not result.requires_grad, subject_of(declaration), "returns images with a graph", "detached ones")
+    require(not result.requires_grad, "returns images with a graph", "detached ones")
 
 
 CORRUPTION_CHECKS = (
@@ -138,15 +126,13 @@ CORRUPTION_CHECKS = (
 
 def severities_differ(declaration: PerturbationBase, images: Tensor) -> None:
     """Check that every severity changes images, each differently from the previous one."""
-    subject = subject_of(declaration)
     require(
         not torch.equal(corrupted(at_severities(declaration)[0], images), images),
-        subject,
         "changes no image at its weakest severity",
         "a change",
     )
     same = repeated_severities(declaration, images)
-    require(not same, subject, f"does at severity {sorted(same)} the same as at the one before", "another strength")
+    require(not same, f"does at severity {sorted(same)} the same as at the one before", "another strength")
 
 
 def repeated_severities(declaration: PerturbationBase, images: Tensor) -> set[int]:
@@ -159,9 +145,6 @@ def at_severities(declaration: Any) -> list[Any]:
     """Return the declaration at each severity within the bounds of its field ``severity``, ascending.
 
     Any: ``replace`` returns the type of its argument.
-
-    Raises:
-        AssertionError: it has no such field, or one without bounds.
     """
     declared: type = type(declaration)
     bounds = dict(bounds_of(declared)).get("severity", ())
@@ -170,22 +153,17 @@ def at_severities(declaration: Any) -> list[Any]:
     fields = ", ".join(get_type_hints(type(declaration)))
     require(
         bool(low and high),
-        f"corruption {declaration.kind!r}",
         f"has no bounded field severity (class variables and fields: {fields})",
         "severity: Annotated[int, Ge(1), Le(5)]",
     )
     return [dataclasses.replace(declaration, severity=each) for each in range(int(low[0]), int(high[0]) + 1)]  # type: ignore[call-overload]  # numbers
 
 
-def require_range(subject: str, images: Tensor) -> None:
-    """Require that images lie in [0, 1], without NaN.
-
-    Raises:
-        AssertionError: they do not.
-    """
+def require_range(images: Tensor, where: str = "") -> None:
+    """Require that images lie in [0, 1], without NaN."""
     is_within = bool(((images >= 0) & (images <= 1)).all())
-    found = f"returns values from {float(images.min()):.6g} to {float(images.max()):.6g}"
-    require(is_within, subject, found, "values in [0, 1]")
+    found = f"returns values from {float(images.min()):.6g} to {float(images.max()):.6g}{where}"
+    require(is_within, found, "values in [0, 1]")
 
 
 def corrupted(declaration: PerturbationBase, images: Tensor, seeds: Sequence[int] | None = None) -> Tensor:

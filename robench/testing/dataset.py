@@ -49,17 +49,9 @@ class Opened:
         """Return the dataset, opened once."""
         return self.open()
 
-    @property
-    def subject(self) -> str:
-        """Return its name in messages."""
-        return f"dataset {self.declared.name!r}"
-
 
 def check_dataset(
-    declared: DatasetBase | str,
-    *,
-    data_root: Path | None = None,
-    preprocessing: ImagePreprocessing | None = None,
+    declared: DatasetBase | str, *, data_root: Path | None = None, preprocessing: ImagePreprocessing | None = None
 ) -> None:
     """Check that a dataset fulfils all contracts of robench's own datasets.
 
@@ -67,9 +59,6 @@ def check_dataset(
         declared: its declaration, or the name of one that robench knows.
         data_root: folder that contains its files; not needed for embedded datasets.
         preprocessing: resize and crop; None for the dataset's usual one.
-
-    Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
     """
     declaration = DATASETS.get(declared) if isinstance(declared, str) else declared
     if not isinstance(declaration, DatasetBase):
@@ -84,16 +73,16 @@ def check_dataset(
             split=declaration.evaluation_split,
         )
 
-    under_test = Opened(declaration, opened)
-    run_checks(under_test.subject, DECLARATION_CHECKS, under_test.subject, declaration)
-    run_checks(under_test.subject, DATASET_CHECKS, under_test)
+    subject = f"dataset {declaration.name!r}"
+    run_checks(subject, DECLARATION_CHECKS, declaration)
+    run_checks(subject, DATASET_CHECKS, Opened(declaration, opened))
 
 
 def has_the_declared_name_and_classes(opened: Opened) -> None:
     """Check the name, and of classification that all targets are classes."""
-    dataset, declared, subject = opened.dataset, opened.declared, opened.subject
+    dataset, declared = opened.dataset, opened.declared
     name = dataset.identity.name
-    require(name == declared.name, subject, f"opens as {name!r}", "the name that is declared")
+    require(name == declared.name, f"opens as {name!r}", "the name that is declared")
     targets = dataset.batch(0, min(len(dataset), MOST_READ)).targets
     num_classes = declared.num_classes
     if num_classes is None and isinstance(dataset, ClassifiedDataset):
@@ -102,7 +91,6 @@ def has_the_declared_name_and_classes(opened: Opened) -> None:
         return
     require(
         bool(targets.min() >= 0 and targets.max() < num_classes),
-        subject,
         f"has targets from {int(targets.min())} to {int(targets.max())}",
         f"classes 0 to {num_classes - 1}, since num_classes is {num_classes}",
     )
@@ -110,15 +98,15 @@ def has_the_declared_name_and_classes(opened: Opened) -> None:
 
 def has_as_many_examples_as_it_says(opened: Opened) -> None:
     """Check that length, identity, ids and iteration agree with each other and the declaration."""
-    dataset, declared, subject = opened.dataset, opened.declared, opened.subject
+    dataset, declared = opened.dataset, opened.declared
     counts = {"len": len(dataset), "identity": dataset.identity.num_examples, "ids": len(dataset.ids)}
     if len(dataset) <= MOST_READ:
         counts["iteration"] = len(list(dataset))
-    require(len(set(counts.values())) == 1, subject, f"has different numbers of examples: {counts}", "one number")
+    require(len(set(counts.values())) == 1, f"has different numbers of examples: {counts}", "one number")
     # A dataset on disk may lack some folders.
     size = declared.num_examples
     fits = size is None or len(dataset) == size or (declared.folder and len(dataset) <= size)
-    require(bool(fits), subject, f"has {len(dataset)} examples", f"{size}, as is declared")
+    require(bool(fits), f"has {len(dataset)} examples", f"{size}, as is declared")
 
 
 def gives_inputs_of_its_domain(opened: Opened) -> None:
@@ -131,39 +119,33 @@ def gives_inputs_of_its_domain(opened: Opened) -> None:
     try:
         DOMAINS[domain].rules.check_clean(batch.inputs, opened.declared.name)
     except ContractError as error:
-        require(False, opened.subject, f"is refused: {error}", f"inputs of the domain {domain}")
+        require(False, f"is refused: {error}", f"inputs of the domain {domain}")
 
 
 def gives_images_in_the_unit_range(opened: Opened) -> None:
     """Check shapes, types and values of items and batches."""
-    dataset, subject = opened.dataset, opened.subject
+    dataset = opened.dataset
     image, label = dataset[0]
     size = min(len(dataset), 8)
     batch = dataset.batch(0, size)
     shape = tuple(batch.inputs.shape)
     require(
         len(shape) == 4 and shape[0] == size and tuple(image.shape) == shape[1:],
-        subject,
         f"gives a batch of shape {shape} and an item of shape {tuple(image.shape)}",
         f"({size}, channels, height, width) and (channels, height, width)",
     )
     side = opened.declared.image_size if opened.declared.folder is None else None
-    require(side is None or shape[2:] == (side, side), subject, f"gives images of {shape[2:]} pixels", f"{side} each")
+    require(side is None or shape[2:] == (side, side), f"gives images of {shape[2:]} pixels", f"{side} each")
     tensors = [("inputs", batch.inputs, torch.float32), ("items", image, torch.float32)]
     if _is_of_classes(opened):
-        require(type(label) is int, subject, f"gives labels of type {type(label).__name__}", "int")
+        require(type(label) is int, f"gives labels of type {type(label).__name__}", "int")
         tensors.append(("targets", batch.targets, torch.int64))
     for what, tensor, wanted in tensors:
-        require(tensor.dtype == wanted, subject, f"gives {what} of {tensor.dtype}", str(wanted))
-    require(batch.inputs.is_contiguous(), subject, "gives inputs that are not contiguous", "contiguous ones")
+        require(tensor.dtype == wanted, f"gives {what} of {tensor.dtype}", str(wanted))
+    require(batch.inputs.is_contiguous(), "gives inputs that are not contiguous", "contiguous ones")
     low, high = float(batch.inputs.min()), float(batch.inputs.max())
-    require(
-        low >= 0 and high <= 1,
-        subject,
-        f"gives values from {low:.6g} to {high:.6g}",
-        "values in [0, 1], as 8 bits / 255",
-    )
-    require(high > 1 / 255, subject, f"gives no value above {high:.6g}", "images whose white is 1, and not 1/255")
+    require(low >= 0 and high <= 1, f"gives values from {low:.6g} to {high:.6g}", "values in [0, 1], as 8 bits / 255")
+    require(high > 1 / 255, f"gives no value above {high:.6g}", "images whose white is 1, and not 1/255")
 
 
 def _is_of_classes(opened: Opened) -> bool:
@@ -190,13 +172,10 @@ def _is_same_label(one: Any, other: Any) -> bool:
 def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
     """Check that the order is that of the ids' SHA-256, so that the first examples are a fair sample."""
     ids = opened.dataset.ids
-    require(
-        len(set(ids)) == len(ids), opened.subject, f"has {len(ids)} examples and {len(set(ids))} ids", "an id for each"
-    )
+    require(len(set(ids)) == len(ids), f"has {len(ids)} examples and {len(set(ids))} ids", "an id for each")
     ordered = sorted(ids, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
     require(
         list(ids) == ordered,
-        opened.subject,
         "has its examples in an order of its own",
         "the order of the ids' SHA-256 (`robench.datasets.order.hash_order`), so that the first N are a fair sample",
     )
@@ -204,27 +183,27 @@ def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
 
 def a_batch_is_its_items(opened: Opened) -> None:
     """Check that a batch contains the items of its range, and neighbouring batches those of the wide one."""
-    dataset, subject = opened.dataset, opened.subject
+    dataset = opened.dataset
     stop = min(len(dataset), 9)
     middle = stop // 2
     wide, left, right = dataset.batch(0, stop), dataset.batch(0, middle), dataset.batch(middle, stop)
-    require(wide.ids == dataset.ids[:stop], subject, "gives a batch the ids of other examples", "those of its range")
+    require(wide.ids == dataset.ids[:stop], "gives a batch the ids of other examples", "those of its range")
     for index in range(stop):
         example, target = dataset[index]
         same = _is_row(wide.inputs[index], example) and _is_row(wide.targets[index], target)
-        require(same, subject, f"gives example {index} otherwise alone than in a batch", "the same input and target")
+        require(same, f"gives example {index} otherwise alone than in a batch", "the same input and target")
     rows = [(part, row) for part in (left, right) for row in range(len(part.ids))]
     joined = len(rows) == stop and all(
         _is_row(wide.inputs[index], part.inputs[row]) and _is_row(wide.targets[index], part.targets[row])
         for index, (part, row) in enumerate(rows)
     )
     joined = joined and wide.ids == left.ids + right.ids
-    require(joined, subject, "gives two neighbouring batches that are not the wide one", "the same examples")
+    require(joined, "gives two neighbouring batches that are not the wide one", "the same examples")
 
 
 def reading_ahead_changes_nothing(opened: Opened) -> None:
     """Check that a dataset that reads ahead raises nothing then, and gives the same batches, announced or not."""
-    dataset, subject = opened.dataset, opened.subject
+    dataset = opened.dataset
     if not isinstance(dataset, ReadsAhead):
         return
     stop = min(len(dataset), 6)
@@ -238,24 +217,23 @@ def reading_ahead_changes_nothing(opened: Opened) -> None:
             batch = dataset.batch(*bounds)
             same = batch.ids == expected.ids and torch.equal(batch.inputs, expected.inputs)
             same = same and torch.equal(batch.targets, expected.targets)
-            require(same, subject, f"gives another batch {list(bounds)} after it read ahead", "the same examples")
+            require(same, f"gives another batch {list(bounds)} after it read ahead", "the same examples")
 
 
 def indices_are_those_of_a_list(opened: Opened) -> None:
     """Check that negative indices count from the end, and that all others outside are an IndexError."""
-    dataset, subject = opened.dataset, opened.subject
+    dataset = opened.dataset
     size = len(dataset)
     from_the_end = torch.equal(dataset[-1][0], dataset[size - 1][0])
     from_the_end = from_the_end and _is_same_label(dataset[-size][1], dataset[0][1])
-    require(from_the_end, subject, "gives another example for -1 than the last", "indices as of a list")
+    require(from_the_end, "gives another example for -1 than the last", "indices as of a list")
     for index in (size, size + 7, -size - 1):
         found = refusal(lambda index=index: dataset[index], IndexError)  # type: ignore[misc]  # a default
-        require(found is None, subject, f"{found} for index {index} of {size}", "an IndexError")
+        require(found is None, f"{found} for index {index} of {size}", "an IndexError")
     for start, stop in ((0, size + 1), (-1, 1), (1, 1), (2, 1)):
         found = refusal(lambda start=start, stop=stop: dataset.batch(start, stop), IndexError)  # type: ignore[misc]
         require(
             found is None,
-            subject,
             f"{found} for the batch [{start}, {stop}) of {size} examples",
             "an IndexError, since a short batch would go unnoticed",
         )
@@ -272,29 +250,29 @@ def writing_into_a_batch_changes_no_later_one(opened: Opened) -> None:
     dataset[0][0].zero_()
     later = dataset.batch(0, stop)
     same = torch.equal(later.inputs, kept) and torch.equal(later.targets, labels)
-    require(same, opened.subject, "gives other images after a caller wrote into a batch", "a copy for each caller")
+    require(same, "gives other images after a caller wrote into a batch", "a copy for each caller")
 
 
 def two_openings_are_the_same(opened: Opened) -> None:
     """Check that name, fingerprint, ids and images are stable, and that the fingerprint is a SHA-256."""
-    first, second, subject = opened.dataset, opened.open(), opened.subject
+    first, second = opened.dataset, opened.open()
     digest = first.identity.fingerprint
     is_digest = isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) is not None
-    require(is_digest, subject, f"has fingerprint {digest!r}", "a SHA-256 over all that its examples are")
+    require(is_digest, f"has fingerprint {digest!r}", "a SHA-256 over all that its examples are")
     same = first.identity == second.identity and key_of(first.identity) == key_of(second.identity)
-    require(same, subject, f"opens as {first.identity}, and then as {second.identity}", "one identity")
-    require(first.ids == second.ids, subject, "has other ids when opened again", "the same ids")
+    require(same, f"opens as {first.identity}, and then as {second.identity}", "one identity")
+    require(first.ids == second.ids, "has other ids when opened again", "the same ids")
     stop = min(len(first), 5)
     equal = torch.equal(first.batch(0, stop).inputs, second.batch(0, stop).inputs)
-    require(equal, subject, "has other images when opened again", "the same images")
+    require(equal, "has other images when opened again", "the same images")
 
 
 def leaves_global_generators_alone(opened: Opened) -> None:
     """Check that opening and reading neither moves global generators nor depends on them."""
-    with watched_generators(opened.subject):
+    with watched_generators():
         again = opened.open()
         again.batch(0, min(len(again), 4))
-    require(again.ids == opened.dataset.ids, opened.subject, "depends on global generators", "the same ids always")
+    require(again.ids == opened.dataset.ids, "depends on global generators", "the same ids always")
 
 
 DATASET_CHECKS = (

@@ -28,33 +28,30 @@ def check_domain(declared: Domain, examples: Tensor) -> None:
     Args:
         declared: the domain.
         examples: a batch (B, ...) of at least three valid inputs; the second and third differ.
-
-    Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
     """
     if not isinstance(declared, Domain):
         raise AssertionError(f"{declared!r} is not a domain; expected an instance of robench's Domain")
-    run_checks(subject_of(declared), DOMAIN_CHECKS, declared, examples)
+    run_checks(f"domain {declared.name!r}", DOMAIN_CHECKS, declared, examples)
 
 
 def a_batch_of_examples_is_the_examples(declared: Domain, examples: Tensor) -> None:
     """Check that collating examples gives the batch, of the type that the rules state."""
-    rules, subject = declared.rules, subject_of(declared)
-    require(torch.equal(rules.collate(list(examples)), examples), subject, "changes examples in a batch", "the same")
-    require(examples.dtype == rules.dtype, subject, f"has dtype {rules.dtype}", f"{examples.dtype}, as the examples")
+    rules = declared.rules
+    require(torch.equal(rules.collate(list(examples)), examples), "changes examples in a batch", "the same")
+    require(examples.dtype == rules.dtype, f"has dtype {rules.dtype}", f"{examples.dtype}, as the examples")
 
 
 def accepts_valid_inputs_and_refuses_others_by_name(declared: Domain, examples: Tensor) -> None:
     """Check that valid inputs are accepted, and values that are not finite refused with the name of the dataset."""
-    rules, subject = declared.rules, subject_of(declared)
+    rules = declared.rules
     rules.check_clean(examples, "d")
     broken = torch.full(examples.shape, torch.nan)
     found = refusal(lambda: rules.check_clean(broken, "d"), ContractError)
-    require(found is None, subject, f"{found} for inputs of NaN", "a ContractError")
+    require(found is None, f"{found} for inputs of NaN", "a ContractError")
     try:
         rules.check_clean(broken, "d")
     except ContractError as error:
-        require("'d'" in str(error), subject, f"refuses inputs by {str(error)!r}", "the name of the dataset")
+        require("'d'" in str(error), f"refuses inputs by {str(error)!r}", "the name of the dataset")
 
 
 def an_excerpt_is_an_example(declared: Domain, examples: Tensor) -> None:
@@ -65,13 +62,12 @@ def an_excerpt_is_an_example(declared: Domain, examples: Tensor) -> None:
 
 def unchanged_inputs_have_not_moved(declared: Domain, examples: Tensor) -> None:
     """Check that distances are columns of outcomes, one value per example, and 0 for unchanged inputs."""
-    subject = subject_of(declared)
     distances = declared.rules.check_perturbed(examples.clone(), examples, Clean(), NO_MODEL)
     unknown = distances.keys() - fields_of(Outcome).keys()
-    require(not unknown, subject, f"measures {sorted(unknown)}", f"some of {sorted(fields_of(Outcome))}")
+    require(not unknown, f"measures {sorted(unknown)}", f"some of {sorted(fields_of(Outcome))}")
     for name, values in distances.items():
-        require(values.shape == (len(examples),), subject, f"has {name} of shape {tuple(values.shape)}", "(B,)")
-        require(not bool(values.any()), subject, f"has {name} other than 0 for unchanged inputs", "0")
+        require(values.shape == (len(examples),), f"has {name} of shape {tuple(values.shape)}", "(B,)")
+        require(not bool(values.any()), f"has {name} other than 0 for unchanged inputs", "0")
 
 
 def distances_are_of_each_example_alone(declared: Domain, examples: Tensor) -> None:
@@ -81,7 +77,7 @@ def distances_are_of_each_example_alone(declared: Domain, examples: Tensor) -> N
     wanted = [row == 2 for row in range(len(examples))]
     for name, values in declared.rules.check_perturbed(changed, examples, Clean(), NO_MODEL).items():
         found = (values > 0).tolist()
-        require(found == wanted, subject_of(declared), f"has {name} above 0 at {found}", f"{wanted}")
+        require(found == wanted, f"has {name} above 0 at {found}", f"{wanted}")
 
 
 DOMAIN_CHECKS = (
@@ -91,8 +87,3 @@ DOMAIN_CHECKS = (
     unchanged_inputs_have_not_moved,
     distances_are_of_each_example_alone,
 )
-
-
-def subject_of(declared: Domain) -> str:
-    """Return the name of the domain in messages."""
-    return f"domain {declared.name!r}"

@@ -15,7 +15,7 @@ from robench.executors import ExecutorBase, WorkerPool
 from robench.executors.stub import Stub
 from robench.perturbations.clean import Clean
 from robench.scheduling import ShardQueue, plan
-from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks
+from robench.testing.expectations import DECLARATION_CHECKS, BrokenPromiseError, require, run_checks, subject_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,58 +39,51 @@ def check_executor(declaration: ExecutorBase) -> None:
     """Check that an executor fulfils all contracts of robench's own executors, with two workers where it has some.
 
     Each check uses the executor anew.
-
-    Raises:
-        AssertionError: the first promise that is broken: kind, what was found and what was expected.
     """
     if not isinstance(declaration, ExecutorBase):
         raise AssertionError(
             f"{declaration!r} is not an executor; expected an instance of a subclass of robench's ExecutorBase"
         )
-    subject = subject_of(declaration)
-    run_checks(subject, DECLARATION_CHECKS, subject, declaration)
-    run_checks(subject, EXECUTOR_CHECKS, declaration)
+    run_checks(subject_of("executor", declaration), (*DECLARATION_CHECKS, *EXECUTOR_CHECKS), declaration)
 
 
 def without_work_nothing_starts(declaration: ExecutorBase) -> None:
     """Check that an empty queue has no results, and that no worker makes an evaluator for it."""
-    subject = subject_of(declaration)
 
     def refuse(device: str) -> Stub:
-        raise AssertionError(f"{subject} makes an evaluator without any shard; expected nothing to be started")
+        raise BrokenPromiseError("makes an evaluator without any shard; expected nothing to be started")
 
     executors = [executor_of(declaration)]
     if not declaration.is_in_process:
         executors.append(declaration.executor(WorkerPool(make=refuse, device="cpu", num_workers=NUM_WORKERS)))
     for executor in executors:
         found = len(list(executor.execute(ShardQueue([]))))
-        require(not found, subject, f"yields {found} results without any shard", "none")
+        require(not found, f"yields {found} results without any shard", "none")
 
 
 def every_shard_has_one_result_and_failures_stop_nothing(declaration: ExecutorBase) -> None:
     """Check that each shard has exactly its own result, on a CPU as asked for, also after a failure."""
-    subject = subject_of(declaration)
     results = list(executor_of(declaration).execute(ShardQueue(shards_for_tests())))
-    require_once(subject, results, shards_for_tests())
+    require_once(results, shards_for_tests())
     failed = sorted({result.shard.start for result in results if isinstance(result, Failure)})
     found = f"has failures at the starts {failed}"
-    require(failed == [FAILING_START], subject, found, f"the evaluator's own at {FAILING_START}, in place of records")
+    require(failed == [FAILING_START], found, f"the evaluator's own at {FAILING_START}, in place of records")
     devices = sorted({result.provenance.device for result in results})
-    require(devices == ["cpu"], subject, f"makes evaluators for {', '.join(devices)}", "cpu, the device of the pool")
+    require(devices == ["cpu"], f"makes evaluators for {', '.join(devices)}", "cpu, the device of the pool")
 
 
 def draining_starts_no_further_shard_and_loses_none(declaration: ExecutorBase) -> None:
     """Check that after ``drain`` the shards under way have results, and the others stay in the queue."""
-    executor, work, subject = executor_of(declaration), ShardQueue(shards_for_tests()), subject_of(declaration)
+    executor, work = executor_of(declaration), ShardQueue(shards_for_tests())
     results = executor.execute(work)
     found = [next(results)]
     executor.drain()
     found += list(results)
     total = len(shards_for_tests())
     counted = f"has {len(found)} results and leaves {len(work)} of {total} shards after it was drained"
-    require(len(found) + len(work) == total, subject, counted, "a result for each shard that it took")
+    require(len(found) + len(work) == total, counted, "a result for each shard that it took")
     most = 1 + 2 * NUM_WORKERS
-    require(len(found) <= most, subject, counted, f"at most {most} results, those under way")
+    require(len(found) <= most, counted, f"at most {most} results, those under way")
 
 
 def shards_of_other_runs_are_waited_for(declaration: ExecutorBase) -> None:
@@ -98,7 +91,7 @@ def shards_of_other_runs_are_waited_for(declaration: ExecutorBase) -> None:
     wanted = shards_for_tests()[:2]
     work = Leased(wanted)
     results = list(executor_of(declaration).execute(work))
-    require_once(subject_of(declaration), results, wanted)
+    require_once(results, wanted)
 
 
 def a_shard_given_back_is_measured(declaration: ExecutorBase) -> None:
@@ -111,7 +104,7 @@ def a_shard_given_back_is_measured(declaration: ExecutorBase) -> None:
         if not results:
             work.give_back(last)
         results.append(result)
-    require_once(subject_of(declaration), results, wanted)
+    require_once(results, wanted)
 
 
 def it_can_be_left_early(declaration: ExecutorBase) -> None:
@@ -119,18 +112,18 @@ def it_can_be_left_early(declaration: ExecutorBase) -> None:
     results = executor_of(declaration).execute(ShardQueue(shards_for_tests()))
     next(results)
     close = getattr(results, "close", None)
-    require(close is not None, subject_of(declaration), "yields from an iterator without close", "a generator")
+    require(close is not None, "yields from an iterator without close", "a generator")
     assert close is not None
     close()
     wanted = shards_for_tests()[:1]
-    require_once(subject_of(declaration), list(executor_of(declaration).execute(ShardQueue(wanted))), wanted)
+    require_once(list(executor_of(declaration).execute(ShardQueue(wanted))), wanted)
 
 
 def its_number_of_workers_is_known(declaration: ExecutorBase) -> None:
     """Check that ``num_workers`` is the number asked for, or 0 in the process of the run."""
     wanted = 0 if declaration.is_in_process else NUM_WORKERS
     found = executor_of(declaration).num_workers
-    require(found == wanted, subject_of(declaration), f"has num_workers {found}", f"{wanted}, as asked for")
+    require(found == wanted, f"has num_workers {found}", f"{wanted}, as asked for")
 
 
 EXECUTOR_CHECKS = (
@@ -155,11 +148,6 @@ class Leased(ShardQueue):
             self.num_refused += 1
             return None
         return super().take(worker)
-
-
-def subject_of(declaration: ExecutorBase) -> str:
-    """Return the name of an executor in messages."""
-    return f"executor {getattr(declaration, 'kind', type(declaration).__name__)!r}"
 
 
 def executor_of(declaration: ExecutorBase) -> Executor:
@@ -187,14 +175,10 @@ def shards_for_tests() -> list[Shard]:
     return list(plan(measurements, batches_per_shard=1))
 
 
-def require_once(subject: str, results: Sequence[Record | Failure], wanted: Sequence[Shard]) -> None:
-    """Require exactly one result for each shard.
-
-    Raises:
-        AssertionError: there are others, or too few or too many.
-    """
+def require_once(results: Sequence[Record | Failure], wanted: Sequence[Shard]) -> None:
+    """Require exactly one result for each shard."""
     counted, keys = Counter(result.shard.key for result in results), {shard.key for shard in wanted}
     lacking, strange = len(keys - counted.keys()), len(counted.keys() - keys)
     twice = sum(count > 1 for count in counted.values())
     found = f"has no result of {lacking} shards, {twice} with several and {strange} of no shard"
-    require(not (lacking or strange or twice), subject, found, f"one result for each of {len(wanted)} shards")
+    require(not (lacking or strange or twice), found, f"one result for each of {len(wanted)} shards")

@@ -31,26 +31,25 @@ LONGEST_ERROR = 300
 IMPORTS_TORCH = 77  # a status of no other meaning
 
 
-def require(holds: bool, subject: str, found: str, expected: str) -> None:
-    """Raise a message in the common form unless a condition holds.
+class BrokenPromiseError(AssertionError):
+    """Broken contract, without the name of the plug-in, which ``run_checks`` puts before it."""
 
-    Args:
-        holds: the condition.
-        subject: family and kind of the plug-in, such as ``attack 'pgd'``.
-        found: observed behaviour.
-        expected: required behaviour.
 
-    Raises:
-        AssertionError: the condition does not hold.
-    """
+def require(holds: bool, found: str, expected: str) -> None:
+    """Raise a message in the common form, of observed and required behaviour, unless a condition holds."""
     if not holds:
-        raise AssertionError(f"{subject} {found}; expected {expected}")
+        raise BrokenPromiseError(f"{found}; expected {expected}")
+
+
+def subject_of(family: str, declaration: object) -> str:
+    """Return family and kind of a plug-in, such as ``attack 'pgd'``, with which messages begin."""
+    return f"{family} {getattr(declaration, 'kind', type(declaration).__name__)!r}"
 
 
 def run_checks(subject: str, checks: Sequence[Callable[..., None]], *arguments: Any) -> None:
     """Call each check with the arguments; an exception of the plug-in counts as a broken contract.
 
-    Any: each family of checks defines its arguments.
+    Messages begin with ``subject``, such as ``attack 'pgd'``. Any: each family of checks defines its arguments.
 
     Raises:
         AssertionError: the first promise that is broken.
@@ -58,6 +57,8 @@ def run_checks(subject: str, checks: Sequence[Callable[..., None]], *arguments: 
     for check in checks:
         try:
             check(*arguments)
+        except BrokenPromiseError as error:
+            raise AssertionError(f"{subject} {error}") from error.__cause__
         except AssertionError:
             raise
         except Exception as error:
@@ -79,13 +80,10 @@ def refusal(call: Callable[[], object], *wanted: type[Exception]) -> str | None:
 
 
 @contextmanager
-def watched_generators(subject: str) -> Iterator[None]:
+def watched_generators() -> Iterator[None]:
     """Require that the global generators of torch, numpy and random are neither drawn from nor seeded.
 
     Their states are restored afterwards.
-
-    Raises:
-        AssertionError: one of them has another state than before.
     """
     readers: dict[str, Callable[[], str]] = {
         "torch": lambda: str(torch.random.get_rng_state().tolist()),
@@ -106,26 +104,21 @@ def watched_generators(subject: str) -> Iterator[None]:
         random.setstate(states[2])
     require(
         not moved,
-        subject,
         f"moves the global random generator of {' and '.join(moved)}",
         "no draw from a global generator and no seed of one",
     )
 
 
-def require_import_without_torch(subject: str, module: str) -> None:
+def require_import_without_torch(module: str) -> None:
     """Require that a module imports no torch in a fresh interpreter with the same search path.
 
     Modules that no other process can import (``__main__``) are skipped.
-
-    Raises:
-        AssertionError: it imports torch, or cannot be imported.
     """
     if module == "__main__":
         return
     found = _after_import(module, tuple(sys.path))
     require(
         found == "free",
-        subject,
         f"is in module {module}, which {found} in a fresh interpreter",
         "an import without torch: move what computes to a module beside it, named by `implementation`",
     )
@@ -147,57 +140,55 @@ def _after_import(module: str, search_path: tuple[str, ...]) -> str:
     return f"cannot be imported ({lines[-1][:LONGEST_ERROR]})" if process.returncode else "free"
 
 
-def has_a_kind_and_an_implementation(subject: str, declaration: DeclarationBase) -> None:
+def has_a_kind_and_an_implementation(declaration: DeclarationBase) -> None:
     """Check that the declaration has a kind and a version, and that its implementation can be called."""
     kind, version = getattr(declaration, "kind", None), getattr(declaration, "version", None)
-    require(isinstance(kind, str) and bool(kind), subject, f"has kind {kind!r}", "a name, as a class variable")
-    require(type(version) is int and version >= 1, subject, f"has version {version!r}", "an integer of at least 1")
+    require(isinstance(kind, str) and bool(kind), f"has kind {kind!r}", "a name, as a class variable")
+    require(type(version) is int and version >= 1, f"has version {version!r}", "an integer of at least 1")
     named = getattr(declaration, "implementation", None)
     try:
         implementation = declaration.implemented()
     except Exception as error:
-        raise AssertionError(
-            f"{subject} has implementation {named!r}, whose import raised {type(error).__name__}: {error}; "
+        raise BrokenPromiseError(
+            f"has implementation {named!r}, whose import raised {type(error).__name__}: {error}; "
             "expected `module:name` of what computes it"
         ) from error
-    require(callable(implementation), subject, f"has implementation {named!r}, which is not callable", "a callable")
+    require(callable(implementation), f"has implementation {named!r}, which is not callable", "a callable")
 
 
-def is_a_frozen_dataclass(subject: str, declaration: DeclarationBase) -> None:
+def is_a_frozen_dataclass(declaration: DeclarationBase) -> None:
     """Check that the declaration is a dataclass that cannot be changed."""
     is_dataclass = dataclasses.is_dataclass(declaration)
-    require(is_dataclass, subject, "is not a dataclass", "a frozen dataclass")
+    require(is_dataclass, "is not a dataclass", "a frozen dataclass")
     parameters = getattr(type(declaration), "__dataclass_params__", None)
-    require(bool(parameters and parameters.frozen), subject, "is not frozen", "a frozen dataclass")
+    require(bool(parameters and parameters.frozen), "is not frozen", "a frozen dataclass")
 
 
-def equal_declarations_have_equal_keys(subject: str, declaration: DeclarationBase) -> None:
+def equal_declarations_have_equal_keys(declaration: DeclarationBase) -> None:
     """Check that a copy is equal and has the same key, and that keys are made of the fields."""
     copy = dataclasses.replace(declaration)  # type: ignore[type-var]  # a dataclass, see above
     key = key_of(declaration)
-    require(copy == declaration, subject, "differs from a copy of itself", "equality by its fields")
-    require(key_of(copy) == key, subject, f"has key {key} and its copy {key_of(copy)}", "one key for equal fields")
-    require(hash(copy) == hash(declaration), subject, "has another hash than its copy", "one hash for equal fields")
+    require(copy == declaration, "differs from a copy of itself", "equality by its fields")
+    require(key_of(copy) == key, f"has key {key} and its copy {key_of(copy)}", "one key for equal fields")
+    require(hash(copy) == hash(declaration), "has another hash than its copy", "one hash for equal fields")
 
 
-def survives_pickling(subject: str, declaration: DeclarationBase) -> None:
+def survives_pickling(declaration: DeclarationBase) -> None:
     """Check that the declaration reaches a worker process unchanged."""
     try:
         arrived = pickle.loads(pickle.dumps(declaration))
     except Exception as error:
-        raise AssertionError(
-            f"{subject} cannot be pickled ({error}); expected a class of an importable module"
-        ) from error
+        raise BrokenPromiseError(f"cannot be pickled ({error}); expected a class of an importable module") from error
     same = arrived == declaration and key_of(arrived) == key_of(declaration)
-    require(same, subject, f"is {arrived} after pickling", f"the same as before, {declaration}")
+    require(same, f"is {arrived} after pickling", f"the same as before, {declaration}")
 
 
-def imports_without_torch(subject: str, declaration: DeclarationBase) -> None:
+def imports_without_torch(declaration: DeclarationBase) -> None:
     """Check that the module of the declaration imports no torch."""
-    require_import_without_torch(subject, type(declaration).__module__)
+    require_import_without_torch(type(declaration).__module__)
 
 
-def every_number_has_bounds(subject: str, declaration: DeclarationBase) -> None:
+def every_number_has_bounds(declaration: DeclarationBase) -> None:
     """Check that each numeric field has a lower and an upper bound."""
     hints = get_type_hints(type(declaration), include_extras=True)
     for field in dataclasses.fields(declaration):  # type: ignore[arg-type]  # a dataclass, see above
@@ -206,13 +197,12 @@ def every_number_has_bounds(subject: str, declaration: DeclarationBase) -> None:
         missing = [] if of_backbone else list(unbounded(hints[field.name]))
         require(
             not missing,
-            subject,
             f"has field {field.name} with {' and '.join(missing)}",
             "both bounds, such as Annotated[int, Ge(1), Le(1000)]",
         )
 
 
-def bad_values_are_refused(subject: str, declaration: DeclarationBase) -> None:
+def bad_values_are_refused(declaration: DeclarationBase) -> None:
     """Check that each field refuses a value just beyond each of its bounds."""
     declared: type = type(declaration)
     for name, bounds in bounds_of(declared):
@@ -221,7 +211,6 @@ def bad_values_are_refused(subject: str, declaration: DeclarationBase) -> None:
             found = refusal(lambda: dataclasses.replace(declaration, **{name: value}), ValueError)  # type: ignore[type-var]  # noqa: B023
             require(
                 found is None,
-                subject,
                 f"{found} for {name}={value}, which is out of bounds",
                 "a ValueError from __post_init__ of DeclarationBase",
             )

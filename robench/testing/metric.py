@@ -50,66 +50,61 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
         metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
         outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
             for classified examples or language models' texts, which metrics of other tasks cannot read.
-
-    Raises:
-        AssertionError: the metric is of another task and there are no outcomes, or the first promise that is broken:
-            name, what was found and what was expected.
     """
     if not isinstance(metric, Metric):
         raise AssertionError(f"{metric!r} is not a metric; expected an instance of robench's Metric")
     if outcomes is None and metric.task not in (CLASSIFICATION.name, LANGUAGE_MODELING.name):
         raise AssertionError(
-            f"{subject_of(metric)} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
+            f"metric {metric.name!r} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
             f"function from a seed to outcomes of {NUM_EXAMPLES} examples (outcomes=...)"
         )
-    run_checks(subject_of(metric), METRIC_CHECKS, metric, outcomes)
+    run_checks(f"metric {metric.name!r}", METRIC_CHECKS, metric, outcomes)
 
 
 def is_described(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check name, title, task and scope, and that the descriptor reaches a worker process."""
-    subject = subject_of(metric)
     for name in ("name", "title", "unit"):
         value = getattr(metric, name)
-        require(isinstance(value, str) and bool(value.strip()), subject, f"has {name} {value!r}", "some text")
-    require(metric.task in TASKS, subject, f"is of task {metric.task!r}", f"one of {', '.join(TASKS)}")
-    require(metric.scope in NUM_CONDITIONS, subject, f"has scope {metric.scope!r}", f"one of {get_args(Scope)}")
-    require(pickle.loads(pickle.dumps(metric)) == metric, subject, "differs after pickling", "the same descriptor")
+        require(isinstance(value, str) and bool(value.strip()), f"has {name} {value!r}", "some text")
+    require(metric.task in TASKS, f"is of task {metric.task!r}", f"one of {', '.join(TASKS)}")
+    require(metric.scope in NUM_CONDITIONS, f"has scope {metric.scope!r}", f"one of {get_args(Scope)}")
+    require(pickle.loads(pickle.dumps(metric)) == metric, "differs after pickling", "the same descriptor")
 
 
 def is_computed_without_torch(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that reports, which compute metrics, need no torch."""
-    require_import_without_torch(subject_of(metric), metric.implementation.partition(":")[0])
+    require_import_without_torch(metric.implementation.partition(":")[0])
 
 
 def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check type, unit and number of examples of the estimate."""
-    estimate, subject = computed(metric, outcomes), subject_of(metric)
+    estimate = computed(metric, outcomes)
     found = type(estimate).__name__
-    require(isinstance(estimate, Estimate), subject, f"computes {found}", "an Estimate (`robench.core.report`)")
-    require(estimate.unit == metric.unit, subject, f"gives unit {estimate.unit!r}", f"its own unit {metric.unit!r}")
+    require(isinstance(estimate, Estimate), f"computes {found}", "an Estimate (`robench.core.report`)")
+    require(estimate.unit == metric.unit, f"gives unit {estimate.unit!r}", f"its own unit {metric.unit!r}")
     wanted = (2 if metric.scope == "detection" else 1) * NUM_EXAMPLES
     count = estimate.num_examples
-    require(count == wanted, subject, f"counts {count} examples", f"{wanted}, all that it read")
+    require(count == wanted, f"counts {count} examples", f"{wanted}, all that it read")
 
 
 def its_interval_holds_its_value(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that value and bounds are finite and in order; both bounds may be None where they are undefined."""
-    estimate, subject = computed(metric, outcomes), subject_of(metric)
-    require(math.isfinite(estimate.value), subject, f"computes {estimate.value}", "a finite number")
+    estimate = computed(metric, outcomes)
+    require(math.isfinite(estimate.value), f"computes {estimate.value}", "a finite number")
     bounds = (estimate.low, estimate.high)
     if bounds == (None, None):
         return
     low, high = (math.nan if bound is None else bound for bound in bounds)
     found = f"gives {estimate.value} with the interval {bounds}"
-    require(low <= estimate.value <= high, subject, found, "an interval that holds the value")
+    require(low <= estimate.value <= high, found, "an interval that holds the value")
     if estimate.unit == "share":
-        require(0 <= low <= high <= 1, subject, found, "a proportion and its interval within [0, 1]")
+        require(0 <= low <= high <= 1, found, "a proportion and its interval within [0, 1]")
 
 
 def no_outcomes_are_no_number(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that a metric of no outcomes is refused."""
     found = refusal(lambda: compute(metric, [[] for _ in conditions_for(metric, outcomes)]), IncompleteError)
-    require(found is None, subject_of(metric), f"{found} without outcomes", "an IncompleteError, since it is undefined")
+    require(found is None, f"{found} without outcomes", "an IncompleteError, since it is undefined")
 
 
 def the_order_of_the_examples_does_not_matter(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
@@ -117,25 +112,25 @@ def the_order_of_the_examples_does_not_matter(metric: Metric, outcomes: MakeOutc
     conditions = conditions_for(metric, outcomes)
     shuffled = [random.Random(7).sample(rows, len(rows)) for rows in conditions]
     one, other = compute(metric, conditions), compute(metric, shuffled)
-    require(one == other, subject_of(metric), f"gives {one}, and {other} for shuffled examples", "the same to the bit")
+    require(one == other, f"gives {one}, and {other} for shuffled examples", "the same to the bit")
 
 
 def is_pure(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that outcomes are unchanged, two calls agree, and no global generator is drawn from."""
-    conditions, subject = conditions_for(metric, outcomes), subject_of(metric)
+    conditions = conditions_for(metric, outcomes)
     readings = readings_for(metric, [columns_of(rows) for rows in conditions])
-    with watched_generators(subject):
+    with watched_generators():
         first, second = _implementation(metric)(readings), _implementation(metric)(readings)
-    require(first == second, subject, f"gives {first}, and then {second}", "the same for the same outcomes")
+    require(first == second, f"gives {first}, and then {second}", "the same for the same outcomes")
     untouched = readings_for(metric, [columns_of(rows) for rows in conditions])
-    require(readings == untouched, subject, "changes the outcomes that it reads", "outcomes left alone")
+    require(readings == untouched, "changes the outcomes that it reads", "outcomes left alone")
 
 
 def outcomes_of_another_task_are_refused(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that outcomes without the task's fields are a ContractError."""
     strangers = [[Outcome(example_id="a")] for _ in conditions_for(metric, outcomes)]
     found = refusal(lambda: compute(metric, strangers), ContractError)
-    require(found is None, subject_of(metric), f"{found} for outcomes of another task", "a ContractError")
+    require(found is None, f"{found} for outcomes of another task", "a ContractError")
 
 
 def its_contributions_make_its_number(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
@@ -144,9 +139,9 @@ def its_contributions_make_its_number(metric: Metric, outcomes: MakeOutcomes | N
         return
     readings = readings_for(metric, [columns_of(rows) for rows in conditions_for(metric, outcomes)])
     found: Contributions = imported(metric.contributions)(readings)
-    value, subject = computed(metric, outcomes).value, subject_of(metric)
+    value = computed(metric, outcomes).value
     same = math.isclose(found.number, value, rel_tol=1e-9, abs_tol=1e-9)
-    require(same, subject, f"has contributions that make {found.number}", f"those of its number, {value}")
+    require(same, f"has contributions that make {found.number}", f"those of its number, {value}")
 
 
 METRIC_CHECKS = (
@@ -160,11 +155,6 @@ METRIC_CHECKS = (
     outcomes_of_another_task_are_refused,
     its_contributions_make_its_number,
 )
-
-
-def subject_of(metric: Metric) -> str:
-    """Return the name of a metric in messages."""
-    return f"metric {metric.name!r}"
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:

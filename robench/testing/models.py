@@ -38,10 +38,7 @@ class LinearModel:
     """Linear model with logits W (x - 1/2) + constant, whose class boundaries are hyperplanes."""
 
     device = torch.device("cpu")
-    normalisation = (
-        torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1),
-        torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1),
-    )
+    normalisation = (torch.tensor([0.4, 0.5, 0.6]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.5]).view(3, 1, 1))
 
     def __init__(
         self, seed: int = 0, constant: float = 0.0, num_classes: int = NUM_CLASSES, shape: Sequence[int] = SHAPE

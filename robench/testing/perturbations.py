@@ -12,7 +12,7 @@ from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.declarations.base import PerturbationBase
 from robench.domains.images import IMAGES
-from robench.testing.expectations import require, watched_generators
+from robench.testing.expectations import BrokenPromiseError, require, watched_generators
 from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
 
 if TYPE_CHECKING:
@@ -22,48 +22,38 @@ if TYPE_CHECKING:
 ROUNDING = 1e-6
 
 
-def subject_of(declaration: PerturbationBase) -> str:
-    """Return the name of a perturbation in messages: family and kind."""
-    family = "attack" if declaration.is_attack else "perturbation" if declaration.corruption is None else "corruption"
-    return f"{family} {getattr(declaration, 'kind', type(declaration).__name__)!r}"
-
-
 def keeps_shape_dtype_and_device(declaration: PerturbationBase) -> None:
     """Check that results have shape, dtype and device of the inputs."""
     batch = batch_of(num_examples=64, seed=2)
     result = perturbed(declaration, batch).inputs
-    subject = subject_of(declaration)
     require(
         result.shape == batch.inputs.shape,
-        subject,
         f"returns shape {tuple(result.shape)}",
         f"{tuple(batch.inputs.shape)}, that of the inputs",
     )
-    require(result.dtype == torch.float32, subject, f"returns {result.dtype}", "torch.float32, as the inputs")
+    require(result.dtype == torch.float32, f"returns {result.dtype}", "torch.float32, as the inputs")
     require(
         result.device == batch.inputs.device,
-        subject,
         f"returns inputs on {result.device}",
         f"{batch.inputs.device}, where the inputs are",
     )
-    require(not result.requires_grad, subject, "returns inputs with a graph", "detached ones")
+    require(not result.requires_grad, "returns inputs with a graph", "detached ones")
 
 
 def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
     """Check range and budget: with the harness's tolerance, and exactly for robench's own code."""
     batch, model = batch_of(num_examples=64, seed=2), LinearModel()
     made = perturbed(declaration, batch, model)
-    result, subject = made.inputs, subject_of(declaration)
+    result = made.inputs
     try:
         IMAGES.rules.check_perturbed(result, batch.inputs, declaration, model)
     except (BudgetExceededError, ContractError) as error:
-        raise AssertionError(f"{subject} breaks its promise: {error}; expected the declared limits") from error
+        raise BrokenPromiseError(f"breaks its promise: {error}; expected the declared limits") from error
     if declaration.backend != "robench":
         return
     num_clamped = 0 if made.num_clamped is None else int(made.num_clamped.sum())
     require(
         num_clamped == 0,
-        subject,
         f"leaves {num_clamped} values outside [0, 1], which the harness had to clamp",
         "points of the region: project them by `problem.region.project`",
     )
@@ -74,7 +64,6 @@ def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
     longest = float(change.norm(p=float(threat_model.norm[1:]), dim=1).max())
     require(
         longest <= float(threat_model.epsilon),
-        subject,
         f"moves an input by {longest!r} in {threat_model.norm}",
         f"at most {float(threat_model.epsilon)!r} without rounding errors: project by `problem.region.project`",
     )
@@ -86,7 +75,6 @@ def same_seeds_give_the_same_bytes(declaration: PerturbationBase) -> None:
     first, second = (perturbed(declaration, batch).inputs for _ in range(2))
     require(
         torch.equal(first, second),
-        subject_of(declaration),
         f"returns {_changed(first, second)} other examples when called again with the same seeds",
         "the same bytes: draw from the given `draws` alone, and keep no state",
     )
@@ -100,7 +88,7 @@ def examples_do_not_see_each_other(declaration: PerturbationBase) -> None:
     whole = perturbed(declaration, batch).inputs
     for i in range(len(batch.ids)):
         alone = perturbed(declaration, rows_of(batch, [i]), seeds=[i]).inputs[0]
-        _require_close(subject_of(declaration), alone, whole[i], f"makes something else of example {i} alone")
+        _require_close(alone, whole[i], f"makes something else of example {i} alone")
 
 
 def order_does_not_matter(declaration: PerturbationBase) -> None:
@@ -110,36 +98,33 @@ def order_does_not_matter(declaration: PerturbationBase) -> None:
     batch, order = batch_of(), [4, 0, 5, 2, 1, 3]
     shuffled = perturbed(declaration, rows_of(batch, order), seeds=order).inputs
     whole = perturbed(declaration, batch).inputs[order]
-    _require_close(subject_of(declaration), shuffled, whole, "makes something else of a permuted batch")
+    _require_close(shuffled, whole, "makes something else of a permuted batch")
 
 
 def leaves_the_batch_the_model_and_the_generators_alone(declaration: PerturbationBase) -> None:
     """Check that neither the clean inputs, nor the labels, nor the model, nor global generators change."""
-    batch, model, subject = batch_of(), LinearModel(), subject_of(declaration)
+    batch, model = batch_of(), LinearModel()
     untouched = batch_of()
-    with watched_generators(subject):
+    with watched_generators():
         perturbed(declaration, batch, model)
-    require(torch.equal(batch.inputs, untouched.inputs), subject, "writes into the clean inputs", "a copy first")
-    require(torch.equal(batch.targets, untouched.targets), subject, "writes into the labels", "labels left alone")
-    require(not batch.inputs.requires_grad, subject, "makes the clean inputs require gradients", "a detached copy")
-    require(torch.equal(model.weight, LinearModel().weight), subject, "changes the model", "weights left alone")
+    require(torch.equal(batch.inputs, untouched.inputs), "writes into the clean inputs", "a copy first")
+    require(torch.equal(batch.targets, untouched.targets), "writes into the labels", "labels left alone")
+    require(not batch.inputs.requires_grad, "makes the clean inputs require gradients", "a detached copy")
+    require(torch.equal(model.weight, LinearModel().weight), "changes the model", "weights left alone")
 
 
 def a_budget_of_zero_returns_the_input(declaration: PerturbationBase) -> None:
     """Check that a bounded attack with epsilon 0 changes no byte."""
     if declaration.threat_model is None:
         return
-    batch, subject = batch_of(), subject_of(declaration)
+    batch = batch_of()
     try:
         nothing = without_budget(declaration)
     except ValueError as error:
-        raise AssertionError(
-            f"{subject} refuses epsilon 0 ({error}); expected it to be allowed, as by Epsilon"
-        ) from error
+        raise BrokenPromiseError(f"refuses epsilon 0 ({error}); expected it to be allowed, as by Epsilon") from error
     result = perturbed(nothing, batch).inputs
     require(
         torch.equal(result, batch.inputs),
-        subject,
         f"moves {_changed(result, batch.inputs)} of {len(result)} inputs at epsilon 0",
         "the inputs as they are",
     )
@@ -178,11 +163,10 @@ def _changed(one: Tensor, other: Tensor) -> int:
     return int((one != other).flatten(1).any(1).sum())
 
 
-def _require_close(subject: str, found: Tensor, wanted: Tensor, difference: str) -> None:
+def _require_close(found: Tensor, wanted: Tensor, difference: str) -> None:
     largest = float((found.double() - wanted.double()).abs().max())
     require(
         largest <= ROUNDING,
-        subject,
         f"{difference} (values differ by up to {largest:.3g})",
         "each example to depend on itself and its own draws alone",
     )

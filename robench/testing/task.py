@@ -37,30 +37,27 @@ def check_task(
             first is right about some of them and wrong about others.
         targets: targets (B, ...) of the examples.
         dataset: declaration of the examples' dataset; None for one without classes.
-
-    Raises:
-        AssertionError: the first promise that is broken: name, what was found and what was expected.
     """
     if not isinstance(declared, Task):
         raise AssertionError(f"{declared!r} is not a task; expected an instance of robench's Task")
     scoring = Scoring(dataset=dataset or stand_in(declared.name))
-    run_checks(subject_of(declared), TASK_CHECKS, declared, outputs, targets, scoring)
+    run_checks(f"task {declared.name!r}", TASK_CHECKS, declared, outputs, targets, scoring)
 
 
 def columns_are_fields_of_the_outcome(
     declared: Task, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring
 ) -> None:
     """Check that the columns are the task's own fields of its outcome, one value per example."""
-    subject, fields, common = subject_of(declared), fields_of(declared.outcome), fields_of(Outcome).keys()
+    fields, common = fields_of(declared.outcome), fields_of(Outcome).keys()
     made = declared.rules.columns(outputs, targets, scoring)
     wanted = fields.keys() - common
     strange = made.keys() - wanted
-    require(not strange, subject, f"returns columns {sorted(strange)}", f"some of {sorted(wanted)}")
+    require(not strange, f"returns columns {sorted(strange)}", f"some of {sorted(wanted)}")
     lacking = {name for name, each in fields.items() if not each.optional} - common - made.keys()
-    require(not lacking, subject, f"returns no columns {sorted(lacking)}", "all fields that are not optional")
+    require(not lacking, f"returns no columns {sorted(lacking)}", "all fields that are not optional")
     for name, values in made.items():
         size = len(values.array)
-        require(size == len(targets), subject, f"returns {size} values of {name}", f"{len(targets)}, one per example")
+        require(size == len(targets), f"returns {size} values of {name}", f"{len(targets)}, one per example")
 
 
 def rows_do_not_depend_on_each_other(
@@ -73,57 +70,57 @@ def rows_do_not_depend_on_each_other(
         for name, values in declared.rules.columns([each[rows] for each in outputs], targets[rows], scoring).items():
             same = np.array_equal(values.array[0], whole[name].array[row], equal_nan=values.array.dtype.kind == "f")
             found = f"gives example {row} another {name} alone than in a batch"
-            require(same, subject_of(declared), found, "the same, so that batches may be cut anywhere")
+            require(same, found, "the same, so that batches may be cut anywhere")
 
 
 def the_verdict_is_what_attacks_change(
     declared: Task, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring
 ) -> None:
     """Check that an attack has succeeded where the verdict is false, and that own labels fool nobody."""
-    rules, subject = declared.rules, subject_of(declared)
+    rules = declared.rules
     if declared.verdict is None:
         return
     fooled = rules.is_fooled(outputs[0], targets).cpu().numpy()
     is_mixed = 0 < fooled.sum() < len(targets)
-    require(is_mixed, subject, f"calls {fooled.sum()} of {len(targets)} outputs wrong", "outputs of both kinds")
+    require(is_mixed, f"calls {fooled.sum()} of {len(targets)} outputs wrong", "outputs of both kinds")
     column: Values | None = rules.columns(outputs, targets, scoring).get(declared.verdict)
     is_opposite = column is not None and np.array_equal(column.array, ~fooled)
-    require(is_opposite, subject, f"has a verdict {declared.verdict!r} that is not ~is_fooled", "one to be ~is_fooled")
+    require(is_opposite, f"has a verdict {declared.verdict!r} that is not ~is_fooled", "one to be ~is_fooled")
     of_own = rules.is_fooled(outputs[0], rules.labels_of(outputs[0]))
-    require(not bool(of_own.any()), subject, "is fooled on a model's own labels", "labels_of to be what it predicts")
+    require(not bool(of_own.any()), "is fooled on a model's own labels", "labels_of to be what it predicts")
 
 
 def losses_are_of_each_example_and_differentiable(
     declared: Task, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring
 ) -> None:
     """Check that the declared losses exist, and that each example's is a differentiable function of its output."""
-    rules, subject = declared.rules, subject_of(declared)
+    rules = declared.rules
     names = tuple(rules.losses)
-    require(names == declared.losses, subject, f"has losses {names}", f"{declared.losses}, as is declared")
-    require("objective" not in names, subject, "has a loss called objective", "another name")
+    require(names == declared.losses, f"has losses {names}", f"{declared.losses}, as is declared")
+    require("objective" not in names, "has a loss called objective", "another name")
     for name, loss in {"objective": rules.objective, **rules.losses}.items():
         given = outputs[0].clone().requires_grad_()
         values = loss(given, targets)
-        require(values.shape == (len(targets),), subject, f"has {name} of shape {tuple(values.shape)}", "(B,)")
+        require(values.shape == (len(targets),), f"has {name} of shape {tuple(values.shape)}", "(B,)")
         (gradient,) = torch.autograd.grad(values[2], given)
         others = torch.cat([gradient[:2], gradient[3:]])
         is_own = bool(gradient[2].any()) and not bool(others.any())
-        require(is_own, subject, f"has a gradient of {name} at other outputs than the example's", "its own alone")
+        require(is_own, f"has a gradient of {name} at other outputs than the example's", "its own alone")
 
 
 def broken_outputs_are_refused(declared: Task, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> None:
     """Check that outputs of another length, of another type, or with NaN are refused with a ``ContractError``."""
-    rules, subject, size = declared.rules, subject_of(declared), len(targets)
+    rules, size = declared.rules, len(targets)
     rules.check_outputs(outputs[0], size, "m")
     broken = outputs[0].clone()
     broken[1] = torch.nan
     for given in (outputs[0][1:], broken):
         found = refusal(partial(rules.check_outputs, given, size, "m"), ContractError)
-        require(found is None, subject, f"{found} for outputs that are not {size} finite ones", "a ContractError")
+        require(found is None, f"{found} for outputs that are not {size} finite ones", "a ContractError")
     for returned in (None, [1.0] * size, outputs[0][1:]):
         found = refusal(partial(rules.outputs_of, returned, size), ContractError)
         kind = type(returned).__name__
-        require(found is None, subject, f"{found} for a model that returns a {kind}", "a ContractError")
+        require(found is None, f"{found} for a model that returns a {kind}", "a ContractError")
 
 
 TASK_CHECKS = (
@@ -133,8 +130,3 @@ TASK_CHECKS = (
     losses_are_of_each_example_and_differentiable,
     broken_outputs_are_refused,
 )
-
-
-def subject_of(declared: Task) -> str:
-    """Return the name of the task in messages."""
-    return f"task {declared.name!r}"

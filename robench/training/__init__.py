@@ -9,10 +9,10 @@ __all__ = ["TRAININGS"]
 
 # Kinds of an entry's `training`; the first is the default.
 _BUILTIN: dict[str, str] = {
-    "training": "robench.training.embedded:Training",
+    "training": "robench.training.images:Training",
     "deit": "robench.training.deit:DeitTraining",
-    "one-cycle": "robench.training.one_cycle:OneCycleTraining",
-    "language-training": "robench.training.language:LanguageTraining",
-    "text-training": "robench.training.text:TextTraining",
+    "one-cycle": "robench.training.images:OneCycleTraining",
+    "language-training": "robench.training.texts:LanguageTraining",
+    "text-training": "robench.training.texts:TextTraining",
 }
 TRAININGS: Plugins[type[TrainingBase]] = Plugins("training", _BUILTIN, base=TrainingBase)

@@ -26,10 +26,9 @@ from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.training.deit import DeitTraining
-from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
+from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
-from robench.training.optimization import UNDECAYED, check_auxiliary, reproducible, seed_for, seeded
-from robench.training.validation import validation_on
+from robench.training.optimization import UNDECAYED, check_auxiliary, evaluating, reproducible, seed_for, seeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,13 +45,6 @@ def train_deit(
     """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
 
     The caller's random generators and number of threads are restored.
-
-    Raises:
-        DeclarationError: the entry has no training fields, or its model does not fit.
-        MissingDataError: the training images were not found.
-        UsageError: there are fewer images than in a batch, or the stored state is of another training.
-        ExampleError: an image cannot be read.
-        ContractError: the loss is no longer a finite number.
     """
     training, preprocessing = checkpoint.training, checkpoint.preprocessing
     if not isinstance(training, DeitTraining) or not isinstance(preprocessing, ImagePreprocessing):
@@ -168,9 +160,8 @@ def _check_fit(
     """Run the model on two black images before any is read, since reading a million takes long."""
     side, num_classes = preprocessing.crop or 1, DATASETS[training.dataset].num_classes
     images = torch.zeros(2, 3, side, side, device=device)
-    model.eval()
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+        with evaluating(model, device):
             shape = tuple(model(images).shape)
     # Broad because any error of a model on images of another size means that it does not fit.
     except Exception as error:

@@ -6,8 +6,6 @@ same entry gives the same bytes on one kind of CPU and one release of torch.
 
 from __future__ import annotations
 
-import time
-from functools import partial
 from math import cos, pi
 from typing import TYPE_CHECKING
 
@@ -20,20 +18,27 @@ from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
-from robench.training.augmentation import adversarial, noisy, shifted
-from robench.training.base import EpochReport
-from robench.training.embedded import Training
-from robench.training.optimization import adamw, check_auxiliary, reproducible, saved, set_learning_rate, with_auxiliary
-from robench.training.validation import validation_on
+from robench.training.epochs import fit, validation_on
+from robench.training.images import Training
+from robench.training.optimization import (
+    adamw,
+    adversarial,
+    check_auxiliary,
+    noisy,
+    reproducible,
+    saved,
+    shifted,
+    with_auxiliary,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from torch import Tensor, nn
 
     from robench.core.checkpoint import Checkpoint
     from robench.domains import Domain
-    from robench.training.base import Host
+    from robench.training.base import EpochReport, Host
 
 
 def train(
@@ -42,10 +47,6 @@ def train(
     """Train ``checkpoint`` from scratch, and return the state dict.
 
     Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
-
-    Raises:
-        DeclarationError: the entry has no such training, inputs are not real numbers, or the model lacks
-            auxiliary losses that are weighted.
     """
     del host
     training = checkpoint.training
@@ -71,10 +72,7 @@ def train(
 
 
 def _train(
-    checkpoint: Checkpoint,
-    training: Training,
-    domain: Domain,
-    on_epoch: Callable[[EpochReport], None],
+    checkpoint: Checkpoint, training: Training, domain: Domain, on_epoch: Callable[[EpochReport], None]
 ) -> dict[str, Tensor]:
     preprocessing, limits = checkpoint.preprocessing, domain.rules.limits
     dataset = open_dataset(training.dataset, data_root=None, preprocessing=preprocessing, split="train")
@@ -82,45 +80,31 @@ def _train(
     mean, std = normalisation_of(preprocessing)
     model = build(checkpoint.architecture).train()
     check_auxiliary(model, (everything.inputs[:2] - mean) / std, training.auxiliary_weight)
-    optimizer = _optimizer(model, training)
     generator = torch.Generator().manual_seed(training.seed)
     validation = validation_on(training.dataset, preprocessing, device=torch.device("cpu"))
-    for epoch in range(training.num_epochs):
-        started, total = time.perf_counter(), 0.0
-        batches = list(_batches(len(dataset), training.batch_size, generator))
-        for i, rows in enumerate(batches):
-            factor = _fraction_of_peak(training, epoch + i / len(batches))
-            set_learning_rate(optimizer, training.learning_rate * factor)
-            inputs = shifted(everything.inputs[rows], training.max_shift, generator)
-            inputs, targets = noisy(inputs, training.noise_scale, generator, limits), everything.targets[rows]
-            inputs = adversarial(inputs, partial(_loss_at, model, mean, std, targets), training, generator, limits)
-            logits, auxiliary = with_auxiliary(model, (inputs - mean) / std, training.auxiliary_weight)
-            loss = cross_entropy(logits, targets, label_smoothing=training.label_smoothing)
-            if auxiliary is not None:
-                loss = loss + auxiliary.mean()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            total += float(loss.detach()) * len(rows)
-        seconds = time.perf_counter() - started
-        on_epoch(
-            EpochReport(
-                epoch=epoch + 1,
-                num_epochs=training.num_epochs,
-                loss_nats=total / len(dataset),
-                examples_per_second=len(dataset) / seconds,
-                validation=None if validation is None else validation.scores(model),
-            )
-        )
+
+    def loss_of(rows: Tensor) -> Tensor:
+        inputs = shifted(everything.inputs[rows], training.max_shift, generator)
+        inputs, targets = noisy(inputs, training.noise_scale, generator, limits), everything.targets[rows]
+
+        def loss_at(points: Tensor) -> Tensor:
+            return cross_entropy(model((points - mean) / std), targets)
+
+        inputs = adversarial(inputs, loss_at, training, generator, limits)
+        logits, auxiliary = with_auxiliary(model, (inputs - mean) / std, training.auxiliary_weight)
+        return cross_entropy(logits, targets, label_smoothing=training.label_smoothing) + auxiliary
+
+    fit(
+        model,
+        _optimizer(model, training),
+        training.num_epochs,
+        batches=lambda: torch.randperm(len(dataset), generator=generator).split(training.batch_size),
+        loss_of=loss_of,
+        rate_at=lambda epoch: training.learning_rate * _fraction_of_peak(training, epoch),
+        scores=lambda: None if validation is None else validation.scores(model),
+        on_epoch=on_epoch,
+    )
     return saved(model.state_dict(), training.saved_as)
-
-
-def _loss_at(model: nn.Module, mean: Tensor, std: Tensor, targets: Tensor, inputs: Tensor) -> Tensor:
-    return cross_entropy(model((inputs - mean) / std), targets)
-
-
-def _batches(num_examples: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    yield from torch.randperm(num_examples, generator=generator).split(batch_size)
 
 
 def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:

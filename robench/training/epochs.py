@@ -1,4 +1,4 @@
-"""Loop over the epochs of a training that resumes after the last complete one, and one step of an optimiser.
+"""Loops over the epochs of a training, resumed after the last complete one or not, and scores after each epoch.
 
 The state for resuming is a complete file beside the weights, written after every epoch. It contains no state of a
 random generator: each epoch starts from its own seeds (``optimization.py``).
@@ -13,20 +13,27 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch.nn.functional import cross_entropy
 
-from robench.core.errors import ContractError, StoreUnwritableError, UsageError
+from robench.core.errors import ContractError, MissingDataError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
-from robench.training.base import EpochReport
-from robench.training.optimization import with_auxiliary
+from robench.datasets import open_dataset
+from robench.models.loaded import normalisation_of
+from robench.training.base import EpochReport, ValidationScores
+from robench.training.optimization import evaluating, set_learning_rate, with_auxiliary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
 
+    from robench.core.declared import Preprocessing
+    from robench.core.protocols import Dataset
     from robench.training.base import Host
-    from robench.training.validation import Validation
+
+# As suites have, so that models whose rows influence each other are scored as they are measured.
+BATCH_SIZE = 100
 
 
 class Learner(Protocol):
@@ -55,15 +62,8 @@ def run_epochs(
 ) -> None:
     """Train until ``num_epochs`` are complete, from the stored state if there is one.
 
-    Args:
-        learner: the model in training.
-        learn: function that trains it for one epoch (0-based), whose draws begin at seeds of that epoch; it returns the
-            mean loss in nats and the number of examples.
-        num_epochs: number of epochs of the whole training.
-        host: where the state is stored after each epoch.
-        key: digest of everything that determines the result, which a stored state must have.
-        validation: data for scores after each epoch, None for none.
-        on_epoch: called after each epoch.
+    ``learn`` trains the learner for one epoch (0-based), whose draws begin at seeds of that epoch, and returns the mean
+    loss in nats and the number of examples. A stored state must have the ``key``, a digest of all that decides it.
 
     Raises:
         ContractError: the loss is no longer a finite number.
@@ -97,6 +97,47 @@ def run_epochs(
         )
 
 
+def fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    num_epochs: int,
+    *,
+    batches: Callable[[], Sequence[Tensor]],
+    loss_of: Callable[[Tensor], Tensor],
+    rate_at: Callable[[float], float],
+    scores: Callable[[], ValidationScores | None],
+    on_epoch: Callable[[EpochReport], None],
+    most_gradient: float | None = None,
+) -> None:
+    """Train a model on the CPU, from its first epoch to its last.
+
+    ``batches`` draws the batches of an epoch, the rows of each, and ``loss_of`` is the mean loss of one; ``rate_at`` is
+    the learning rate after a number of epochs, such as 1.5. Gradients are clipped to the norm ``most_gradient``.
+    """
+    for epoch in range(num_epochs):
+        started, total, count = time.perf_counter(), 0.0, 0
+        of_epoch = batches()
+        for place, rows in enumerate(of_epoch):
+            set_learning_rate(optimizer, rate_at(epoch + place / len(of_epoch)))
+            loss = loss_of(rows)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            if most_gradient is not None:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), most_gradient)
+            optimizer.step()
+            total, count = total + float(loss.detach()) * len(rows), count + len(rows)
+        seconds = time.perf_counter() - started
+        on_epoch(
+            EpochReport(
+                epoch=epoch + 1,
+                num_epochs=num_epochs,
+                loss_nats=total / count,
+                examples_per_second=count / seconds,
+                validation=scores(),
+            )
+        )
+
+
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Return the state dict of a model, on the CPU."""
     return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
@@ -113,21 +154,12 @@ def accumulate_gradients(
 ) -> Tensor:
     """Add the gradients of a batch's mean loss, computed in micro-batches, to the parameters; return the loss.
 
-    Args:
-        model: the model in training.
-        inputs: (B, ...) normalised inputs.
-        targets: (B, ...) targets.
-        loss_of: mean loss of outputs and targets.
-        micro_batch_size: number of rows per pass.
-        auxiliary_weight: weight of the layers' mean auxiliary loss.
+    ``inputs`` are normalised, (B, ...), and ``loss_of`` is the mean loss of outputs and targets (B, ...).
     """
     total = torch.zeros((), device=inputs.device)
     for part, part_targets in zip(inputs.split(micro_batch_size), targets.split(micro_batch_size), strict=True):
         outputs, auxiliary = with_auxiliary(model, part, auxiliary_weight)
-        loss = loss_of(outputs, part_targets)
-        if auxiliary is not None:
-            loss = loss + auxiliary.mean()
-        weighted = loss * (len(part) / len(inputs))
+        weighted = (loss_of(outputs, part_targets) + auxiliary) * (len(part) / len(inputs))
         weighted.backward()
         total += weighted.detach()
     return total
@@ -135,13 +167,7 @@ def accumulate_gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingState:
-    """State of a training between two epochs.
-
-    Attributes:
-        key: digest of everything that determines the result; a state with another key is refused.
-        num_epochs_done: number of completed epochs.
-        parts: state dicts by name.
-    """
+    """State of a training between two epochs; ``key`` is the digest of all that decides the result."""
 
     key: str
     num_epochs_done: int
@@ -154,11 +180,7 @@ def state_path(weights: Path) -> Path:
 
 
 def write_state(path: Path, state: TrainingState) -> None:
-    """Write the state atomically.
-
-    Raises:
-        StoreUnwritableError: it cannot be written.
-    """
+    """Write the state atomically."""
     content = io.BytesIO()
     torch.save({"key": state.key, "num_epochs_done": state.num_epochs_done, "parts": state.parts}, content)
     try:
@@ -168,11 +190,7 @@ def write_state(path: Path, state: TrainingState) -> None:
 
 
 def read_state(path: Path, key: str) -> TrainingState | None:
-    """Return the stored state of a training with this key, or None.
-
-    Raises:
-        UsageError: the file is of another training, or not a training state.
-    """
+    """Return the stored state of a training with this key, None without one."""
     if not path.exists():
         return None
     try:
@@ -190,3 +208,41 @@ def read_state(path: Path, key: str) -> TrainingState | None:
             " give the same entry, the same --num-epochs and the same images to resume it"
         )
     return state
+
+
+class Validation:
+    """Real-valued inputs of a dataset's evaluation split, normalised for a classifier."""
+
+    def __init__(self, dataset: Dataset, preprocessing: Preprocessing, device: torch.device) -> None:
+        self._dataset = dataset
+        self._device = device
+        self._mean, self._std = normalisation_of(preprocessing, device)
+
+    def scores(self, model: nn.Module) -> ValidationScores:
+        """Return the scores of a model that takes normalised inputs and is on this device."""
+        num_right, total = 0, 0.0
+        with evaluating(model, self._device):
+            for start in range(0, len(self._dataset), BATCH_SIZE):
+                batch = self._dataset.batch(start, min(start + BATCH_SIZE, len(self._dataset)))
+                inputs, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
+                logits = model((inputs - self._mean) / self._std)
+                num_right += int((logits.argmax(1) == targets).sum())
+                total += float(cross_entropy(logits, targets, reduction="sum"))
+        size = len(self._dataset)
+        return ValidationScores(top1_accuracy=num_right / size, loss_nats=total / size, num_examples=size)
+
+
+def validation_on(
+    dataset: str,
+    preprocessing: Preprocessing,
+    *,
+    data_root: Path | None = None,
+    device: torch.device,
+    decode_workers: int = 0,
+) -> Validation | None:
+    """Return the validation of a training on ``dataset``; None where its evaluation split is not on disk."""
+    try:
+        opened = open_dataset(dataset, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers)
+    except MissingDataError:
+        return None
+    return Validation(opened, preprocessing, device)

@@ -36,12 +36,7 @@ OPERATIONS = ("Posterize", "PosterizeIncreasing", "PosterizeOriginal")
 
 
 class TrainingImages(Dataset[tuple[Tensor, int]]):
-    """Dataset of augmented images by (index, seed): an image (3, crop, crop), normalised, and its class.
-
-    Raises:
-        MissingDataError: there are no training images below ``data_root``, or some belong to no class of ImageNet-1k.
-        DeclarationError: timm has no such augmentation, or the preprocessing names no size.
-    """
+    """Dataset of augmented images by (index, seed): an image (3, crop, crop), normalised, and its class."""
 
     def __init__(self, data_root: Path | None, training: DeitTraining, preprocessing: ImagePreprocessing) -> None:
         self._transform = transform_of(training, preprocessing)
@@ -88,11 +83,7 @@ class EpochKeys:
 
 
 def batches(keys: EpochKeys, images: TrainingImages, decode_workers: int, *, pin: bool) -> Iterator[list[Tensor]]:
-    """Yield images (B, 3, H, W) and classes (B,) of each batch, decoded by the given number of processes.
-
-    Raises:
-        ExampleError: an image cannot be read; the message names it.
-    """
+    """Yield images (B, 3, H, W) and classes (B,) of each batch, decoded by the given number of processes."""
     # A separate generator, because the loader draws an unused number.
     loader = DataLoader(
         images, batch_sampler=keys, num_workers=decode_workers, pin_memory=pin, generator=Generator().manual_seed(0)
@@ -105,11 +96,7 @@ def batches(keys: EpochKeys, images: TrainingImages, decode_workers: int, *, pin
 
 
 def transform_of(training: DeitTraining, preprocessing: ImagePreprocessing) -> Callable[[Image.Image], Tensor]:
-    """Return timm's training transform: random crop and flip, policy, normalisation, random erasing.
-
-    Raises:
-        DeclarationError: timm has no such policy, or the preprocessing names no crop, and so no size.
-    """
+    """Return timm's training transform: random crop and flip, policy, normalisation, random erasing."""
     if preprocessing.crop is None:
         raise DeclarationError(
             "the checkpoint's preprocessing has no crop, so the size of the training images is undefined;"

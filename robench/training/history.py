@@ -109,11 +109,7 @@ class History:
         self._of = {"checkpoint": checkpoint, "dataset": dataset}
 
     def add(self, report: EpochReport) -> None:
-        """Append an epoch; later epochs in the file, and those of another training, are dropped.
-
-        Raises:
-            StoreUnwritableError: the file cannot be written.
-        """
+        """Append an epoch; later epochs in the file, and those of another training, are dropped."""
         entry = {
             "epoch": report.epoch,
             "loss_nats": report.loss_nats,

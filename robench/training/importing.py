@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from robench.core.errors import DeclarationError, MissingDataError, WeightsError
 from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT
-from robench.datasets.wikitext import TokenFiles
+from robench.datasets.published_texts import TokenFiles
 from robench.datasets.wikitext_impl import vocabulary
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
 from robench.models.lmtool_layout import language_weights, load_module
 from robench.models.loading import load_strictly
+from robench.models.word_transformer import Language
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Weights of an entry, made of an authors' file.
+    """Weights of an entry, made of an authors' file: contiguous, in its numbers' type.
 
-    Attributes:
-        tensors: the weights by name, in the numbers' type of the file, contiguous.
-        left_out: names of tensors of the file that the entry's model does not need, with the reason.
-        class_names: names of the classes in the file that are not torch's, such as that of the attention.
+    ``left_out`` has tensors that the model does not need, with the reason, ``class_names`` the classes in the file that
+    are not torch's, such as that of the attention.
     """
 
     tensors: Mapping[str, Tensor]
@@ -97,7 +95,7 @@ def _dataset_of(checkpoint: Checkpoint) -> TokenFiles:
 def _words(dataset: TokenFiles, texts: Path) -> list[str]:
     """Return the vocabulary, of a folder that may have another name than the dataset's."""
     there = replace(dataset, folder=texts.name)
-    path = texts.parent / there.file_of("train")
+    path = texts.parent / there.path_of("train")
     # pathlib raises for a name that is too long.
     if not os.path.isfile(path):  # noqa: PTH113
         raise MissingDataError(

@@ -19,12 +19,13 @@ from robench.core.identity import key_of
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.augmentation import adversarial
-from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
-from robench.training.one_cycle import OneCycleTraining
+from robench.models.loaded import normalisation_of
+from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
+from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
     adamw,
+    adversarial,
     check_auxiliary,
     fraction_of_peak,
     reproducible,
@@ -32,7 +33,6 @@ from robench.training.optimization import (
     seed_for,
     set_learning_rate,
 )
-from robench.training.validation import validation_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,12 +53,6 @@ def train(
     """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
 
     The caller's random generators and number of threads are restored.
-
-    Raises:
-        DeclarationError: the entry has no such training, or its model has no layer for ``auxiliary_weight``.
-        MissingDataError: the training images were not found.
-        UsageError: the dataset has no split ``train``, or the stored state is of another training.
-        ContractError: the loss is no longer a finite number.
     """
     training, preprocessing = checkpoint.training, checkpoint.preprocessing
     if not isinstance(training, OneCycleTraining) or not isinstance(preprocessing, ImagePreprocessing):
@@ -109,11 +103,8 @@ class ImagesInMemory:
     def augmented(self, rows: Tensor, padding: int, *, flip: bool, generator: torch.Generator) -> Tensor:
         """Return randomly cropped and flipped images (B, C, H, W) in [0, 1] of the given rows, all in one step.
 
-        Args:
-            rows: (B,) rows.
-            padding: width of the black border before the crop, in pixels.
-            flip: whether half of them are mirrored.
-            generator: generator on the CPU: two numbers per image for the crop, one for the flip, each drawn if used.
+        ``padding`` is the width of the black border before the crop, in pixels; half of the images are mirrored with
+        ``flip``. The generator, on the CPU, draws two numbers per image for the crop and one for the flip, if used.
         """
         images = self._images[rows]
         num_images, height, width, _ = images.shape
@@ -145,16 +136,11 @@ class Learner:
         self._images = images
         self._micro_batch_size = host.micro_batch_size or training.batch_size
         device = images.targets.device
-        shape = (len(preprocessing.mean), 1, 1)
-        self._mean = torch.tensor(preprocessing.mean, device=device).reshape(shape)
-        self._std = torch.tensor(preprocessing.std, device=device).reshape(shape)
+        self._mean, self._std = normalisation_of(preprocessing, device)
         self.published = model.train()
         decayed = [value for name, value in model.named_parameters() if value.ndim >= 2 and name not in UNDECAYED]
         self._optimizer = adamw(
-            model.parameters(),
-            decayed,
-            learning_rate=training.learning_rate,
-            weight_decay=training.weight_decay,
+            model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay
         )
         first, _ = images.batch(torch.arange(min(2, len(images))))
         check_auxiliary(model, self._normalised(first), training.auxiliary_weight)

@@ -7,6 +7,11 @@ restored: neither the number of decoding processes, nor interruptions of the tra
 Layers may have losses of their own in training, such as the KSVD loss of Primal-Attention or the load balance of
 experts. A model with such layers declares it by an attribute ``takes_losses``, and takes a list ``losses_B`` beside its
 inputs, to which each such layer appends its loss, (B,). So does the method of a model that training calls.
+
+Adversarial training is by Madry et al. 2018, arXiv:1706.06083, section 2: the gradient of a step of training is taken
+at the points that projected gradient descent finds, from a random start, within a ball in l-infinity. As there, clean
+images are not learned from. A single step longer than the budget is the fast recipe of Wong et al. 2020,
+arXiv:2001.03994.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch import Tensor, nn
+
+    from robench.training.images import ImageTraining
 
 # Parameters of vision transformers, by timm's names, without weight decay.
 UNDECAYED = ("pos_embed", "cls_token", "dist_token")
@@ -84,12 +92,11 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
 
 def saved(state: Mapping[str, Tensor], saved_as: str) -> dict[str, Tensor]:
     """Return the tensors as a file of weights has them: ``float32`` or ``float16``; counts stay whole numbers."""
-    return {name: _saved(value, saved_as) for name, value in state.items()}
 
+    def kept(value: Tensor) -> Tensor:
+        return value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
 
-def _saved(value: Tensor, saved_as: str) -> Tensor:
-    kept = value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
-    return kept.detach().contiguous()
+    return {name: kept(value).detach().contiguous() for name, value in state.items()}
 
 
 def seed_for(seed: int, purpose: str, epoch: int, position: int = 0) -> int:
@@ -113,34 +120,87 @@ def seeded(seed: int) -> Iterator[None]:
         generator.set_state(before[2])
 
 
-def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
-    """Return the outputs (B, ...), and (B,) ``weight`` times the mean of the layers' losses; None for no weight."""
+@contextmanager
+def evaluating(model: nn.Module, device: torch.device | None = None) -> Iterator[None]:
+    """Put a model into evaluation mode, without gradients and with seeded generators; restore modes and generators.
+
+    So trained weights do not depend on it, and what a model draws is the same after every epoch.
+    """
+    was_training = model.training
+    model.eval()
+    is_on_gpu = device is not None and device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if is_on_gpu else []), torch.no_grad():
+        torch.manual_seed(0)
+        yield
+    model.train(was_training)
+
+
+def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) -> tuple[Tensor, Tensor | float]:
+    """Return the outputs (B, ...), and ``weight`` times the mean of the layers' losses, 0 without a weight."""
     if not weight:
-        return model(inputs), None
+        return model(inputs), 0.0
     losses: list[Tensor] = []
     outputs = model(inputs, losses_B=losses)
-    return outputs, weight * torch.stack(losses).mean(dim=0)
+    return outputs, (weight * torch.stack(losses).mean(dim=0)).mean()
 
 
 def check_auxiliary(
     model: nn.Module, inputs: Tensor, weight: float, method: Callable[..., Tensor] | None = None
 ) -> None:
-    """Run the model, or a method of it, on ``inputs`` if ``weight`` is not zero; the global generators are restored.
-
-    Raises:
-        DeclarationError: no layer has an auxiliary loss.
-    """
+    """Run the model, or a method of it, on ``inputs`` if there is a weight; refuse one without auxiliary losses."""
     if not weight:
         return
     losses: list[Tensor] = []
     if method is not None or getattr(model, "takes_losses", False):
-        was_training = model.training
-        model.eval()
-        with torch.random.fork_rng(), torch.no_grad():
+        with evaluating(model, inputs.device):
             (method or model)(inputs, losses_B=losses)
-        model.train(was_training)
     if not losses:
         raise DeclarationError(
             f"auxiliary_weight is {weight:g}, but no layer of the model asks training for a loss, as Primal-Attention"
             " and experts do; leave it out of the entry's training"
         )
+
+
+def adversarial(
+    inputs: Tensor,
+    loss_at: Callable[[Tensor], Tensor],
+    training: ImageTraining,
+    generator: torch.Generator,
+    limits: tuple[float, float] = (0.0, 1.0),
+) -> Tensor:
+    """Return points near ``inputs`` (B, ...) at which the loss is high; the inputs without a budget.
+
+    ``loss_at`` returns the loss, a scalar, at such points. Only the start is drawn, on the CPU, and nothing without a
+    budget.
+    """
+    epsilon, step_size = float(training.adversarial_epsilon), float(training.adversarial_step_size)
+    if not epsilon:
+        return inputs
+    lowest, highest = (inputs - epsilon).clamp(min=limits[0]), (inputs + epsilon).clamp(max=limits[1])
+    start = torch.rand(inputs.shape, generator=generator).to(inputs.device)
+    points = (inputs + epsilon * (2 * start - 1)).clamp(lowest, highest)
+    for _ in range(training.adversarial_num_steps):
+        points.requires_grad_()
+        (gradient,) = torch.autograd.grad(loss_at(points), points)
+        points = (points.detach() + step_size * gradient.sign()).clamp(lowest, highest)
+    return points
+
+
+def shifted(images: Tensor, max_shift: int, generator: torch.Generator) -> Tensor:
+    """Move each image (B, C, H, W) by up to ``max_shift`` pixels in each direction, repeating its border."""
+    if max_shift == 0:
+        return images
+    num_images, _, height, width = images.shape
+    padded = pad(images, [max_shift] * 4, mode="replicate")
+    offsets = torch.randint(0, 2 * max_shift + 1, (2, num_images), generator=generator)
+    rows = offsets[0][:, None] + torch.arange(height)
+    columns = offsets[1][:, None] + torch.arange(width)
+    index = torch.arange(num_images)[:, None, None]
+    return padded.permute(0, 2, 3, 1)[index, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def noisy(inputs: Tensor, scale: float, generator: torch.Generator, limits: tuple[float, float] = (0.0, 1.0)) -> Tensor:
+    """Add Gaussian noise of standard deviation ``scale`` to each value, and clip to the limits."""
+    if scale == 0:
+        return inputs
+    return (inputs + scale * torch.randn(inputs.shape, generator=generator)).clamp(*limits)

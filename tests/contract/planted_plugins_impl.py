@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from robench.attacks.problem import Problem
     from robench.core.protocols import Draws
-    from robench.core.shard import DatasetIdentity
 
 __all__ = ["with_torch"]
 
@@ -282,13 +281,13 @@ def honest_dataset() -> InMemoryImages:
 
 def twice_the_same_id() -> InMemoryImages:
     made = honest_dataset()
-    made._ids = (made._ids[0], *made._ids[:1], *made._ids[2:])
+    made.ids = (made.ids[0], *made.ids[:1], *made.ids[2:])
     return made
 
 
 def in_its_own_order() -> InMemoryImages:
     made = honest_dataset()
-    made._ids = tuple(sorted(made._ids))
+    made.ids = tuple(sorted(made.ids))
     return made
 
 
@@ -372,11 +371,7 @@ def that_raises_when_it_reads_ahead() -> InMemoryImages:
     return Strict("planted", *parts())
 
 
-class Undigested(InMemoryImages):
-    @property
-    def identity(self) -> DatasetIdentity:
-        return replace(super().identity, fingerprint="v1")
-
-
 def without_a_digest() -> InMemoryImages:
-    return Undigested("planted", *parts())
+    made = InMemoryImages("planted", *parts())
+    made.identity = replace(made.identity, fingerprint="v1")
+    return made

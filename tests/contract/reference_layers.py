@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from robench.models.residuals import Boost, FeatScale
+    from robench.models.transformer import Boost, FeatScale
 
 
 def twicing_head(declaration: Twicing, projections: Sequence[Matrix], situation: Situation) -> Matrix:

@@ -26,8 +26,8 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 from robench.core.identity import to_plain
-from robench.models.residuals import PlainResidual
-from robench.models.residuals_impl import PlainBlock, parts_of
+from robench.models.transformer import PlainResidual
+from robench.models.transformer_impl import PlainBlock, parts_of
 from robench.testing.attention import (
     ATTENTION_CHECKS,
     StandaloneLayer,
@@ -144,7 +144,7 @@ class TestEveryMechanism:
 
     def test_it_keeps_what_every_declaration_promises(self, declaration: AttentionBase) -> None:
         for check in DECLARATION_CHECKS:
-            check(declaration.kind, declaration)
+            check(declaration)
 
     def test_one_layer_takes_other_numbers_of_tokens(self, declaration: AttentionBase) -> None:
         module = StandaloneLayer(declaration, geometry_of(declaration), needs(declaration))

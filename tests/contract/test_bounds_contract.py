@@ -22,7 +22,7 @@ from robench.declare.suites import ConditionEntry, SuiteEntry
 from robench.declare.sweeps import SweepEntry
 from robench.evaluation.actions import Audit
 from robench.models import BACKBONES, RESIDUALS
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Timm
 from robench.models.transformer import MOST_PARAMETERS
 from robench.models.vit import MOST_TOKENS
 from robench.perturbations import PERTURBATIONS

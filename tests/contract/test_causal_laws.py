@@ -42,9 +42,9 @@ from robench.attention.twicing_impl import TwicingAttention
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of, to_plain
 from robench.declarations.base import FieldsError
-from robench.models.language import Language
-from robench.models.residuals import Boost, FeatScale, PlainResidual, ResidualBase
-from robench.models.residuals_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
+from robench.models.transformer import Boost, FeatScale, PlainResidual, ResidualBase
+from robench.models.transformer_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
+from robench.models.word_transformer import Language
 from robench.testing.attention import tokens, tokens_for
 
 if TYPE_CHECKING:

@@ -22,9 +22,7 @@ from robench.attention.softmax import Softmax
 from robench.core.columns import Values
 from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch
-from robench.core.shard import DatasetIdentity
 from robench.datasets.in_memory import OrderedImages
-from robench.datasets.order import hash_order
 from robench.domains.images import IMAGES
 from robench.domains.real_valued import RealValued
 from robench.metrics import METRICS
@@ -336,8 +334,7 @@ class Masks(OrderedImages):
     """Grey images and the class of each pixel, some of no class; ``num_lost`` labels differ in a batch."""
 
     def __init__(self, num_lost: int) -> None:
-        identity = DatasetIdentity(name="masks", fingerprint="0" * 64, num_examples=12)
-        super().__init__(identity, tuple(hash_order(f"masks/{row}" for row in range(12))), np.zeros(12, np.int64))
+        super().__init__("masks", "0" * 64, [f"masks/{row}" for row in range(12)], np.zeros(12, np.int64))
         self._masks = torch.arange(12 * 16).view(12, 4, 4) % 4 - 1
         self._num_lost = num_lost
 

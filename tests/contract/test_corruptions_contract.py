@@ -129,7 +129,7 @@ class TestCorruptionContract:
 @every_type
 def test_a_type_keeps_what_every_declaration_promises(kind: Any) -> None:
     for check in DECLARATION_CHECKS:
-        check(kind, Corruption(type=kind, severity=3))
+        check(Corruption(type=kind, severity=3))
     names_its_type_and_severity(Corruption(type=kind, severity=3))
 
 

@@ -21,8 +21,7 @@ from robench.datasets.cifar import PublishedCifar
 from robench.datasets.digit_shifts_impl import fit
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import InMemoryImages
-from robench.datasets.sentiment import LabelledFiles
-from robench.datasets.wikitext import TokenFiles
+from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
@@ -144,7 +143,7 @@ class TestEveryDataset:
 
     def test_it_keeps_what_every_declaration_promises(self, source: Source) -> None:
         for check in DECLARATION_CHECKS:
-            check(source.declared.name, source.declared)
+            check(source.declared)
 
     @pytest.mark.parametrize("beyond", [0, 7])
     def test_an_index_outside_is_named(self, source: Source, beyond: int) -> None:

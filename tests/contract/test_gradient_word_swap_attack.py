@@ -18,7 +18,7 @@ from robench.declarations.preprocessing import NoPreprocessing
 from robench.domains.code_points import decoded, encoded_batch
 from robench.models.build import build
 from robench.models.loaded import LoadedModel
-from robench.models.text_classifier import TextClassifier
+from robench.models.word_transformer import TextClassifier
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_word_swap import GradientWordSwap
@@ -28,7 +28,7 @@ from robench.tasks import TASKS
 from robench.tasks.language_modeling_impl import tokens_of
 
 if TYPE_CHECKING:
-    from robench.models.text_classifier_impl import TextClassifierModel
+    from robench.models.word_transformer_impl import TextClassifierModel
 
 SWAP = GradientWordSwap(num_queries=10_000, substitutions="table", table=TABLE, num_proposed=2)
 RULES = TASKS["classification"].rules

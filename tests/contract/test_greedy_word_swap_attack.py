@@ -32,8 +32,8 @@ from robench.core.seeds import Stream
 from robench.datasets import DATASETS
 from robench.domains.code_points import decoded, encoded_batch, padded
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
+from robench.models.word_transformer import Language
 from robench.perturbations.character_edits_impl import typos
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws

@@ -30,8 +30,8 @@ from robench.core.errors import ContractError
 from robench.core.identity import key_of
 from robench.models import RESIDUALS
 from robench.models.build import build
-from robench.models.residuals import Boost, FeatScale, PlainResidual
-from robench.models.residuals_impl import build_block, parts_of
+from robench.models.transformer import Boost, FeatScale, PlainResidual
+from robench.models.transformer_impl import build_block, parts_of
 from robench.models.vit import Vit
 
 if TYPE_CHECKING:

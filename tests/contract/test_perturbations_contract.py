@@ -221,7 +221,7 @@ class TestPerturbationContract:
 
     @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=named)
     def test_it_keeps_what_every_declaration_promises(self, declaration: Any, check: Any) -> None:
-        check(declaration.kind, declaration)
+        check(declaration)
 
     @pytest.mark.parametrize("check", ATTACK_CHECKS, ids=named)
     def test_it_keeps_what_every_attack_promises(self, declaration: Any, check: Any) -> None:

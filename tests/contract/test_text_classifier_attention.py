@@ -13,8 +13,7 @@ from robench.attention import ATTENTIONS
 from robench.domains.code_points import encoded_batch
 from robench.models import RESIDUALS
 from robench.models.build import build
-from robench.models.text_classifier import TextClassifier
-from robench.models.word_transformer import Experts
+from robench.models.word_transformer import Experts, TextClassifier
 
 if TYPE_CHECKING:
     from torch import Tensor

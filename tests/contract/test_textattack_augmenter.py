@@ -70,4 +70,4 @@ def test_texts_of_all_tasks_are_served_and_images_are_not() -> None:
 
 @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
 def test_it_keeps_what_every_declaration_promises(check: Any) -> None:
-    check(AUGMENTER.kind, AUGMENTER)
+    check(AUGMENTER)

@@ -18,12 +18,12 @@ from robench.datasets import DATASETS
 from robench.declarations.base import FieldProblem, FieldsError, violations
 from robench.declarations.preprocessing import PREPROCESSINGS, ImagePreprocessing
 from robench.models import BACKBONES, RESIDUALS
-from robench.models.python_backbone import Python
-from robench.models.residuals import PlainResidual
+from robench.models.foreign import Python
+from robench.models.transformer import PlainResidual
 from robench.models.vit import Vit
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 PGD: dict[str, Any] = {"epsilon": Fraction(8, 255), "step_size": Fraction(2, 255), "num_steps": 20}

@@ -20,7 +20,7 @@ from robench.core.suite import PREDICT, Condition
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS
-from robench.datasets.corrupted import corrupted_of
+from robench.datasets.base import corrupted_of
 from robench.datasets.digits import DIGITS
 from robench.declarations.base import PerturbationBase
 from robench.evaluation.actions import Audit, Rescore

@@ -13,7 +13,7 @@ from robench.core.identity import to_plain
 from robench.declare import read_registry
 from robench.training import TRAININGS
 from robench.training.deit import DeitTraining
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 if TYPE_CHECKING:
     from pathlib import Path

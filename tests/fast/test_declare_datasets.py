@@ -13,7 +13,7 @@ from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.identity import to_plain
 from robench.core.shard import DatasetIdentity, Measurement
 from robench.datasets import DATASETS
-from robench.datasets.image_files import ImageFolder
+from robench.datasets.user_formats import ImageFolder
 from robench.declare import (
     find_checkpoints,
     find_datasets,

@@ -13,11 +13,10 @@ from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import merge, read_registry
+from robench.models.foreign import Python, Timm
 from robench.models.layouts import LAYOUTS
-from robench.models.python_backbone import Python
-from robench.models.timm_backbone import Timm
 from robench.models.vit import Vit
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 FULL = """\
 checkpoints:

@@ -28,10 +28,9 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import parse_architecture
 from robench.declare.document import Problem, document_from_python
 from robench.declare.schema import FAMILIES, attempt, construct, construct_member, model_of
-from robench.models.python_backbone import Python
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Python, Timm
 from robench.models.vit import Vit
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 VIT = {"backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 4, "dim": 64, "num_heads": 4}
 MEMBERS = [declared for family in FAMILIES.values() for declared in family.members.values()]

@@ -22,7 +22,7 @@ from robench.core.suite import Column, Condition, Role, Suite
 from robench.datasets.digits import DIGITS
 from robench.datasets.imagenet import IMAGENET_1K
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Timm
 from robench.perturbations.clean import Clean
 from robench.reports import build_report, needs
 

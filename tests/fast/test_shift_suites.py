@@ -10,7 +10,7 @@ import pytest
 
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
-from robench.datasets.corrupted import corrupted_of
+from robench.datasets.base import corrupted_of
 from robench.declare import read_suite
 
 ROOT = Path(__file__).parents[2]

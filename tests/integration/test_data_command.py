@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from robench.datasets import DATASETS
-from robench.datasets.class_subsets import class_subset
+from robench.datasets.base import class_subset
 from robench.datasets.published import PUBLISHED_SETS
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import torch
 import robench
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declare import read_registry, shipped_registry
+from robench.models.loading import Named, resolve, resolve_file
 from robench.models.state_files import load_state
-from robench.models.weights import Named, resolve, resolve_file
 from robench.models.word_transformer import Experts, WordTransformer
-from robench.training.text import TextTraining
+from robench.training.texts import TextTraining
 
 ENTRIES = read_registry(shipped_registry())
 FINETUNED = {

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from robench.datasets.class_subsets import class_indices_of, class_subset
+from robench.datasets.base import class_indices_of, class_subset
 from robench.declare import shipped_suites
 from robench.store import FolderStore
 

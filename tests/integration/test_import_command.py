@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from robench.datasets import DATASETS
-from robench.datasets.wikitext import WIKITEXT_2
+from robench.datasets.published_texts import WIKITEXT_2
 from robench.declare import find_checkpoints
 from robench.domains.code_points import encoded_batch
 from robench.models.loading import load_model

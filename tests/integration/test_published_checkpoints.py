@@ -13,10 +13,10 @@ from robench.attacks.pgd import Pgd
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.declare import read_registry, shipped_registry
-from robench.models.weights import resolve
+from robench.models.loading import resolve
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.training.embedded import Training
+from robench.training.images import Training
 
 TRAINED_HERE = {
     name: entry for name, entry in read_registry(shipped_registry()).items() if isinstance(entry.training, Training)

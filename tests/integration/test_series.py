@@ -18,7 +18,6 @@ import robench
 from examples import CHECKPOINT
 from robench.attention import ATTENTIONS
 from robench.core.errors import DeclarationError, MissingDataError, UsageError
-from robench.core.shard import DatasetIdentity
 from robench.datasets import DATASETS
 from robench.datasets.base import EmbeddedImages
 from robench.datasets.in_memory import OrderedImages
@@ -28,8 +27,8 @@ from robench.models import BACKBONES
 from robench.models.loaded import LoadedModel
 from robench.models.transformer import Transformer
 from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
-from robench.training.embedded import Training
 from robench.training.embedded_impl import train
+from robench.training.images import Training
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,9 +84,9 @@ class Waves(OrderedImages):
     domain = SERIES.name
 
     def __init__(self, split: str) -> None:
-        self._values, targets = waves(seed=len(split))
-        identity = DatasetIdentity(name="test-waves", fingerprint=split, num_examples=24)
-        super().__init__(identity, tuple(f"{split}/{number}" for number in range(24)), targets)
+        values, targets = waves(seed=len(split))
+        super().__init__("test-waves", split, [f"{split}/{number}" for number in range(24)], targets)
+        self._values = values[self._order]
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         return torch.from_numpy(self._values[start:stop].copy())

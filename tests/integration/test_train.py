@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from robench.declare import read_registry, shipped_registry
-from robench.models.weights import resolve
+from robench.models.loading import resolve
 
 if TYPE_CHECKING:
     from conftest import Robench

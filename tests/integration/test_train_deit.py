@@ -12,8 +12,7 @@ from conftest import ROOT
 from training_examples import write_tree
 
 from robench.declare import read_registry
-from robench.models.loading import load_model
-from robench.models.weights import resolve
+from robench.models.loading import load_model, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

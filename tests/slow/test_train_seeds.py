@@ -10,7 +10,7 @@ import pytest
 from test_train import own_registry
 
 from robench.declare import read_registry
-from robench.models.weights import resolve
+from robench.models.loading import resolve
 
 if TYPE_CHECKING:
     from conftest import Robench

@@ -18,12 +18,10 @@ from robench.core.identity import key_of, to_plain
 from robench.declare import parse_architecture
 from robench.domains.code_points import encoded_batch
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
-from robench.models.residuals import Boost
-from robench.models.text_classifier import TextClassifier
-from robench.models.text_classifier_impl import TextClassifierModel
-from robench.models.word_transformer import Experts, WordTransformer
+from robench.models.transformer import Boost
+from robench.models.word_transformer import Experts, Language, TextClassifier, WordTransformer
+from robench.models.word_transformer_impl import TextClassifierModel
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
 TEXTS = TextClassifier(

@@ -159,7 +159,7 @@ class TestStatusAndDoctor:
         def broken(checkpoint: Any) -> None:
             raise WeightsError("gone")
 
-        monkeypatch.setattr("robench.models.weights.resolve", broken)
+        monkeypatch.setattr("robench.models.loading.resolve", broken)
         ended = robench("doctor", "--results", tmp_path)
         assert ended.code == 1
         assert "broken   weights digits-vit: gone" in ended.stdout

@@ -20,8 +20,8 @@ from robench.core.errors import MissingDataError, UsageError
 from robench.core.suite import Condition
 from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS, open_dataset
+from robench.datasets.base import corrupted_of
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, CorruptedCifar, PublishedCifar
-from robench.datasets.corrupted import corrupted_of
 from robench.datasets.preparing import Unpacked, prepare_arrays, unpack
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declarations.preprocessing import ImagePreprocessing

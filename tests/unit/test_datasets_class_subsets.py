@@ -10,7 +10,7 @@ import timm
 
 from robench.core.errors import UnknownNameError
 from robench.datasets import DATASETS
-from robench.datasets.class_subsets import CLASS_SUBSETS, class_indices_of, class_subset
+from robench.datasets.base import CLASS_SUBSETS, class_indices_of, class_subset
 from robench.datasets.imagenet_folder import class_indices
 
 TIMM_LISTS = Path(timm.__file__).parent / "data" / "_info"

@@ -15,8 +15,7 @@ from torchvision.datasets.folder import pil_loader  # type: ignore[import-untype
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.datasets import DATASETS
-from robench.datasets.base import DatasetBase
-from robench.datasets.class_subsets import class_indices_of, class_subset
+from robench.datasets.base import DatasetBase, class_indices_of, class_subset
 from robench.datasets.decoding import DecodingPool, shared_pool
 from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.imagenet_folder import class_indices, layout_of

@@ -12,7 +12,7 @@ from robench.datasets.base import DatasetBase, PublishedFolder
 from robench.datasets.digits import DIGITS
 from robench.datasets.imagenet_folder import VALIDATION, Layout, class_indices, layout_of
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.wikitext import WIKITEXT_103
+from robench.datasets.published_texts import WIKITEXT_103
 
 ON_DISK = [declared for declared in DATASETS.values() if declared.folder is not None]
 IMAGES = [declared for declared in ON_DISK if isinstance(declared, PublishedFolder)]

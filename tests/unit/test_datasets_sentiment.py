@@ -41,7 +41,7 @@ from robench.datasets import DATASETS, open_dataset, text_files
 from robench.datasets.order import hash_order
 from robench.datasets.preparing import limits_of, unpack
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.sentiment import IMDB, SENTIMENT_SETS, SST2, SST2_TEST, SST5, LabelledFiles
+from robench.datasets.published_texts import IMDB, SENTIMENT_SETS, SST2, SST2_TEST, SST5, LabelledFiles
 from robench.datasets.sentiment_impl import MOST_LEVELS, TreeError, parsed, review_text, unescaped
 from robench.datasets.texts import LabelledTexts
 from robench.datasets.verification import verify
@@ -79,7 +79,7 @@ class TestDeclarations:
     @pytest.mark.parametrize("name", NAMES)
     def test_they_keep_what_every_declaration_promises(self, name: str) -> None:
         for check in DECLARATION_CHECKS:
-            check(name, DATASETS[name])
+            check(DATASETS[name])
         assert (DATASETS[name].domain, DATASETS[name].task) == ("texts", "classification")
 
     @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ class TestDeclarations:
             replace(IMDB, ratings=((1, 2), (3, 4), (5, 6)))
 
     def test_knowing_them_needs_no_torch(self) -> None:
-        script = "import robench.datasets.sentiment, sys; print('torch' in sys.modules)"
+        script = "import robench.datasets.published_texts, sys; print('torch' in sys.modules)"
         ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert ended.stdout.split() == ["False"]
 

@@ -26,7 +26,7 @@ from robench.datasets.sentiment_impl import MOST_BYTES, MOST_REVIEW_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robench.datasets.sentiment import LabelledFiles
+    from robench.datasets.published_texts import LabelledFiles
 
 PATHS = {
     "sst2": "SST-2/dev.tsv",

@@ -10,10 +10,9 @@ import robench
 from robench.core.errors import UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.sotu_impl import addresses, year_of
-from robench.datasets.texts import LabelledTexts
-from robench.datasets.words import with_spaced_words
+from robench.datasets.texts import LabelledTexts, with_spaced_words
 from robench.domains.code_points import decoded, lines_of
-from robench.training.language_impl import vocabulary_of
+from robench.training.texts_impl import vocabulary_of
 
 NAMES = ("sotu", "sotu-shift")
 

@@ -22,13 +22,13 @@ from robench.core.errors import MissingDataError, UsageError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.order import hash_order
+from robench.datasets.published_texts import WIKITEXT_2, WIKITEXT_103, TokenFiles
+from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.datasets.verification import verify
-from robench.datasets.wikitext import WIKITEXT_2, WIKITEXT_103, TokenFiles
 from robench.datasets.wikitext_impl import MOST_BYTES, WikiText, article_id, context_before, title_of, vocabulary
-from robench.datasets.words import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.domains.code_points import CONTEXT_END, decoded
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel, windows_of
+from robench.models.word_transformer import Language
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.word_swap import WordSwap
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens, tokens_of
@@ -112,7 +112,7 @@ class TestDeclarations:
     @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
     def test_they_keep_what_every_declaration_promises(self, check: Any) -> None:
         for declared in (WIKITEXT_103, WIKITEXT_2):
-            check(declared.name, declared)
+            check(declared)
 
     def test_sizes_of_some_splits_alone_are_refused(self) -> None:
         with pytest.raises(ValueError, match="num_tokens must be a number for each of train, valid, test, got 2"):

@@ -14,9 +14,9 @@ from robench.attention.twicing import Twicing
 from robench.domains.code_points import CONTEXT_END, encoded_batch
 from robench.models import language_impl
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once, windows_of
-from robench.models.residuals import Boost, FeatScale
+from robench.models.transformer import Boost, FeatScale
+from robench.models.word_transformer import Language
 from robench.models.word_transformer_impl import END_ID, word_hash
 from robench.tasks.language_modeling_impl import NO_TOKEN
 

@@ -15,7 +15,7 @@ from robench.core.records import Failure
 from robench.declare import read_registries
 from robench.leaderboard import arranged_board, leaderboard_of, ranked
 from robench.leaderboard.build import OF_THE_BACKBONE, entry_of
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Timm
 from robench.models.vit import Vit
 from robench.reports import report_of_store
 from robench.store import MemoryStore

@@ -25,10 +25,10 @@ from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
 from robench.core.errors import WeightsError
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel, sinusoids
 from robench.models.lmtool_layout import ConvertedWeights, SavedModule, language_weights, load_module
 from robench.models.state_files import StandIn
+from robench.models.word_transformer import Language
 
 if TYPE_CHECKING:
     from collections.abc import Callable

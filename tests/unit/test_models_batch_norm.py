@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from robench.models.build import build, guard_batch_norms
-from robench.models.fan import Fan
+from robench.models.vit import Fan
 
 
 class Tokens(nn.Module):

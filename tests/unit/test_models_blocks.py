@@ -20,8 +20,8 @@ from robench.attention.state import ForwardState
 from robench.core.identity import to_plain
 from robench.models import RESIDUALS
 from robench.models.build import build
-from robench.models.residuals import Boost, FeatScale, PlainResidual
-from robench.models.residuals_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
+from robench.models.transformer import Boost, FeatScale, PlainResidual
+from robench.models.transformer_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
 from robench.models.vit import Vit
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from robench.attention.mom import Mom
 from robench.attention.rpc import Rpc
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.models.build import build
-from robench.models.fan import Fan
-from robench.models.python_backbone import Python
-from robench.models.residuals import Boost, FeatScale
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Python, Timm
+from robench.models.transformer import Boost, FeatScale
+from robench.models.vit import Fan
 
 FAN = Fan(image_size=32, patch_size=8, num_classes=10, depth=4, dim=16, num_heads=2)
 TIMM = Timm(name="vit_tiny_patch16_224", arguments={"img_size": 32, "depth": 4, "embed_dim": 24})

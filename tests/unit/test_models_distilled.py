@@ -22,7 +22,7 @@ from robench.attention.state import ForwardState
 from robench.core.identity import key_of
 from robench.declare import read_registry
 from robench.models.build import build
-from robench.models.residuals import Boost
+from robench.models.transformer import Boost
 from robench.models.vit import Vit
 
 DEIT_TINY = Vit(

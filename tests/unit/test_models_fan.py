@@ -20,9 +20,9 @@ from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
 from robench.declarations.base import DeclarationBase
 from robench.models.build import build
-from robench.models.fan import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
 from robench.models.fan_impl import ChannelProcessing
-from robench.models.residuals import Boost, FeatScale
+from robench.models.transformer import Boost, FeatScale
+from robench.models.vit import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
 
 SMALL = Fan(image_size=16, patch_size=8, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=1.5)
 MIXINGS: list[DeclarationBase] = [

@@ -18,10 +18,10 @@ from robench.core.errors import DeclarationError, WeightsError
 from robench.core.identity import key_of, to_plain
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
-from robench.models.fan import Fan
 from robench.models.fan_impl import SymmetricClassAttention
 from robench.models.loading import load_model, load_strictly
 from robench.models.state_files import load_state
+from robench.models.vit import Fan
 
 if TYPE_CHECKING:
     from pathlib import Path

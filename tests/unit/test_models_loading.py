@@ -18,10 +18,9 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.models.loading import load_model, load_strictly
-from robench.models.python_backbone import Python
+from robench.models.foreign import Python
+from robench.models.loading import digest, load_model, load_strictly
 from robench.models.vit import Vit
-from robench.models.weights import digest
 from robench.perturbations.clean import Clean
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from robench.core.errors import ContractError, DeclarationError, UnknownNameErro
 from robench.core.identity import key_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.foreign import Python
 from robench.models.loaded import LoadedModel
-from robench.models.python_backbone import Python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from torch import nn
 
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.models.build import build
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Timm
 
 TINY: dict[str, Any] = {"img_size": 32, "num_classes": 5, "depth": 2, "embed_dim": 12, "num_heads": 3}
 

@@ -16,10 +16,9 @@ from robench.attention.rpc import Rpc
 from robench.core.errors import DeclarationError
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
-from robench.models.fan import Fan
-from robench.models.python_backbone import Python
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Python, Timm
 from robench.models.timm_registry import register_in_timm, timm_name
+from robench.models.vit import Fan
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint

@@ -19,8 +19,7 @@ from robench.attention.rpc import Rpc
 from robench.declarations.base import FieldsError
 from robench.models import RESIDUALS
 from robench.models.build import build
-from robench.models.residuals import FeatScale
-from robench.models.transformer import Count, Transformer
+from robench.models.transformer import Count, FeatScale, Transformer
 from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
 
 REQUIRED = {"num_directions": 2, "projection_length": 3, "num_landmarks": 4, "num_features": 7}

@@ -14,7 +14,7 @@ import pytest
 from examples import CHECKPOINT
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
-from robench.models.weights import digest, locate, resolve
+from robench.models.loading import digest, resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,20 +40,20 @@ def placed(tmp_path: Path) -> Path:
 
 class TestLocate:
     def test_a_relative_uri_is_below_the_registrys_folder(self, tmp_path: Path, placed: Path) -> None:
-        assert locate(checkpoint(tmp_path)) == placed
+        assert resolve(checkpoint(tmp_path))[0] == placed
 
     def test_the_folder_may_be_relative_to_the_current_one(
         self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        assert locate(checkpoint(tmp_path.relative_to(tmp_path))) == placed
+        assert resolve(checkpoint(tmp_path.relative_to(tmp_path)))[0] == placed
 
     def test_an_absolute_uri_stands_for_itself(self, tmp_path: Path, placed: Path) -> None:
-        assert locate(checkpoint(tmp_path / "elsewhere", uri=str(placed))) == placed
+        assert resolve(checkpoint(tmp_path / "elsewhere", uri=str(placed)))[0] == placed
 
     def test_missing_weights_are_reported_with_the_exact_path_and_how_to_get_them(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsError) as caught:
-            locate(checkpoint(tmp_path))
+            resolve(checkpoint(tmp_path))
         message = str(caught.value)
         assert "the weights of vit-a are missing" in message
         assert f"put the file at {tmp_path / 'weights' / 'a.safetensors'}" in message
@@ -62,12 +62,12 @@ class TestLocate:
 
     def test_nothing_is_said_on_how_to_get_them_where_the_registry_says_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsError, match=r"a\.safetensors$"):
-            locate(checkpoint(tmp_path, how=""))
+            resolve(checkpoint(tmp_path, how=""))
 
     def test_a_folder_is_no_file_of_weights(self, tmp_path: Path) -> None:
         (tmp_path / "weights").mkdir()
         with pytest.raises(WeightsError, match="cannot be read"):
-            locate(checkpoint(tmp_path, uri="weights"))
+            resolve(checkpoint(tmp_path, uri="weights"))
 
     @pytest.mark.parametrize("kind", ["pipe", "device", "null"])
     def test_what_is_no_regular_file_is_not_waited_for(self, tmp_path: Path, kind: str) -> None:
@@ -75,7 +75,7 @@ class TestLocate:
             os.mkfifo(tmp_path / "pipe")
         uri = {"pipe": "pipe", "device": "/dev/zero", "null": "a\0b"}[kind]
         reason = {"pipe": "it is a named pipe", "device": "it is a device", "null": "it is not a valid file name"}[kind]
-        for read in (lambda: locate(checkpoint(tmp_path, uri=uri)), lambda: digest(tmp_path / uri)):
+        for read in (lambda: resolve(checkpoint(tmp_path, uri=uri)), lambda: digest(tmp_path / uri)):
             with pytest.raises(WeightsError, match=rf"cannot be read \({reason}"):
                 read()
 
@@ -91,13 +91,13 @@ class TestLocateOnTheHub:
             return str(placed)
 
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-        assert locate(checkpoint(tmp_path, uri="hf-hub:owner/repository/deep/file.safetensors")) == placed
+        assert resolve(checkpoint(tmp_path, uri="hf-hub:owner/repository/deep/file.safetensors"))[0] == placed
         assert asked == [("owner/repository", "deep/file.safetensors")]
 
     @pytest.mark.parametrize("address", ["", "owner", "owner/repository", "owner/repository/", "/repository/file"])
     def test_an_address_without_owner_repository_and_file_is_refused(self, tmp_path: Path, address: str) -> None:
         with pytest.raises(DeclarationError, match=r"must be hf-hub:owner/repository/file, got 'hf-hub:"):
-            locate(checkpoint(tmp_path, uri=f"hf-hub:{address}"))
+            resolve(checkpoint(tmp_path, uri=f"hf-hub:{address}"))
 
     def test_without_network_the_message_says_what_to_do_instead(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,21 +107,21 @@ class TestLocateOnTheHub:
 
         monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
         with pytest.raises(WeightsError) as caught:
-            locate(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
+            resolve(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
         assert "hf-hub:owner/repository/file (ConnectionError: name resolution failed)" in str(caught.value)
         assert "write its path into weights.uri" in str(caught.value)
         assert isinstance(caught.value.__cause__, ConnectionError)
 
     def test_an_impossible_repository_name_is_refused_by_the_hub_library_itself(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsError, match="HFValidationError"):
-            locate(checkpoint(tmp_path, uri="hf-hub:own er/repo sitory/file"))
+            resolve(checkpoint(tmp_path, uri="hf-hub:own er/repo sitory/file"))
 
     def test_without_the_library_the_message_says_what_to_install(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
         with pytest.raises(WeightsError, match=r"install robench\[hub\]"):
-            locate(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
+            resolve(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
 
 
 class TestDigest:

@@ -20,9 +20,9 @@ from robench.core.errors import DeclarationError
 from robench.declare import parse_architecture
 from robench.domains.code_points import encoded_batch
 from robench.models.build import build
-from robench.models.residuals import Boost
-from robench.models.text_classifier import TextClassifier
-from robench.models.text_classifier_impl import TextClassifierModel
+from robench.models.transformer import Boost
+from robench.models.word_transformer import TextClassifier
+from robench.models.word_transformer_impl import TextClassifierModel
 
 SMALL = TextClassifier(
     vocabulary_size=8, num_classes=3, context=6, depth=2, dim=8, num_heads=2, feedforward=10, dropout=0.3

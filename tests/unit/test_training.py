@@ -10,10 +10,10 @@ import torch
 
 from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints
-from robench.training.augmentation import noisy, shifted
 from robench.training.base import EpochReport
-from robench.training.embedded import Training
 from robench.training.embedded_impl import _fraction_of_peak, _optimizer, train
+from robench.training.images import Training
+from robench.training.optimization import noisy, shifted
 
 if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint

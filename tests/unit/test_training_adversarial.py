@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints, read_registry
-from robench.training.augmentation import adversarial
 from robench.training.base import EpochReport
-from robench.training.embedded import Training
 from robench.training.embedded_impl import train
+from robench.training.images import Training
+from robench.training.optimization import adversarial
 
 EPSILON = Fraction(8, 255)
 

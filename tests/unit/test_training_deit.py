@@ -15,10 +15,8 @@ from robench.attention.primal import Primal
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError
 from robench.declare import find_checkpoints, read_registry, shipped_registry
 from robench.models.build import build
-from robench.models.fan import Fan
-from robench.models.python_backbone import Python
-from robench.models.timm_backbone import Timm
-from robench.models.vit import Vit
+from robench.models.foreign import Python, Timm
+from robench.models.vit import Fan, Vit
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
 from robench.training.deit_impl import Learner, train_deit

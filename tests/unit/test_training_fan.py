@@ -15,7 +15,7 @@ from training_examples import checkpoint_of, recipe, write_tree
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
-from robench.models.fan import Fan
+from robench.models.vit import Fan
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
 from robench.training.deit_impl import Learner, Mixing, optimizer_of, schedule_of, train_deit

@@ -22,17 +22,15 @@ from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel, sinusoids
-from robench.models.residuals import Boost
-from robench.models.text_classifier import TextClassifier
-from robench.models.text_classifier_impl import TextClassifierModel
-from robench.models.word_transformer import Experts
-from robench.training import text_splits
+from robench.models.transformer import Boost
+from robench.models.word_transformer import Experts, Language, TextClassifier
+from robench.models.word_transformer_impl import TextClassifierModel
+from robench.training import texts_impl
 from robench.training.base import EpochReport
 from robench.training.optimization import saved
-from robench.training.text import TextTraining
-from robench.training.text_impl import start_from, train
+from robench.training.texts import TextTraining
+from robench.training.texts_impl import start_from, train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +45,7 @@ CLASSIFIER = TextClassifier(**SIZES, context=5, num_classes=2, is_causal=True, e
 def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [("people of war\n", 1), ("union of peace\n", 0)]
     texts = [(f"a/{place}", text, label) for place, (text, label) in enumerate(kinds * 8)]
-    monkeypatch.setattr(text_splits, "open_dataset", lambda name, **_: LabelledTexts(name, texts))
+    monkeypatch.setattr(texts_impl, "open_dataset", lambda name, **_: LabelledTexts(name, texts))
 
 
 def pretrained(folder: Path, architecture: Language = LANGUAGE, saved_as: str = "float32") -> tuple[Any, Weights]:

@@ -13,18 +13,16 @@ import torch
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
-from robench.datasets.texts import Texts
-from robench.datasets.words import vocabulary_of
+from robench.datasets.texts import Texts, vocabulary_of
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
-from robench.models.word_transformer import Experts
+from robench.models.word_transformer import Experts, Language
 from robench.models.word_transformer_impl import END_ID
-from robench.training import language_impl, text_splits
+from robench.training import texts_impl
 from robench.training.base import EpochReport, Host
-from robench.training.language import LanguageTraining
-from robench.training.language_impl import train
+from robench.training.texts import LanguageTraining
+from robench.training.texts_impl import train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +44,7 @@ def cycles(count: int) -> str:
 @pytest.fixture(autouse=True)
 def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [("a/1", cycles(40)), ("a/2", cycles(20) + "once\n")]
-    monkeypatch.setattr(text_splits, "open_dataset", lambda name, **_: Texts(name, texts))
+    monkeypatch.setattr(texts_impl, "open_dataset", lambda name, **_: Texts(name, texts))
 
 
 @pytest.fixture
@@ -106,13 +104,13 @@ def test_the_callers_generator_and_threads_are_left_alone(checkpoint: Checkpoint
 
 
 def test_other_entries_are_refused_by_name(checkpoint: Checkpoint) -> None:
-    with pytest.raises(DeclarationError, match="checkpoint 'mine' has no fields of language-training; add them"):
+    with pytest.raises(DeclarationError, match="'mine' has no fields of language-training or text-training; add them"):
         train(replace(checkpoint, training=None))
 
 
 def test_every_token_is_in_one_window_of_an_epoch() -> None:
     generator = torch.Generator().manual_seed(0)
-    starts = torch.cat(list(language_impl._batches(1000, 8, 16, generator)))
+    starts = torch.cat(list(texts_impl._batches(1000, 8, 16, generator)))
     covered = (starts[:, None] + torch.arange(1, 9)).flatten()
     assert len(covered.unique()) == len(covered)
     assert int(covered.max()) < 1000
@@ -142,7 +140,7 @@ def test_each_epoch_is_validated_on_the_first_words_of_the_split(
     def opened(name: str, *, split: str, **_: object) -> Texts:
         return Texts(name, valid if split == "valid" else [("a/1", cycles(40))])
 
-    monkeypatch.setattr(text_splits, "open_dataset", opened)
+    monkeypatch.setattr(texts_impl, "open_dataset", opened)
     heard: list[EpochReport] = []
     state = trained(checkpoint, heard, num_epochs=30, saved_as="float32")
     model = build(LANGUAGE).eval()
@@ -165,19 +163,19 @@ def test_each_epoch_is_validated_on_the_first_words_of_the_split(
 
 
 def test_no_more_words_are_validated_than_stated(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language_impl, "MOST_VALIDATION_WORDS", 43)
+    monkeypatch.setattr(texts_impl, "MOST_VALIDATION_WORDS", 43)
     heard: list[EpochReport] = []
     trained(checkpoint, heard, num_epochs=1)
     assert heard[0].validation is not None
     assert heard[0].validation.num_examples == 40
-    monkeypatch.setattr(language_impl, "MOST_VALIDATION_WORDS", 7)
+    monkeypatch.setattr(texts_impl, "MOST_VALIDATION_WORDS", 7)
     trained(checkpoint, heard, num_epochs=1)
     assert heard[1].validation is None
 
 
 def test_validation_changes_no_weight(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = trained(checkpoint)
-    monkeypatch.setattr(language_impl, "_scores", lambda *_: None)
+    monkeypatch.setattr(texts_impl, "_language_scores", lambda *_: None)
     found = trained(checkpoint)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
@@ -213,6 +211,6 @@ def test_the_data_root_of_the_host_is_that_of_the_texts(
         asked.append((split, data_root))
         return Texts(name, [("a/1", cycles(10))])
 
-    monkeypatch.setattr(text_splits, "open_dataset", opened)
+    monkeypatch.setattr(texts_impl, "open_dataset", opened)
     train(checkpoint, Host(data_root=tmp_path))
     assert asked == [("train", tmp_path), ("valid", tmp_path)]

@@ -20,7 +20,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.vit import Vit
 from robench.training.base import EpochReport, Host
-from robench.training.one_cycle import OneCycleTraining
+from robench.training.images import OneCycleTraining
 from robench.training.one_cycle_impl import ImagesInMemory, Learner, train
 from robench.training.optimization import seed_for
 

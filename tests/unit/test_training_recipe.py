@@ -12,8 +12,8 @@ from torch import Tensor
 from training_examples import ARCHITECTURE, recipe
 
 from robench.models.build import build
-from robench.models.fan import Fan
-from robench.models.timm_backbone import Timm
+from robench.models.foreign import Timm
+from robench.models.vit import Fan
 from robench.training.deit_impl import Mixing, optimizer_of, schedule_of
 from robench.training.optimization import seed_for, seeded
 

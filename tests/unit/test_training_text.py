@@ -17,15 +17,12 @@ from robench.datasets.sotu import SOTU_ERAS
 from robench.datasets.texts import LabelledTexts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.build import build
-from robench.models.language import Language
-from robench.models.text_classifier import TextClassifier
-from robench.models.text_classifier_impl import TextClassifierModel
-from robench.models.word_transformer import Experts
-from robench.training import text_impl, text_splits
-from robench.training.base import EpochReport, Host, WordTraining
-from robench.training.language import LanguageTraining
-from robench.training.text import TextTraining
-from robench.training.text_impl import train
+from robench.models.word_transformer import Experts, Language, TextClassifier
+from robench.models.word_transformer_impl import TextClassifierModel
+from robench.training import texts_impl
+from robench.training.base import EpochReport, Host
+from robench.training.texts import LanguageTraining, TextTraining, WordTraining
+from robench.training.texts_impl import train
 
 CLASSIFIER = TextClassifier(
     vocabulary_size=9, num_classes=2, context=5, depth=1, dim=8, num_heads=2, feedforward=8, dropout=0.1
@@ -44,7 +41,7 @@ def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(name: str, *, split: str, **_: object) -> LabelledTexts:
         return LabelledTexts(name, labelled(split))
 
-    monkeypatch.setattr(text_splits, "open_dataset", opened)
+    monkeypatch.setattr(texts_impl, "open_dataset", opened)
 
 
 @pytest.fixture
@@ -89,7 +86,7 @@ def test_it_learns_and_is_validated_on_other_texts(checkpoint: Checkpoint) -> No
 
 def test_validation_changes_no_weight(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = trained(checkpoint)
-    monkeypatch.setattr(text_impl, "_scores", lambda *_: None)
+    monkeypatch.setattr(texts_impl, "_classifier_scores", lambda *_: None)
     found = trained(checkpoint)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
@@ -105,11 +102,11 @@ def test_the_share_of_unknown_words_is_as_asked() -> None:
     assert isinstance(model, TextClassifierModel)
     model.set_vocabulary(["\n", "<unk>", "we"])
     ids = torch.full((400, 5), 2)
-    changed = text_impl._with_unknowns(model, ids, 0.3, torch.Generator().manual_seed(0))
+    changed = texts_impl._with_unknowns(model, ids, 0.3, torch.Generator().manual_seed(0))
     assert set(changed.unique().tolist()) == {1, 2}
     # Four standard deviations of 2,000 draws.
     assert float((changed == 1).double().mean()) == pytest.approx(0.3, abs=0.041)
-    assert torch.equal(text_impl._with_unknowns(model, ids, 0.0, torch.Generator()), ids)
+    assert torch.equal(texts_impl._with_unknowns(model, ids, 0.0, torch.Generator()), ids)
 
 
 def test_the_weights_are_of_the_stated_type_and_load(checkpoint: Checkpoint) -> None:
@@ -138,7 +135,7 @@ def test_the_callers_generator_and_threads_are_left_alone(checkpoint: Checkpoint
 
 
 def test_other_entries_are_refused_by_name(checkpoint: Checkpoint) -> None:
-    with pytest.raises(DeclarationError, match="checkpoint 'mine' has no fields of text-training; add them"):
+    with pytest.raises(DeclarationError, match="'mine' has no fields of language-training or text-training; add them"):
         train(replace(checkpoint, training=None))
     language = Language(vocabulary_size=9, depth=1, dim=8, num_heads=2, feedforward=8, context=5)
     with pytest.raises(DeclarationError, match="'mine' is not a classifier of texts; take backbone text-classifier"):
@@ -175,8 +172,8 @@ def test_the_validation_split_is_the_first_that_the_dataset_has(
         asked.append((split, data_root))
         return LabelledTexts(name, labelled(split))
 
-    monkeypatch.setattr(text_splits, "open_dataset", opened)
-    monkeypatch.setattr(text_splits, "DATASETS", {"sotu-eras": replace(SOTU_ERAS, splits=splits)})
+    monkeypatch.setattr(texts_impl, "open_dataset", opened)
+    monkeypatch.setattr(texts_impl, "DATASETS", {"sotu-eras": replace(SOTU_ERAS, splits=splits)})
     heard: list[EpochReport] = []
     root = Path("/data")
     train(checkpoint, Host(data_root=root), heard.append)
@@ -193,7 +190,7 @@ def test_validation_texts_that_are_not_on_disk_are_left_out(
         return LabelledTexts(name, labelled(split))
 
     expected = trained(checkpoint)
-    monkeypatch.setattr(text_splits, "open_dataset", opened)
+    monkeypatch.setattr(texts_impl, "open_dataset", opened)
     heard: list[EpochReport] = []
     found = trained(checkpoint, heard)
     assert [report.validation for report in heard] == [None, None]

@@ -19,9 +19,9 @@ from robench.models.loading import load_model, load_strictly
 from robench.models.state_files import load_state
 from robench.training import embedded_impl
 from robench.training.base import EpochReport
-from robench.training.embedded import Training
 from robench.training.embedded_impl import train
-from robench.training.validation import Validation, validation_on
+from robench.training.epochs import Validation, validation_on
+from robench.training.images import Training
 
 CPU = torch.device("cpu")
 

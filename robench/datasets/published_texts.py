@@ -1,8 +1,13 @@
-"""Declarations of published sentences and reviews with their sentiment: SST-2, SST-5 and IMDb.
+"""Declarations of published texts: sentences and reviews with their sentiment, and WikiText for language models.
 
 Numbers of examples are those of Socher et al. 2013 (SST-5: 8,544, 1,101 and 2,210 sentences; 1,821 of the test's are
 not neutral), of GLUE (Wang et al. 2019, arXiv:1804.07461: 67,349 phrases and 872 sentences) and of Maas et al. 2011
 (25,000 reviews each).
+
+Numbers of tokens and words of WikiText are those of Merity et al. 2016, arXiv:1609.07843, table 1; the end of each
+line, ``<eos>``, is a token. The table counts articles too: 60 for test and validation each, 28,475 and 600 for
+training. The files mark articles by lines of the form of a title, and some other lines have that form: splits by it
+that others published have 62 documents for the test. So the number of examples is left to the files.
 """
 
 from __future__ import annotations
@@ -32,11 +37,12 @@ class LabelledFiles(DatasetBase):
         archive: name of the published archive.
         advice: sentence for who asks for another split; empty for none.
         reader: ``module:name`` of the function ``(declared, data_root, split)`` that returns ids, texts and classes in
-            the order of the files.
+            the order of the files; ``suffix``: ending of the file of a split, empty for folders.
     """
 
     implementation: ClassVar[str] = "robench.datasets.sentiment_impl:open_labelled"
     reader: ClassVar[str]
+    suffix: ClassVar[str] = ""
 
     domain: str = TEXTS.name
     folder: str
@@ -57,28 +63,20 @@ class LabelledFiles(DatasetBase):
         return problems
 
     def check_split(self, split: str) -> None:
-        """Refuse a split that the dataset does not have, with ``advice``.
-
-        Raises:
-            UsageError: the split does not exist.
-        """
+        """Refuse a split that the dataset does not have, with ``advice``."""
         try:
             super(LabelledFiles, self).check_split(split)
         except UsageError as error:
             raise UsageError(f"{error}. {self.advice}" if self.advice else str(error)) from None
 
     def num_examples_of(self, split: str) -> int:
-        """Return the published number of examples of a split.
-
-        Raises:
-            UsageError: there is no such split.
-        """
+        """Return the published number of examples of a split."""
         self.check_split(split)
         return self.sizes[self.splits.index(split)]
 
     def path_of(self, split: str) -> str:
         """Return the path of a split's file or folder below the data root."""
-        return f"{self.folder}/{split}"
+        return f"{self.folder}/{split}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +84,7 @@ class TabbedSentences(LabelledFiles):
     """Declaration of ``SPLIT.tsv``: a header, and for each sentence a row of it, a tab and its class."""
 
     reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_sentences"
-
-    def path_of(self, split: str) -> str:
-        """Return the path of a split's file below the data root."""
-        return f"{self.folder}/{split}.tsv"
+    suffix: ClassVar[str] = ".tsv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +98,10 @@ class SentimentTrees(LabelledFiles):
     """
 
     reader: ClassVar[str] = "robench.datasets.sentiment_impl:read_trees"
+    suffix: ClassVar[str] = ".txt"
 
     is_binary: bool = False
     is_lower_case: bool = False
-
-    def path_of(self, split: str) -> str:
-        """Return the path of a split's file below the data root."""
-        return f"{self.folder}/{split}.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +199,72 @@ IMDB = ReviewFolders(
 )
 IMDB_TRAIN = _of_split(IMDB, "train", "IMDb, training split")
 SENTIMENT_SETS = (SST2, SST2_TRAIN, SST2_TEST, SST5, SST5_DEV, SST5_TRAIN, IMDB, IMDB_TRAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenFiles(DatasetBase):
+    """Declaration of texts in token files as WikiText's, ``wiki.SPLIT.tokens``, below the data root.
+
+    Attributes:
+        num_tokens: number of tokens of each split, in the order of ``splits``: words, and an end at each line.
+        vocabulary_size: number of different tokens of the training split, the end of a line included.
+        context_tokens: number of tokens before each article that are its context, at most. It is part of the
+            fingerprint.
+        archive: name of the published archive.
+    """
+
+    implementation: ClassVar[str] = "robench.datasets.wikitext_impl:open_tokens"
+
+    domain: str = TEXTS.name
+    splits: tuple[str, ...] = ("train", "valid", TEST_SPLIT)
+    folder: str
+    num_tokens: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
+    vocabulary_size: Annotated[int, Ge(1), Le(LARGEST)]
+    context_tokens: Annotated[int, Ge(0), Le(LARGEST)] = 384
+    archive: str
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse another number of sizes than of splits."""
+        problems = super(TokenFiles, self).contradictions()
+        if len(self.num_tokens) != len(self.splits):
+            wanted = f"must be a number for each of {', '.join(self.splits)}"
+            problems.append(("num_tokens", f"{wanted}, got {len(self.num_tokens)} of them"))
+        return problems
+
+    def num_tokens_of(self, split: str) -> int:
+        """Return the published number of tokens of a split."""
+        self.check_split(split)
+        return self.num_tokens[self.splits.index(split)]
+
+    def path_of(self, split: str) -> str:
+        """Return the path of a split's file below the data root."""
+        return f"{self.folder}/wiki.{split}.tokens"
+
+
+WIKITEXT_103 = TokenFiles(
+    name="wikitext-103",
+    title="WikiText-103: articles of the English Wikipedia, 103 million tokens for training",
+    task="language-modeling",
+    source="Merity et al. 2016, arXiv:1609.07843",
+    licence="CC BY-SA 3.0",
+    folder="wikitext-103",
+    num_tokens=(103_227_021, 217_646, 245_569),
+    vocabulary_size=267_735,
+    archive="wikitext-103-v1.zip",
+)
+WIKITEXT_103_VALID = replace(
+    WIKITEXT_103, name="wikitext-103/valid", title="WikiText-103, validation articles", evaluation_split="valid"
+)
+WIKITEXT_2 = replace(
+    WIKITEXT_103,
+    name="wikitext-2",
+    title="WikiText-2: WikiText-103 with 2 million tokens for training and rare words unknown",
+    folder="wikitext-2",
+    num_tokens=(2_088_628, 217_646, 245_569),
+    vocabulary_size=33_278,
+    archive="wikitext-2-v1.zip",
+)
+WIKITEXT_2_VALID = replace(
+    WIKITEXT_2, name="wikitext-2/valid", title="WikiText-2, validation articles", evaluation_split="valid"
+)
+WIKITEXT_SETS = (WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID)
