@@ -63,9 +63,8 @@ def complete_conditions(context: click.Context, parameter: click.Parameter, inco
     """Return the conditions of the suites that stand before on the command line."""
     from robench.declare import find_suite
 
-    given = context.params.get("suites") or context.params.get("suite") or ()
     names: list[str] = []
-    for suite in [given] if isinstance(given, str) else given:
+    for suite in context.params.get("suites") or ():
         with suppress(RobenchError):
             names += [condition.name for condition in find_suite(suite).conditions]
     return beginning_with(incomplete, names)

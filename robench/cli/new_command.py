@@ -24,7 +24,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from robench.cli.options import AbsolutePath, json_option, option
 from robench.cli.terminal import out, out_json
 from robench.core.errors import UsageError
-from robench.core.files import write_whole
+from robench.core.files import write_whole, writing
 from robench.core.plugins import USER_CODE
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -124,7 +124,7 @@ class NewPlugin:
         Raises:
             UsageError: one of the new files exists, so that none is written, or the folder cannot be written.
         """
-        try:
+        with writing(self.root):
             if existing := [path for path in self.files if (self.root / path).exists()]:
                 raise UsageError(
                     f"{self.root / existing[0]} exists, and nothing is overwritten: choose another name or folder"
@@ -132,8 +132,6 @@ class NewPlugin:
             for path, text in (self.files | self.changed).items():
                 (self.root / path).parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.root / path, text.encode())
-        except OSError as error:
-            raise UsageError(f"{self.root} cannot be written: {error.strerror}; choose another folder") from error
 
 
 def checkout_above(folder: Path) -> Path | None:

@@ -8,32 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from robench.cli.names import models_of_registry
 from robench.cli.options import (
     PartType,
-    all_examples_option,
     all_seeds_option,
-    chosen_executor,
-    data_root_option,
-    dataset_option,
-    device_option,
-    executor_fields_option,
-    executor_option,
+    executor_options,
     json_option,
     keep_adversarial_option,
-    limit_option,
-    model_option,
+    measuring_options,
     no_audit_option,
     option,
     precision_option,
-    ray_address_option,
-    registry_option,
-    results_option,
-    seed_option,
-    shard_timeout_option,
-    suite_option,
-    workers_option,
 )
+from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import out_document, say
 
 if TYPE_CHECKING:
@@ -50,30 +36,16 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 
 
 @click.command("run")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=True)
-@registry_option
-@limit_option
-@all_examples_option
-@device_option
-@workers_option
-@executor_option
-@executor_fields_option
-@ray_address_option
-@shard_timeout_option
+@selecting((*OF_MODELS, precision_option, all_seeds_option))
+@measuring_options
+@executor_options
 @option(
     "--part",
     type=PartType(),
     help="Measure one part of the run, such as 2/8: the second of eight, whatever the others do.",
 )
 @option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
-@results_option
 @keep_adversarial_option
-@seed_option
-@precision_option
-@all_seeds_option
-@data_root_option
 @no_audit_option
 @option(
     "--smoke",
@@ -83,20 +55,11 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 @option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
 @json_option
 def command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    all_examples: bool,
-    results: Path,
-    all_seeds: bool,
+    selection: Selection,
     no_audit: bool,
     smoke: bool,
     dry_run: bool,
     as_json: bool,
-    executor: str,
-    executor_options: tuple[str, ...],
-    ray_address: str | None,
     # Further options have the names and types of the request's fields.
     **settings: Any,
 ) -> int:
@@ -107,17 +70,10 @@ def command(
     # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.measuring import fill_with_progress
     from robench.cli.planned import print_plan
-    from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, prepare, rounds, smoke_request
+    from robench.runs import prepare, rounds, smoke_request
 
-    request = RunRequest(
-        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
-        checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
-        audit=not no_audit,
-        all_seeds=all_seeds,
-        executor=chosen_executor(executor, executor_options, ray_address=ray_address),
-        **settings,
-    )
+    results = selection.results
+    request = selection.request(audit=not no_audit, **settings)
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)

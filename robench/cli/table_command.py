@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import AbsolutePath, option, registry_option, results_option
+from robench.cli.options import AbsolutePath, format_option, option, registry_option, results_option
 from robench.cli.terminal import out, out_document
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.errors import UsageError
+from robench.core.files import write_whole, writing
 from robench.declare import published_tables
 from robench.papers import (
     FORMATS,
@@ -39,15 +39,7 @@ if TYPE_CHECKING:
 @option("--all", "every", is_flag=True, help="Every table of every paper.")
 @results_option
 @registry_option
-@option(
-    "--format",
-    "format_name",
-    type=click.Choice(sorted(FORMATS)),
-    default="text",
-    show_default=True,
-    help="How tables are written.",
-)
-@option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@format_option(sorted(FORMATS), "tables")
 @option(
     "--output",
     type=AbsolutePath(),
@@ -66,7 +58,6 @@ def command(
     results: Path,
     registries: tuple[Path, ...],
     format_name: str,
-    as_json: bool,
     output: Path | None,
     archive: Path | None,
 ) -> int:
@@ -76,7 +67,7 @@ def command(
     --results may be an archive too.
     """
     with unpacked(results) if is_archive(results) else nullcontext(results) as folder:
-        return _tables(names, every, folder, registries, "json" if as_json else format_name, output, archive)
+        return _tables(names, every, folder, registries, format_name, output, archive)
 
 
 def _tables(
@@ -115,10 +106,8 @@ def _add(records: Iterator[Record], archive: Path) -> None:
 def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:
     published = {f"{paper}:{number}": path for (paper, number), path in published_tables().items()}
     files = files_of(tables, manifest_of(tables, published, measured.suites, results, measured.manifests))
-    try:
+    with writing(output):
         for name, text in files.items():
             write_whole(output / name, text.encode())
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write tables to {output}: {error.strerror}") from error
     filled, printed = num_measured(tables)
     out(f"{filled:,} of {printed:,} printed numbers are measured; {len(tables)} tables in {output}")

@@ -14,8 +14,8 @@ from robench.cli.names import complete_models, expanded
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import SEED_MARK, Weights, seed_name
-from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError, WeightsError
-from robench.core.files import write_whole
+from robench.core.errors import MissingDataError, UnknownNameError, UsageError, WeightsError
+from robench.core.files import write_whole, writing
 from robench.declare import add_seed, read_registry, set_weights, shipped_registry
 from robench.tasks import TASKS
 
@@ -346,12 +346,10 @@ def _keep(registry: Path, job: Job, content: bytes, asked: Asked) -> None:
             f" {checkpoint.weights.sha256} of the registry: another kind of CPU or release of torch rounds"
             " differently. Give --output FILE to keep them"
         )
-    try:
+    with writing(path):
         write_whole(path, content)
         if job.history != history_path(path):
             write_whole(history_path(path), job.history.read_bytes())
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write the weights to {path}: {error.strerror}") from error
     score = _clean_score(replace(checkpoint, weights=Weights(uri=str(path), sha256=digest)), asked)
     if asked.output is None and not is_remade:
         # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.

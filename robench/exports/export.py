@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import replacing, write_whole
+from robench.core.errors import UsageError
+from robench.core.files import replacing, write_whole, writing
 from robench.core.inert import inert_json
 from robench.core.providers import OWN
 from robench.exports.rows import CELLS, cells_of, measured_by, outcomes_of, schema_for
@@ -110,17 +110,13 @@ def export(
     outcomes = (part for each in measured if not each.is_audit for part in outcomes_of(each, store, schema, seeds))
     tables = {f"cells.{format_name}": (CELLS, cells), f"outcomes.{format_name}": (schema, outcomes)}
     options = {"format": format_name, "models": models, "limit": limit, "seed": seed, "all_seeds": all_seeds}
-    try:
+    with writing(folder):
         with ExitStack() as written:
             parts = {name: written.enter_context(replacing(folder / name)) for name in tables}
             num_rows = {name: FORMATS[format_name](parts[name], *table) for name, table in tables.items()}
         files = {folder / name: count for name, count in num_rows.items()}
         manifest = manifest_of(files, suites, measured, seeds, options)
         write_whole(folder / MANIFEST_NAME, (inert_json(manifest) + "\n").encode())
-    except OSError as error:
-        raise StoreUnwritableError(
-            f"the tables cannot be written to {folder}: {error.strerror or error}; choose another folder with --output"
-        ) from error
     return Exported(files=files, num_missing=sum(table.column("value").null_count for table in cells))
 
 

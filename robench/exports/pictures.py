@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.errors import UsageError
+from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
 
 if TYPE_CHECKING:
@@ -96,13 +96,9 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
     files[TABLE_NAME] = text.getvalue().encode()
-    try:
+    with writing(folder):
         for file, content in files.items():
             write_whole(folder / file, content)
-    except OSError as error:
-        raise StoreUnwritableError(
-            f"pictures cannot be written to {folder}: {error.strerror or error}; choose another folder with --output"
-        ) from error
     return [folder / file for file in files]
 
 

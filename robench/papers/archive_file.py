@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from robench.core.errors import StoreError, StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.errors import StoreError, UsageError
+from robench.core.files import write_whole, writing
 from robench.core.inert import printable
 from robench.store import FolderStore
 
@@ -69,10 +69,8 @@ def add_records(records: Iterable[Record], archive: Path) -> tuple[int, int]:
             store.put(record)
             count += 1
         content = packed(Path(folder))
-    try:
+    with writing(archive):
         write_whole(archive, content)
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write the archive to {archive}: {error.strerror}") from error
     return count, len(content)
 
 

@@ -128,7 +128,7 @@ def test_what_cannot_be_met_says_what_there_is(arguments: list[str], error: type
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnwritableError, match="cannot write tables to"):
+    with pytest.raises(StoreUnwritableError, match="cannot be written"):
         run("rpc:5", "--results", tmp_path / "none", "--output", tmp_path / "file")
 
 
