@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from tabulate import tabulate
-
 from robench.comparison.tables import NOTHING, cell_value, difference_text, finite, p_text
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.reports.grid import cell_text
-from robench.reports.readable import escaped
+from robench.reports.markup import escaped, markdown_table, text_table
 
 if TYPE_CHECKING:
     from robench.comparison.check import Check, CheckedCell
@@ -21,7 +19,7 @@ _NUM_NAMES = 3
 
 def check_text(check: Check) -> str:
     """Return the cells as an aligned table, with notes and a sentence of the verdict below."""
-    table = tabulate(_rows(check), headers=_HEADER, tablefmt="simple", disable_numparse=True)
+    table = text_table(_HEADER, _rows(check))
     notes = "\n".join(f"- {clipped(note, NOTE_WIDTH)}" for note in check.notes)
     return "\n\n".join(part for part in (table, notes, verdict_text(check)) if part) + "\n"
 
@@ -29,11 +27,12 @@ def check_text(check: Check) -> str:
 def check_markdown(check: Check) -> str:
     """Return a summary in GitHub's Markdown: the verdict, failing cells, and all cells folded."""
     failed = [row for row, cell in zip(_rows(check), check.cells, strict=True) if cell.has_failed]
+    everything = markdown_table(_HEADER, _rows(check), _NUM_NAMES)
     parts = [
         f"### robench check: {'passed' if check.has_passed else 'failed'}",
         escaped(verdict_text(check)),
-        _markdown_table(failed) if failed else "",
-        f"<details><summary>All {len(check.cells)} cells</summary>\n\n{_markdown_table(_rows(check))}\n\n</details>",
+        markdown_table(_HEADER, failed, _NUM_NAMES) if failed else "",
+        f"<details><summary>All {len(check.cells)} cells</summary>\n\n{everything}\n\n</details>",
         "\n".join(f"- {escaped(clipped(note, NOTE_WIDTH))}" for note in check.notes),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -104,11 +103,6 @@ def _row(cell: CheckedCell) -> list[str]:
         *(cell_text(cell.before), cell_text(cell.after), change),
         *(cell.test or NOTHING, p_text(cell.p_value), p_text(cell.p_holm), cell.verdict),
     ]
-
-
-def _markdown_table(rows: list[list[str]]) -> str:
-    inert = [[*map(escaped, row[:_NUM_NAMES]), *row[_NUM_NAMES:]] for row in rows]
-    return tabulate(inert, headers=_HEADER, tablefmt="github", disable_numparse=True)
 
 
 def _reason(cell: CheckedCell) -> str:

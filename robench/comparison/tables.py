@@ -6,17 +6,12 @@ CSV.
 
 from __future__ import annotations
 
-import csv
-import io
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from tabulate import tabulate
-
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.reports.grid import cell_text, number_text
-from robench.reports.machine_readable import inert_text
-from robench.reports.readable import escaped
+from robench.reports.markup import csv_of, escaped, inert_text, markdown_table, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,22 +33,19 @@ def render_text(comparison: Comparison, *, flipped: bool = False) -> str:
     ``flipped`` adds the ids of the examples that only one of the models is right about.
     """
     header, rows = _grid(comparison)
-    table = tabulate(rows, headers=header, tablefmt="simple", disable_numparse=True)
-    parts = [table, *(_flipped(comparison, str) if flipped else ()), _notes(comparison, str), _provenance(comparison)]
+    parts = [
+        text_table(header, rows),
+        *(_flipped(comparison, str) if flipped else ()),
+        _notes(comparison, str),
+        _provenance(comparison),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def render_markdown(comparison: Comparison, *, flipped: bool = False) -> str:
     """Return the comparison as a table in GitHub's Markdown; ``flipped`` as of ``render_text``."""
     header, rows = _grid(comparison)
-    num_names = header.index("column") + 1
-    table = tabulate(
-        # What follows the names is robench's own text, and its brackets no link.
-        [[*map(escaped, row[:num_names]), *row[num_names:]] for row in rows],
-        headers=[escaped(text) for text in header],
-        tablefmt="github",
-        disable_numparse=True,
-    )
+    table = markdown_table(header, rows, num_names=header.index("column") + 1)
     below = escaped(_provenance(comparison))
     parts = [table, *(_flipped(comparison, escaped) if flipped else ()), _notes(comparison, escaped), below]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -64,14 +56,12 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
 
     Nothing stands between two commas where there is no number. ``flipped`` adds two fields of ids, a space between two.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*_CSV_HEADER, *(("only_first_ids", "only_second_ids") if flipped else ())])
+    lines = []
     for row in comparison.rows:
         difference = row.difference
         numbers = (None,) * 3 if difference is None else (difference.value, difference.low, difference.high)
         ids = [inert_text(" ".join(each or ())) for each in (row.only_first, row.only_second)]
-        writer.writerow(
+        lines.append(
             [
                 *map(inert_text, (row.suite, row.column.key, comparison.first, comparison.second, row.unit)),
                 *(cell_value(row.first), row.first.missing, cell_value(row.second), row.second.missing),
@@ -80,7 +70,7 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
                 *(ids if flipped else ()),
             ]
         )
-    return file.getvalue()
+    return csv_of([*_CSV_HEADER, *(("only_first_ids", "only_second_ids") if flipped else ())], lines)
 
 
 def render_json(comparison: Comparison, *, flipped: bool = False) -> str:

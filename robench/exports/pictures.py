@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
+from robench.reports.markup import csv_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.float32]
 
 GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
+_HEADER = ("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf")
 # In pixels; small images are enlarged by a whole factor to at least this side.
 _SIDE, _GAP, _LINE = 112, 6, 15
 _RIGHT, _WRONG, _TEXT = (0, 90, 30), (170, 0, 0), (0, 0, 0)
@@ -80,7 +81,7 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
     """
     names = _file_names([each.example_id for each in examples])
     files: dict[str, bytes] = {GRID_NAME: png_of(grid_of(examples))}
-    table = [["example", "file", "condition", "target", "prediction", "confidence", "correct", "linf"]]
+    table: list[list[str]] = []
     factors = difference_factors(examples)
     for each, name in zip(examples, names, strict=True):
         for shot in (each.clean, *each.shots):
@@ -93,9 +94,7 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
         for shot in each.shots:
             changed = difference(each.clean.pixels, shot.pixels, factors[shot.name])
             files[f"{_folder_name(shot.name)}-difference/{name}.png"] = png_of(image_of(changed))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    files[TABLE_NAME] = text.getvalue().encode()
+    files[TABLE_NAME] = csv_of(_HEADER, table).encode()
     with writing(folder):
         for file, content in files.items():
             write_whole(folder / file, content)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 
-from robench.reports.machine_readable import inert_text
+from robench.reports.markup import inert_text
 
 if TYPE_CHECKING:
     from pathlib import Path

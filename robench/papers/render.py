@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
@@ -11,8 +9,7 @@ from typing import TYPE_CHECKING
 from robench.core.inert import inert_json
 from robench.papers.layout import page_of
 from robench.papers.table import PaperTable
-from robench.reports.machine_readable import inert_text
-from robench.reports.readable import CSS, escaped
+from robench.reports.markup import csv_of, escaped, html_list, html_page, inert_text, markdown_table, text_table
 
 if TYPE_CHECKING:
     from robench.papers.layout import Block
@@ -21,28 +18,18 @@ if TYPE_CHECKING:
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 _NUMBER = ("unit", "model", "formula", "num_seeds", "flags", "measured", "low", "high")
 _CSV_HEADER = (
-    "table",
-    "block",
-    "row",
-    "column",
-    "printed",
+    *("table", "block", "row", "column", "printed"),
     *_NUMBER,
-    "difference",
-    "verdict",
-    "reason",
-    "inconsistent",
+    *("difference", "verdict", "reason", "inconsistent"),
 )
 
 
 def render_text(table: PaperTable) -> str:
     """Render the table as plain text, each block with its notes below."""
-    from tabulate import tabulate
-
     page = page_of(table)
     parts = [f"{page.title}\n{page.source}"]
     for block in page.blocks:
-        # Without disable_numparse 68.70 becomes 68.7.
-        grid = tabulate(block.rows, headers=block.header, tablefmt="simple", disable_numparse=True)
+        grid = text_table(block.header, block.rows)
         notes = "".join(f"\n{note}" for note in block.notes)
         parts.append("\n\n".join(part for part in (block.heading, grid + (f"\n{notes}" if notes else "")) if part))
     return "\n\n".join([*parts, "\n".join(page.closing)]) + "\n"
@@ -50,15 +37,11 @@ def render_text(table: PaperTable) -> str:
 
 def render_markdown(table: PaperTable) -> str:
     """Render the table in GitHub's Markdown, with all texts escaped."""
-    from tabulate import tabulate
-
     page = page_of(table)
     parts = [f"# {escaped(page.title)}", escaped(page.source)]
     for block in page.blocks:
         parts += [f"## {escaped(block.heading)}"] if block.heading else []
-        rows = [[escaped(text) for text in row] for row in block.rows]
-        header = [escaped(text) for text in block.header]
-        parts.append(tabulate(rows, headers=header, tablefmt="github", disable_numparse=True))
+        parts.append(markdown_table(block.header, block.rows))
         parts += ["\n".join(f"- {escaped(note)}" for note in block.notes)] if block.notes else []
     return "\n\n".join([*parts, *map(escaped, page.closing)]) + "\n"
 
@@ -67,24 +50,8 @@ def render_html(table: PaperTable) -> str:
     """Render the table as a self-contained page without scripts, fonts or images."""
     page = page_of(table)
     blocks = "".join(_html_block(block) for block in page.blocks)
-    return f"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{escape(page.title)}</title>
-<style>
-{CSS}</style>
-</head>
-<body>
-<h1>{escape(page.title)}</h1>
-<p>{escape(page.source)}</p>
-{blocks}<footer>{escape(" ".join(page.closing))}</footer>
-</body>
-</html>
-"""
+    footer = f"<footer>{escape(' '.join(page.closing))}</footer>"
+    return html_page(page.title, f"<p>{escape(page.source)}</p>\n{blocks}{footer}")
 
 
 def render_json(table: PaperTable) -> str:
@@ -116,44 +83,30 @@ def render_json(table: PaperTable) -> str:
 
 def render_csv(table: PaperTable) -> str:
     """Render the table as CSV, one line per printed number and per twin; twins have no printed number or verdict."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_CSV_HEADER)
+    lines: list[tuple[object, ...]] = []
     for row in table.rows:
         for name, cell in row.cells.items():
             verdict = (cell.difference, cell.verdict.name, inert_text(cell.verdict.reason))
             inconsistent = inert_text(cell.inconsistent or "")
             where = (table.name, "printed", inert_text(row.label), inert_text(name), inert_text(cell.printed))
-            writer.writerow((*where, *_csv_number(cell.ours), *verdict, inconsistent))
+            lines.append((*where, *_csv_number(cell.ours), *verdict, inconsistent))
     for twin_row in table.twins:
         for name, twin in twin_row.cells.items():
             where = (table.name, "twin", inert_text(twin_row.label), inert_text(name), "")
-            writer.writerow((*where, *_csv_number(twin.ours), None, "", inert_text(twin.reason), ""))
-    return file.getvalue()
+            lines.append((*where, *_csv_number(twin.ours), None, "", inert_text(twin.reason), ""))
+    return csv_of(_CSV_HEADER, lines)
 
 
 def _html_block(block: Block) -> str:
     heading = f"<h2>{escape(block.heading)}</h2>\n" if block.heading else ""
     header = "".join(f"<th>{escape(text)}</th>" for text in block.header)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in block.rows)
-    notes = "".join(f"<li>{escape(note)}</li>\n" for note in block.notes)
-    return (
-        f'{heading}<div class="scroll">\n<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n'
-        f"</div>\n{f'<ul>{chr(10)}{notes}</ul>{chr(10)}' if notes else ''}"
-    )
+    table = f"<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    return f'{heading}<div class="scroll">\n{table}</div>\n{html_list(block.notes)}'
 
 
 def _json_number(number: Number) -> dict[str, Json]:
-    return {
-        "unit": number.unit,
-        "measured": number.measured,
-        "low": number.low,
-        "high": number.high,
-        "model": number.model,
-        "formula": number.formula,
-        "num_seeds": number.num_seeds,
-        "flags": list(number.raised),
-    }
+    return {**{name: getattr(number, name) for name in _NUMBER}, "flags": list(number.raised)}
 
 
 def _json_cell(cell: TableCell) -> dict[str, Json]:

@@ -6,12 +6,11 @@ import dataclasses
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from tabulate import tabulate
-
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.core.outcomes import Outcome
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import plain_cell
+from robench.reports.markup import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +75,7 @@ def _conditions_table(explanation: Explanation) -> str:
         ]
         for view in explanation.views
     ]
-    return tabulate(rows, headers=header, tablefmt="simple", disable_numparse=True)
+    return text_table(header, rows)
 
 
 def _done(view: ExplainedView) -> str:
@@ -152,13 +151,9 @@ def _example(explanation: Explanation) -> list[str]:
     ]
     # What the outcome is about comes before its distances.
     shown.sort(key=lambda name: name in _COMMON)
-    table = tabulate(
-        [[clipped(name), *(_value(row[each]) for each in shown)] for name, row in rows.items()],
-        headers=["condition", *(each.replace("_", " ") for each in shown)],
-        tablefmt="simple",
-        disable_numparse=True,
-    )
-    return [f"Example {clipped(explanation.example)}:", table]
+    header = ["condition", *(each.replace("_", " ") for each in shown)]
+    values = [[clipped(name), *(_value(row[each]) for each in shown)] for name, row in rows.items()]
+    return [f"Example {clipped(explanation.example)}:", text_table(header, values)]
 
 
 _COMMON = frozenset(field.name for field in dataclasses.fields(Outcome))
