@@ -143,11 +143,7 @@ def checkout_above(folder: Path) -> Path | None:
 
 
 def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
-    """Return a plug-in of robench's own, in the checkout at ``root``.
-
-    Raises:
-        UsageError: the name is not valid.
-    """
+    """Return a plug-in of robench's own, in the checkout at ``root``; raises UsageError if the name is not valid."""
     templates = _Templates(family, name)
     templates.names["inside"] = True
     manifest = templates.manifest()

@@ -1,4 +1,4 @@
-"""What commands are about: the suites, models and results that several options name together."""
+"""Suites, models and results that a command is about, from the options that name them."""
 
 from __future__ import annotations
 

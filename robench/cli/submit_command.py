@@ -42,15 +42,30 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 @measuring_options
 @keep_adversarial_option
 @no_audit_option
-@option("--jobs", type=click.IntRange(1, MOST_JOBS), required=True, metavar="N", help="Number of jobs, a node each.")
+@option(
+    "--jobs",
+    "num_jobs",
+    type=click.IntRange(1, MOST_JOBS),
+    required=True,
+    metavar="N",
+    help="Number of jobs, a node each.",
+)
 @option("--time", metavar="LIMIT", help="Time limit of a job, such as 12:00:00; at the limit it is queued again.")
 @option("--partition", metavar="NAME", help="Partition of all jobs.")
 @option("--account", metavar="NAME", help="Account of all jobs.")
-@option("--gpus-per-job", type=click.IntRange(1, 64), metavar="N", help="GPUs of a job.")
-@option("--cpus-per-job", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a job.")
-@option("--mem", metavar="SIZE", help="Memory of a job, such as 32G.")
-@option("--sbatch-option", multiple=True, metavar="TEXT", help="Further option of sbatch, such as --qos=long.")
-@option("--tables-option", multiple=True, metavar="TEXT", help="The same for the job that writes the tables.")
+@option("--gpus-per-job", "num_gpus", type=click.IntRange(1, 64), metavar="N", help="GPUs of a job.")
+@option("--cpus-per-job", "num_cpus", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a job.")
+@option("--mem", "memory", metavar="SIZE", help="Memory of a job, such as 32G.")
+@option(
+    "--sbatch-option", "options", multiple=True, metavar="TEXT", help="Further option of sbatch, such as --qos=long."
+)
+@option(
+    "--tables-option",
+    "table_options",
+    multiple=True,
+    metavar="TEXT",
+    help="The same for the job that writes the tables.",
+)
 @option(
     "--max-requeues",
     type=click.IntRange(min=0),
@@ -80,7 +95,9 @@ def command(
     no_audit: bool,
     python: str | None,
     tables: tuple[Path, ...],
+    output: Path | None,
     dry_run: bool,
+    # Further options have the names and types of the fields of ``SlurmJobs``.
     **slurm: Any,
 ) -> int:
     """Submit an array of Slurm jobs that measure, and a job that prints the tables when they have ended.
@@ -88,6 +105,9 @@ def command(
     The jobs divide the work among themselves and share the results folder, which must be on a file system that all
     nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
     """
+    # Imported here, so that help needs no torch.
+    from robench.runs.slurm import SlurmJobs
+
     precision, results = selection.precision, selection.results
     _check(device, precision, tables)
     # Refuses now what would otherwise be refused on a node, hours later.
@@ -112,8 +132,19 @@ def command(
         workers=workers,
         shard_timeout=shard_timeout,
     )
-    slurm["interpreter"] = python or sys.executable
-    jobs = _jobs(what, tuple(chain.from_iterable(further)), tables, results, slurm)
+    program = python or sys.executable
+    files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
+    jobs = SlurmJobs(
+        what=what,
+        run=tuple(chain.from_iterable(further)),
+        tables=(("report",), *files),
+        folder=output or results / "slurm",
+        logs=results / "slurm",
+        working_folder=absolute(".", "the current folder"),
+        python=str(absolute(program, "--python")) if os.sep in program else program,
+        given_up=GIVEN_UP,
+        **slurm,
+    )
     if dry_run:
         _print(jobs)
         return 0
@@ -143,36 +174,6 @@ def _words(**options: object) -> tuple[Words, ...]:
         elif value is not None and value is not False:
             found += [(flag, str(each)) for each in (value if isinstance(value, tuple) else (value,))]
     return tuple(found)
-
-
-def _jobs(
-    what: tuple[Words, ...], run: Words, tables: tuple[Path, ...], results: Path, slurm: dict[str, Any]
-) -> SlurmJobs:
-    from robench.runs.slurm import SlurmJobs
-
-    files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
-    program = slurm["interpreter"]
-    return SlurmJobs(
-        what=what,
-        run=run,
-        tables=(("report",), *files),
-        num_jobs=slurm["jobs"],
-        folder=slurm["output"] or results / "slurm",
-        logs=results / "slurm",
-        working_folder=absolute(".", "the current folder"),
-        python=str(absolute(program, "--python")) if os.sep in program else program,
-        setup=slurm["setup"],
-        time=slurm["time"],
-        partition=slurm["partition"],
-        account=slurm["account"],
-        num_gpus=slurm["gpus_per_job"],
-        num_cpus=slurm["cpus_per_job"],
-        memory=slurm["mem"],
-        options=slurm["sbatch_option"],
-        table_options=slurm["tables_option"],
-        max_requeues=slurm["max_requeues"],
-        given_up=GIVEN_UP,
-    )
 
 
 def _format(path: Path) -> str:

@@ -28,9 +28,6 @@ from robench.papers.archive_file import add_records, is_archive, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.core.records import Record
     from robench.papers import Measured, PaperTable
 
 
@@ -66,41 +63,24 @@ def command(
     Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
     --results may be an archive too.
     """
-    with unpacked(results) if is_archive(results) else nullcontext(results) as folder:
-        return _tables(names, every, folder, registries, format_name, output, archive)
-
-
-def _tables(
-    names: tuple[str, ...],
-    every: bool,
-    results: Path,
-    registries: tuple[Path, ...],
-    format_name: str,
-    output: Path | None,
-    archive: Path | None,
-) -> int:
     if every == bool(names):
         found = "both" if names else "neither"
         raise UsageError(f"name tables, such as rpc:1, or give --all, got {found}; there are {existing_tables()}")
-    published = find_published(names)
-    store = FolderStore(results)
-    measured = measured_of_tables(published, store, registries)
-    if archive is not None:
-        _add(archived(measured.models, measured.suites, store, measured.manifests), archive)
-        return 0
-    tables = tables_of(published, measured, store, registries)
-    if output is None:
-        render = FORMATS[format_name]
-        for table in tables:
-            out_document(render(table))
-    else:
-        _write(tables, measured, results, output)
+    with unpacked(results) if is_archive(results) else nullcontext(results) as folder:
+        published, store = find_published(names), FolderStore(folder)
+        measured = measured_of_tables(published, store, registries)
+        if archive is not None:
+            records = archived(measured.models, measured.suites, store, measured.manifests)
+            count, num_bytes = add_records(records, archive)
+            out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
+            return 0
+        tables = tables_of(published, measured, store, registries)
+        if output is not None:
+            _write(tables, measured, folder, output)
+            return 0
+    for table in tables:
+        out_document(FORMATS[format_name](table))
     return 0
-
-
-def _add(records: Iterator[Record], archive: Path) -> None:
-    count, num_bytes = add_records(records, archive)
-    out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
 
 
 def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:

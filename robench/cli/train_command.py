@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -119,15 +119,9 @@ def command(
     names: tuple[str, ...],
     train_all: bool,
     registries: tuple[Path, ...],
-    data_root: Path | None,
-    device: str,
-    workers: int | None,
-    micro_batch_size: int | None,
-    num_epochs: int | None,
     seeds: tuple[int, ...] | None,
-    output: Path | None,
-    jobs: int | None,
-    state: Path,
+    # Further options have the names and types of the fields of ``Asked``.
+    **further: Any,
 ) -> int:
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
@@ -138,19 +132,10 @@ def command(
     --jobs also from a copy of the --state folder.
     Each epoch's loss, and its scores on the evaluation split, go to a .history.json beside the weights.
     """
-    asked = Asked(
-        data_root=data_root,
-        device=device,
-        workers=workers,
-        micro_batch_size=micro_batch_size,
-        num_epochs=num_epochs,
-        output=output,
-        jobs=jobs,
-        state=state,
-    )
+    asked = Asked(**further)
     trainings = _chosen(names, registries, seeds, asked, train_all=train_all)
-    if jobs is not None:
-        return _train_queue(trainings, asked, jobs)
+    if asked.jobs is not None:
+        return _train_queue(trainings, asked, asked.jobs)
     for path, checkpoint in trainings:
         _train(path, checkpoint, asked)
     return 0

@@ -41,11 +41,7 @@ class ModelResults:
         return self.row.cells[column.key]
 
     def readings(self, column: Column) -> Readings:
-        """Return the outcomes that a column reads.
-
-        Raises:
-            IncompleteError: examples are missing.
-        """
+        """Return the outcomes that a column reads; raises IncompleteError if examples are missing."""
         return readings_of(column, views_by_name(self.suite), self.coverages)
 
     @property
@@ -87,11 +83,7 @@ def measured(suite: Suite, results: Results, model: str, limit: int | None) -> M
 
 
 def check_known(suite: Suite, results: Results, model: str) -> None:
-    """Refuse a model that has no results under a suite.
-
-    Raises:
-        UnknownNameError: it has none.
-    """
+    """Refuse a model that has no results under a suite; raises UnknownNameError if it has none."""
     known = results.models()
     if model not in known:
         advice = f"Measure it with '{run_command(suite, model)}'."

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def render_json(board: Leaderboard) -> str:
-    """Return the leaderboard as one JSON document, see ``document_of``.
-
-    Raises:
-        ValueError: a number is NaN.
-    """
+    """Return the leaderboard as one JSON document, see ``document_of``; raises ValueError if a number is NaN."""
     return inert_json(document_of(board)) + "\n"
 
 

@@ -60,11 +60,7 @@ def read_whole(
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:
-    """Check that the file of ``shard`` is in its place.
-
-    Raises:
-        DamagedError: it was copied or renamed.
-    """
+    """Check that the file of ``shard`` is in its place; raises DamagedError if it was copied or renamed."""
     if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
         raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
 

@@ -59,11 +59,7 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
 
 
 def read_envelope(text: str | bytes) -> Mapping[str, Any]:
-    """Return the members of an envelope.
-
-    Raises:
-        DamagedError: it is not an envelope.
-    """
+    """Return the members of an envelope; raises DamagedError if it is not an envelope."""
     try:
         members = json.loads(text)
     except ValueError as error:

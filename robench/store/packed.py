@@ -95,11 +95,7 @@ def decode_pack_description(content: bytes) -> list[Record]:
 
 
 def described_record(shard: ShardHeader, provenance: Provenance, flags: tuple[Flag, ...] = ()) -> Record:
-    """Return a record without outcomes.
-
-    Raises:
-        NewerFormatError: this robench does not know the shard's task.
-    """
+    """Return a record without outcomes; raises NewerFormatError if this robench does not know the shard's task."""
     if shard.task not in TASKS:
         raise NewerFormatError(f"its task {shard.task!r} is unknown to this robench")
     empty = Outcomes(TASKS[shard.task].outcome, {}, 0)

@@ -74,11 +74,7 @@ class Paths:
         return self.results / "failures"
 
     def record(self, shard: ShardHeader) -> Path:
-        """Return the path of a shard's record.
-
-        Raises:
-            StoreError: a key of the shard is not a valid file name.
-        """
+        """Return the path of a shard's record; raises StoreError if a key of the shard is not a valid file name."""
         return self.record_of(shard.measurement_key, shard.key)
 
     def record_of(self, measurement_key: str, shard_key: str) -> Path:
