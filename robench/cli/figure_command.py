@@ -143,11 +143,7 @@ def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> i
 def _histories(
     models: tuple[str, ...], all_seeds: bool, files: tuple[Path, ...], registries: tuple[Path, ...]
 ) -> list[TrainingHistory]:
-    """Return the histories of models and in files, each file once.
-
-    Raises:
-        UsageError: none is asked for, a file is missing or no history, or two are of one checkpoint.
-    """
+    """Return the histories of models and in files, each file once."""
     from robench.declare import find_checkpoints
     from robench.training.history import history_path, read_history
 

@@ -28,12 +28,9 @@ _REPEATED = {
 
 
 def run_command(*further: str, models: Sequence[str] = ("NAME",), suite: str | None = None) -> str:
-    """Return the ``robench run`` that measures what the current command lacks.
+    """Return the ``robench run`` that measures what the current command lacks, with ``further`` words at the end.
 
-    Args:
-        further: words at the end, such as ``--limit`` and its number.
-        models: models to measure.
-        suite: the only suite to name, as given; None for all suites of the current command.
+    ``suite`` is the only suite to name, as given; None stands for all suites of the current command.
     """
     words = ["robench", "run", *_repeated(suite)]
     for model in models:

@@ -97,12 +97,8 @@ def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem
 def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str = "model") -> list[str]:
     """Return names with each pattern replaced by what it matches; in order, each once.
 
-    Further training seeds (``digits-vit@1``) match only patterns with an ``@``.
-
-    Args:
-        names: names, returned as they are even if unknown, and patterns.
-        known: function that returns the names to match, called only if there is a pattern.
-        noun: noun for messages.
+    Further training seeds (``digits-vit@1``) match only patterns with an ``@``. Names are returned even if unknown;
+    ``known`` is called only if there is a pattern, and ``noun`` is for messages.
 
     Raises:
         UnknownNameError: a pattern matches nothing.
@@ -126,12 +122,7 @@ def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str
 
 
 def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list[str]:
-    """Return names of models with patterns replaced by the entries of the registry that they match.
-
-    Raises:
-        UnknownNameError: a pattern matches nothing.
-        UsageError, DeclarationError: a registry file cannot be read.
-    """
+    """Return names of models with patterns replaced by the entries of the registry that match; see ``expanded``."""
     # Imported here, so that help is fast.
     from robench.declare import read_registries
 
@@ -139,11 +130,7 @@ def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list
 
 
 def model_of_registry(name: str, registries: Sequence[Path]) -> str:
-    """Return the only model that a name or pattern stands for; raises like ``models_of_registry``.
-
-    Raises:
-        UsageError: it stands for several.
-    """
+    """Return the only model that a name or pattern stands for; raises UsageError if it stands for several."""
     found = models_of_registry([name], registries)
     if len(found) > 1:
         shown = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
@@ -152,12 +139,7 @@ def model_of_registry(name: str, registries: Sequence[Path]) -> str:
 
 
 def models_of_results(names: Sequence[str], store: Store) -> list[str]:
-    """Return names of models with patterns replaced by the models with results that they match.
-
-    Raises:
-        UnknownNameError: a pattern matches nothing.
-        StoreError: a file cannot be read, or is of a later robench.
-    """
+    """Return names of models with patterns replaced by the models with results that they match; see ``expanded``."""
 
     def known() -> list[str]:
         headers = [*(each.shard for each in store.manifests()), *(each.shard for each in store.failures())]

@@ -119,11 +119,7 @@ class NewPlugin:
     by_hand: list[tuple[str, str]] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write all files.
-
-        Raises:
-            UsageError: one of the new files exists, so that none is written, or the folder cannot be written.
-        """
+        """Write all files, or none if one exists already; raises UsageError or StoreUnwritableError."""
         with writing(self.root):
             if existing := [path for path in self.files if (self.root / path).exists()]:
                 raise UsageError(
@@ -169,11 +165,7 @@ def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
 
 
 def plugin_as_distribution(family: str, name: str, root: Path) -> NewPlugin:
-    """Return a distribution with one plug-in, an entry point and a test of its contract, in the folder ``root``.
-
-    Raises:
-        UsageError: the name is not valid.
-    """
+    """Return a distribution in the folder ``root`` with one plug-in, an entry point and a test of its contract."""
     templates = _Templates(family, name)
     manifest = templates.manifest()
     module, package = templates.names["module"], f"robench_{templates.names['module']}"
@@ -240,11 +232,7 @@ class _Templates:
         return manifest
 
     def rendered(self, template: str) -> str:
-        """Return the text of a template.
-
-        Raises:
-            UsageError: the name is one that a module of the template uses already.
-        """
+        """Return the text of a template; raises UsageError if a module of it uses the name already."""
         text = self._environment.get_template(f"{template}.jinja").render(self.names)
         if template.endswith(".py") and (twice := _bound_twice(text)):
             raise UsageError(f"the template already uses the name {twice!r}: choose another name")

@@ -230,14 +230,12 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
     """Return an executor: its kind alone, or where fields are given its declaration with them.
 
     Args:
-        kind: what ``--executor`` says.
+        kind: value of ``--executor``.
         assignments: values of ``--executor-option``, such as ``gpus_per_worker=0.5``.
-        fields: values of options for a single field, named after kind and field, such as ``ray_address``; None for
-            those that were not given.
+        fields: values of options for a single field, such as ``ray_address``; None if not given.
 
     Raises:
-        UsageError: fields are given without an executor, for one of another kind, or wrongly.
-        UnknownNameError: there is no executor of that kind.
+        UsageError, UnknownNameError: fields are given without an executor, for one of another kind, or wrongly.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     if not given and not assignments:

@@ -150,11 +150,7 @@ def leaderboard_command(selection: Selection, formats: tuple[str, ...], output: 
 
 
 def _paths(output: Path | None, formats: Sequence[str]) -> list[Path | None]:
-    """Return the file of each format; None is standard output.
-
-    Raises:
-        UsageError: several formats are for one file or for standard output.
-    """
+    """Return the file of each format; None is standard output."""
     if output is not None and _is_folder(output):
         return [output / f"{NAME}{SUFFIXES[name]}" for name in formats]
     if len(formats) > 1:

@@ -32,19 +32,11 @@ def baseline_of(
     limit: int | None = None,
     seed: int | None = None,
 ) -> Baseline:
-    """Return the results of some models as a baseline.
-
-    Args:
-        suites: suites that all models were measured under.
-        store: where their results are kept.
-        models: names of the models.
-        limit: only the first so many examples of each condition.
-        seed: in place of the suites' own.
+    """Return the results of some models under suites as a baseline; ``limit`` and ``seed`` are as of reports.
 
     Raises:
         UsageError: the limit is below 1.
-        UnknownNameError: a model has no results.
-        IncompleteError: examples of a model are missing.
+        UnknownNameError, IncompleteError: a model has no results, or lacks examples.
         StoreError: a file cannot be read, or is of a later robench.
     """
     protocols = []
@@ -90,12 +82,7 @@ def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: 
 
 
 def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
-    """Refuse a suite whose numbers would not be comparable with a baseline's.
-
-    Args:
-        kept: protocol of the baseline.
-        suite: suite of the same name, as it is declared now.
-        seed: root seed of the results to check.
+    """Refuse a suite, as it is declared now, whose numbers would not be comparable with a baseline's under this seed.
 
     Raises:
         IncomparableError: version, seed, task, batch size, a condition, a column or a plug-in is another one, or only
@@ -123,13 +110,7 @@ def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
 
 
 def check_records(before: Coverage, after: Coverage, plugins: Sequence[str], where: str) -> None:
-    """Refuse results of other data or of other versions of plug-ins than a baseline's.
-
-    Args:
-        before: what the baseline has of a condition.
-        after: what the store has of it.
-        plugins: distributions whose versions must be the same.
-        where: name of the model and condition in messages.
+    """Refuse results of other data, or of other releases of ``plugins``, than a baseline's.
 
     Raises:
         IncomparableError: the fingerprint of the data, or a version, is another one.

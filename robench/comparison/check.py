@@ -117,17 +117,14 @@ def check_results(
     Args:
         baseline: results to check against.
         suites: suites of the baseline as they are declared now; each must be in it.
-        store: where the present results are kept.
+        store: present results; ``seed`` is used in place of the suites' own.
         models: names of the models to check; none for all of the baseline.
-        seed: in place of the suites' own.
-        measurements: by suite and model, the keys of the measurements that count; None takes the newest under the
-            model's name.
+        measurements: keys of the measurements that count by suite and model; None takes the newest of the model's name.
         tolerance: loss in points of per cent, of a ratio in hundredths, above which a cell fails in any case.
         alpha: level of the whole check.
 
     Raises:
-        UsageError: the tolerance is below 0, or there is no model to check.
-        UnknownNameError: the baseline has no such suite or model.
+        UsageError, UnknownNameError: the tolerance is below 0, or the baseline has no such suite or model, or none.
         IncomparableError: data, protocol, seed or the version of a plug-in is another one.
         StoreError: a file cannot be read, or is of a later robench.
     """

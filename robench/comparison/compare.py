@@ -100,15 +100,8 @@ def compare_models(
 ) -> Comparison:
     """Compare two models on every column of the suites; Holm's correction is over all of them.
 
-    Args:
-        suites: suites that both were measured under.
-        store: where their results are kept.
-        first: name of one model.
-        second: name of the other.
-        limit: only the first so many examples of each condition.
-        seed: in place of the suites' own.
-        seeds: names of the checkpoints of each model's training seeds, whose means are compared; None compares the
-            checkpoints of the models' own names.
+    ``limit`` and ``seed`` are as of reports. ``seeds`` has the names of the checkpoints of each model's training seeds,
+    whose means are compared; None compares the checkpoints of the models' own names.
 
     Raises:
         UsageError: the two models are one, a model has fewer than two seeds, or the limit is below 1.
@@ -150,11 +143,7 @@ def compare_models(
 
 
 def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
-    """Return one column of two checkpoints, not yet corrected for the others.
-
-    Raises:
-        IncomparableError: the examples are not the same.
-    """
+    """Return one column of two checkpoints, not yet corrected for the others; raises like ``evidence_of``."""
     (one,), (other,) = first, second
     metric = METRICS[column.metric]
     found = ComparedColumn(

@@ -126,18 +126,10 @@ class Evidence:
 
 
 def evidence_of(metric: Metric, first: Readings, second: Readings, where: str, num_draws: int = NUM_DRAWS) -> Evidence:
-    """Return the evidence on one column.
-
-    Args:
-        metric: metric of the column.
-        first: outcomes that the column reads of the first model.
-        second: outcomes that it reads of the second.
-        where: name of the column in messages.
-        num_draws: number of draws of a permutation.
+    """Return the evidence on one column, called ``where``, from the outcomes that it reads of both models.
 
     Raises:
-        IncomparableError: the examples are not the same.
-        IncompleteError, ContractError: as of the metric.
+        IncomparableError: the examples are not the same; further errors are those of the metric.
     """
     one, other = metric.contributed(first), metric.contributed(second)
     if one is None or other is None:
@@ -199,11 +191,8 @@ def _drawn(counts: NDArray[np.float64]) -> NDArray[np.int64]:
 def difference_over_seeds(first: Sequence[float], second: Sequence[float]) -> tuple[Difference, float]:
     """Return the first mean less the second with its 95 % interval, and the two-sided p-value in [0, 1].
 
-    Where no two seeds of a model differ, the interval is the difference alone, and the p-value 0 or, of equal means, 1.
-
-    Args:
-        first: finite numbers of one model, one a seed; at least two.
-        second: those of the other.
+    Both models have at least two finite numbers, one a seed. Where no two seeds of a model differ, the interval is the
+    difference alone, and the p-value 0 or, of equal means, 1.
 
     >>> difference, p_value = difference_over_seeds([0.40, 0.44, 0.48], [0.31, 0.35, 0.36])
     >>> round(difference.value, 3), round(p_value, 3)

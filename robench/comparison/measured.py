@@ -69,8 +69,7 @@ def measured(suite: Suite, results: Results, model: str, limit: int | None) -> M
     """Return the results of one model; of a model without results every cell is missing.
 
     Raises:
-        UsageError: the limit is below 1.
-        UnknownNameError: a column names a metric or condition that there is not.
+        UsageError, UnknownNameError: the limit is below 1, or a column names an unknown metric or condition.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"the limit must be at least 1 example, got {limit}; leave it out for all")
@@ -96,11 +95,7 @@ def run_command(suite: Suite, model: str) -> str:
 
 
 def check_same_data(first: ModelResults, second: ModelResults) -> None:
-    """Refuse two models that were measured on different data.
-
-    Raises:
-        IncomparableError: a condition's dataset had another content.
-    """
+    """Refuse two models that were measured on different data, by an IncomparableError."""
     others = second.fingerprints
     for name, fingerprint in first.fingerprints.items():
         if others.get(name, fingerprint) != fingerprint:

@@ -80,20 +80,14 @@ def export(
     """Write the tables ``cells`` and ``outcomes`` and ``manifest.json``, in place of those that exist.
 
     Args:
-        suites: suites of different names.
-        store: kept results.
-        folder: is created if it does not exist.
-        format_name: a key of ``FORMATS``, the suffix of the tables.
-        models: names of models; None for all with results.
-        limit: only the first so many examples of each condition.
-        seed: in place of the suites' own.
+        suites: suites of different names; ``models``, ``limit`` and ``seed`` are as of ``reports.report_of_store``.
+        folder: is created if it does not exist; ``format_name``: a key of ``FORMATS``, the suffix of the tables.
         all_seeds: whether to add the means over the training seeds of each model.
         training_seeds: seed of each checkpoint's training, by name, where it is known.
 
     Raises:
         UsageError: the limit is below 1, or two suites have one name or do not fit into one table.
-        StoreError: a file of the store cannot be read.
-        StoreUnwritableError: the folder cannot be written; existing files are unharmed.
+        StoreError: a file cannot be read, or the folder not be written; existing files are unharmed.
     """
     names = [suite.name for suite in suites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -130,17 +124,9 @@ def manifest_of(
     training_seeds: Mapping[str, int],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the manifest as JSON values.
+    """Return the manifest as JSON values: suites in the order of the tables, audits included in what is measured.
 
-    Args:
-        files: number of rows of each written table.
-        suites: in the order of the tables.
-        measured: all that the tables are read off, audits included.
-        training_seeds: seed of each checkpoint's training, by name, where there is one.
-        options: what was asked for.
-
-    Raises:
-        OSError: a file cannot be read.
+    ``files`` has the number of rows of each written table.
     """
     return {
         "robench": version(OWN),

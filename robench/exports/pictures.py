@@ -166,11 +166,7 @@ def difference(clean: Pixels, perturbed: Pixels, factor: float) -> Pixels:
 
 
 def image_of(pixels: Pixels) -> Image.Image:
-    """Return an image (1 or 3, H, W) in [0, 1] with 8 bits a value; values beyond are cut.
-
-    Raises:
-        UsageError: it has another number of channels.
-    """
+    """Return an image (1 or 3, H, W) in [0, 1] with 8 bits a value; others raise a UsageError."""
     levels = np.round(255 * np.clip(pixels, 0, 1)).astype(np.uint8)
     if len(levels) == 1:
         return Image.fromarray(levels[0])

@@ -35,12 +35,10 @@ _IN_PER_CENT = ("share", "ratio")
 def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
     """Return accuracies against the budgets of sweeps and the distances of minimum-norm attacks.
 
-    Args:
-        board: of the suites' results.
-        all_models: draw every row of the leaderboard instead of the eight best by their mean.
+    ``all_models`` draws every row of the leaderboard instead of the eight best by their mean.
 
     Raises:
-        IncompleteError: no sweep or minimum-norm attack of the suites has a number.
+        IncompleteError: there is nothing to draw, here as in the other plots.
     """
     intervals = {
         column.interval for column in board.columns for chart in board.curves if column.metric == chart.y_label
@@ -49,24 +47,12 @@ def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
 
 
 def corruption_plot(board: Leaderboard, *, all_models: bool) -> Plot:
-    """Return the accuracy under each type of corruption against its severity, a panel a type.
-
-    Args:
-        board: of the suites' results.
-        all_models: draw every row of the leaderboard instead of the eight best by their mean.
-
-    Raises:
-        IncompleteError: no corruption of the suites has a number.
-    """
+    """Return the accuracy under each type of corruption against its severity, a panel a type; see ``budget_plot``."""
     return _line_plot(board, board.profiles, "type of corruption", all_models, [])
 
 
 def seeds_plot(board: Leaderboard) -> Plot:
-    """Return each column's numbers of single training seeds as points, with their means and intervals.
-
-    Raises:
-        IncompleteError: no model has a number.
-    """
+    """Return each column's numbers of single training seeds as points, with their means and intervals."""
     panels = tuple(
         SeedPanel(
             title=column.label,
@@ -190,9 +176,6 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 
     Histories of one entry, ``NAME`` and ``NAME@SEED``, share a style: a thin line each, and a thick one for the mean of
     the epochs that all of them have.
-
-    Raises:
-        IncompleteError: no history has a finite number.
     """
     entries: dict[str, list[TrainingHistory]] = {}
     for history in histories:

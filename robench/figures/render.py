@@ -34,11 +34,7 @@ _METADATA: Mapping[str, dict[str, None]] = {
 
 
 def check_matplotlib() -> None:
-    """Refuse to go on where matplotlib cannot be imported.
-
-    Raises:
-        UsageError: it is not installed, or its import fails.
-    """
+    """Refuse to go on where matplotlib cannot be imported, by a UsageError."""
     try:
         import matplotlib  # noqa: F401  # the import is the check
     except ModuleNotFoundError as error:
@@ -51,15 +47,7 @@ def check_matplotlib() -> None:
 
 
 def rendered(plot: Plot, format_name: str) -> bytes:
-    """Return a plot as the content of a file.
-
-    Args:
-        plot: at least one panel.
-        format_name: ``svg``, ``pdf`` or ``png``.
-
-    Raises:
-        UsageError: matplotlib cannot be imported.
-    """
+    """Return a plot as the content of a file: ``svg``, ``pdf`` or ``png``; raises like ``check_matplotlib``."""
 
     def draw() -> Figure:
         # Imported here: the extra 'figures' is optional.
@@ -90,11 +78,7 @@ _LABEL_WIDTH = 18
 
 
 def table_picture(report: Report, format_name: str) -> bytes:
-    """Return a report as the content of a picture file: ``svg``, ``pdf`` or ``png``.
-
-    Raises:
-        UsageError: matplotlib cannot be imported.
-    """
+    """Return a report as the content of a picture file (``svg``, ``pdf``, ``png``); raises like ``rendered``."""
     return content_of(partial(_drawn_table, grid_of(report)), format_name)
 
 

@@ -169,31 +169,21 @@ class Terms:
 def type_terms(corruption: str, severities: Severities, reference: ReferenceErrors) -> Terms:
     """Count the terms of one type's error over the reference's; 1 is as bad as the reference.
 
-    Args:
-        corruption: the type, such as ``gaussian_noise``.
-        severities: the outcomes at each of the severities 1 to 5, of the same examples.
-        reference: errors that serve as units.
+    ``severities`` has the outcomes at each of the severities 1 to 5, of the same examples.
 
     Raises:
-        IncompleteError: a severity or an example is missing.
+        IncompleteError: a type, a severity or an example is missing.
         ContractError: the outcomes are not a classifier's.
-        UnknownNameError: the reference has no error for the type.
+        UnknownNameError: the reference has no error for a type.
     """
     _check_known([corruption], reference)
     return Terms(*_tally({corruption: severities}, wrong), reference.corrupted)
 
 
 def mean_terms(corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
-    """Count the terms of the mCE over all types of the reference.
+    """Count the terms of the mCE over all types of the reference, such as ``ALEXNET.over(COMMON_CORRUPTIONS)``.
 
-    Args:
-        corrupted: by type and severity (1 to 5), outcomes of the same examples everywhere.
-        reference: errors that serve as units; ``ALEXNET.over(COMMON_CORRUPTIONS)`` has the fifteen of ImageNet-C.
-
-    Raises:
-        IncompleteError: a type, a severity or an example is missing.
-        ContractError: the outcomes are not a classifier's.
-        UnknownNameError: the reference has no error for a type.
+    ``corrupted`` has outcomes by type and severity, of the same examples everywhere; raises like ``type_terms``.
     """
     _check_types(corrupted, reference)
     return Terms(*_tally(corrupted, wrong), reference.corrupted)
@@ -202,10 +192,8 @@ def mean_terms(corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
 def relative_terms(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
     """Count the terms of the relative mCE: the increase of the error under corruptions over the reference's increase.
 
-    Negative if corruptions help. Arguments and errors as in ``mean_terms``; ``clean`` has the same examples.
-
-    Raises:
-        DeclarationError: a corruption does not raise the reference's error.
+    Negative if corruptions help. ``clean`` has the same examples; raises like ``mean_terms``, and a DeclarationError
+    where a corruption does not raise the reference's error.
     """
     _check_types(corrupted, reference)
     ids, tallies = _tally(corrupted, wrong)
@@ -220,11 +208,7 @@ def verdict_terms(corrupted: Corrupted, verdicts: Verdicts) -> Terms:
 
 
 def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErrors:
-    """Return a measured model's errors as units for others; arguments and errors as above.
-
-    Raises:
-        DeclarationError: it makes no errors under a corruption.
-    """
+    """Return a measured model's errors as units for others; none under a corruption is a DeclarationError."""
     num_wrong, num_images = int(wrong(clean).sum()), len(ids_of(clean, "the clean condition"))
     means = {
         corruption: int(counts.sum()) / (len(SEVERITIES) * len(counts))

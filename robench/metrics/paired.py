@@ -29,9 +29,6 @@ def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
 
     >>> exact_p_value([True] * 5, [False] * 5)
     0.0625
-
-    Raises:
-        ContractError: their numbers of examples differ.
     """
     only_first, only_second = discordant(first, second)
     return min(1.0, 2 * tail_p_value(max(only_first, only_second), only_first + only_second))
@@ -70,14 +67,7 @@ def tail_p_value(count: int, num_trials: int) -> float:
 def newcombe_interval(both: int, only_first: int, only_second: int, neither: int) -> tuple[float, float]:
     """Return the bounds of the 95 % interval of the first proportion less the second, in [-1, 1].
 
-    Args:
-        both: number of examples that both verdicts are true of.
-        only_first: number that the first alone is true of.
-        only_second: number that the second alone is true of.
-        neither: number that neither is true of.
-
-    Raises:
-        ValueError: there are no examples.
+    Arguments are the numbers of examples that both verdicts are true of, one of them alone, or neither.
 
     >>> [round(bound, 3) for bound in newcombe_interval(1, 1, 7, 12)]
     [-0.507, -0.026]

@@ -34,13 +34,9 @@ Source = tuple[str, str]
 def archived(
     models: Mapping[str, Collection[str]], suites: Mapping[str, Suite], store: Store, manifests: Sequence[Manifest]
 ) -> Iterator[Record]:
-    """Yield the reduced records of some models under some suites.
+    """Yield the reduced records of some models under some suites, both by the suite's name.
 
-    Args:
-        models: models by suite, seeds by name.
-        suites: by name.
-        store: kept results.
-        manifests: descriptions of all that it has.
+    Models are names of checkpoints, one for each seed; ``manifests`` describe all that the store has.
     """
     fields = {name: fields_read(suites[name]) for name in models}
     for manifest in manifests:

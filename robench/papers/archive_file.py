@@ -56,8 +56,7 @@ def add_records(records: Iterable[Record], archive: Path) -> tuple[int, int]:
 
     Raises:
         UsageError: the path does not end in the suffix of archives.
-        StoreError: the archive cannot be read.
-        StoreUnwritableError: it cannot be written.
+        StoreError: the archive cannot be read or written.
     """
     if not is_archive(archive):
         raise UsageError(f"--archive must be a file ending in {SUFFIX}, got {archive.name!r}")

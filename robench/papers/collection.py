@@ -38,14 +38,10 @@ def manifest_of(
     results: Path,
     manifests: Iterable[Manifest],
 ) -> dict[str, Any]:
-    """Return the manifest of tables: their inputs, without any time, machine or path.
+    """Return the manifest of tables, in the order of their files: their inputs, without any time, machine or path.
 
-    Args:
-        tables: in the order of the files.
-        published: file of each table's printed numbers, by the table's name.
-        suites: that tables name.
-        results: folder of kept results.
-        manifests: descriptions of all that it has.
+    ``published`` has the file of each table's printed numbers, by the table's name; ``manifests`` describe all that the
+    results folder has.
     """
     measured, printed = num_measured(tables)
     versions: dict[str, set[str]] = {}

@@ -56,12 +56,7 @@ def measured_of(
 ) -> MeasuredProtocol:
     """Return the conditions of a column's number for a checkpoint.
 
-    Args:
-        suite: that has the column.
-        column: of the number.
-        checkpoint: whose number it is.
-        num_examples: number of examples of the estimate, used if the column reads one condition.
-        limit: as of ``Row``.
+    ``num_examples`` is that of the estimate, used if the column reads one condition; ``limit`` is as of ``Row``.
     """
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     read = tuple(views[name] for name, role in column.reads if role.name in ("measured", "corrupted"))
@@ -77,12 +72,8 @@ def measured_of(
 def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_authors: bool) -> tuple[str, ...]:
     """Return the names of the fields in which a cell's protocol and the measured number differ.
 
-    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured.
-
-    Args:
-        cell: a printed number with its protocol.
-        measured: conditions and checkpoint of robench's number.
-        of_authors: whether the weights are the authors' own; fields about training are then not compared.
+    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured. Fields about
+    training are not compared where the weights are the authors' own.
     """
     names = [
         name

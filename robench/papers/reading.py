@@ -68,11 +68,8 @@ def measured_models(
 ) -> dict[str, list[str]]:
     """Return the measured checkpoints that count, by suite; seeds of retrained models are included.
 
-    Args:
-        models: entries by suite, see ``models_by_suite``.
-        suites: by name.
-        manifests: descriptions of all stored measurements.
-        of_authors: models with the authors' own weights, whose further seeds do not count.
+    ``models`` has entries by suite (``models_by_suite``), ``suites`` declarations by name. Further seeds of models
+    ``of_authors``, whose weights are the authors' own, do not count.
     """
     measured = {}
     for name, wanted in sorted(models.items()):
@@ -108,8 +105,7 @@ def find_published(names: Sequence[str]) -> list[PublishedTable]:
     """Return the printed tables named ``PAPER:NUMBER``, each once; all of every paper if no name is given.
 
     Raises:
-        UsageError: a name is malformed.
-        UnknownNameError: there is no such table.
+        UsageError, UnknownNameError: a name is malformed, or there is no such table.
     """
     keys = [_key(name) for name in dict.fromkeys(names)] if names else list(published_tables())
     return [load_published(paper, number) for paper, number in keys]
@@ -142,11 +138,7 @@ class Measured:
 
 
 def measured_of_tables(published: Sequence[PublishedTable], store: Store, registries: Sequence[Path]) -> Measured:
-    """Find the measurements of printed tables in a store, by headers alone.
-
-    Raises:
-        RobenchError: a registry file or suite is invalid, or a file of the store cannot be read.
-    """
+    """Find the measurements of printed tables in a store, by headers alone."""
     models = models_by_suite(published)
     datasets = find_datasets(registries)
     suites = {name: find_suite(name, datasets) for name in sorted(models)}

@@ -159,11 +159,7 @@ class Basis:
 
 
 def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
-    """Combine a printed table with the numbers of reports.
-
-    Raises:
-        KeyError: a suite or model of the table is not in the basis.
-    """
+    """Combine a printed table with the numbers of reports; its suites and models are in the basis."""
     rows = []
     twins = []
     for row in published.rows:

@@ -52,11 +52,7 @@ def arranged(
 
 
 def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
-    """Return the columns whose key, metric or only condition is ``name``, or whose key matches it as a pattern.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Return the columns whose key, metric or only condition is ``name``, or whose key matches it as a pattern."""
     found = [
         column
         for column in columns

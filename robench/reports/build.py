@@ -81,14 +81,13 @@ def report_of_store(
     average_seeds: bool = False,
     precision: str = EXACT_DTYPE,
 ) -> Report:
-    """Return the table of a suite from a store, one model in memory at a time; see ``build_report``.
+    """Return the table of a suite from a store, one model in memory at a time.
 
-    A measurement belongs to the model named in its first record. With ``average_seeds`` the checkpoints ``NAME`` and
-    ``NAME@SEED`` are one row, the mean over them.
+    Arguments are those of ``build_report``. A measurement belongs to the model named in its first record. With
+    ``average_seeds`` the checkpoints ``NAME`` and ``NAME@SEED`` are one row, the mean over them.
 
     Raises:
-        UsageError, UnknownNameError: see ``build_report``.
-        StoreError: a file cannot be read, or is of a later robench.
+        StoreError: a file cannot be read, or is of a later robench; further errors are those of ``build_report``.
     """
     wanted_seed = suite.seed if seed is None else seed
     results = Stored(suite, store, measurements, wanted_seed, precision)
@@ -146,11 +145,7 @@ def views_by_name(suite: Suite) -> dict[str, View]:
 
 
 def check_columns(suite: Suite) -> None:
-    """Refuse a suite whose columns name a metric or condition that there is not.
-
-    Raises:
-        UnknownNameError: one does.
-    """
+    """Refuse a suite whose columns name an unknown metric or condition, by an UnknownNameError."""
     views = views_by_name(suite)
     for column in suite.columns:
         if column.metric not in METRICS:
@@ -168,15 +163,9 @@ def row_of(
     limit: int | None,
     is_coupled: bool,
 ) -> Row:
-    """Return the row of one model.
+    """Return the row of one model, given the coverage of each condition and of each audit, by their names.
 
-    Args:
-        suite: what was to be measured.
-        model: name of the row.
-        coverages: what is in of each condition, by its name.
-        audits: likewise of the suite's audits.
-        limit: the first examples that were asked for; None for all.
-        is_coupled: whether the model's entry says that its rows influence each other.
+    ``limit`` is the number of first examples that were asked for; ``is_coupled`` whether the entry says so.
     """
     cells: dict[str, Cell] = {}
     reasons: list[str] = []

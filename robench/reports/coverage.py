@@ -47,11 +47,7 @@ class Coverage:
 
     @property
     def outcomes(self) -> Outcomes:
-        """Return the outcomes of all examples, in dataset order; for sweeps see ``outcomes_at``.
-
-        Raises:
-            IncompleteError: examples are missing.
-        """
+        """Return the outcomes of all examples, in dataset order; of sweeps see ``outcomes_at``; raises like it."""
         return self.outcomes_at(None)
 
     def outcomes_at(self, epsilon: str | None) -> Outcomes:
@@ -80,16 +76,11 @@ def cover(
     dataset_sizes: Mapping[str, int],
     limit: int | None,
 ) -> dict[str, Coverage]:
-    """Return the coverage of each condition, by its name.
+    """Return the coverage of each condition, by its name, of one model's results in any order.
 
     A row uses one set of weights and one state of each dataset, the latest measured: clean and robust accuracy of
-    different weights would describe no model.
-
-    Args:
-        conditions: conditions of the suite.
-        results: all results of one model for the suite, in any order.
-        dataset_sizes: number of examples by dataset, for conditions without results of the model.
-        limit: number of first examples; None for all.
+    different weights would describe no model. ``dataset_sizes`` has the number of examples of each dataset, for
+    conditions without results of the model; ``limit`` is the number of first examples, None for all.
     """
     current = _of_newest_weights_and_data(results)
     return {

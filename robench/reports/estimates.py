@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Estimate:
-    """Return the number of a column.
-
-    Args:
-        column: its metric must be known.
-        views: views of the suite by name, as used in the column's conditions.
-        coverages: coverage of each condition, by its name.
+    """Return the number of a column, whose metric must be known, from the views of the suite and their coverage.
 
     Raises:
         IncompleteError: examples are missing, or those of two conditions do not belong together.
@@ -35,11 +30,7 @@ def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
 
 
 def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Readings:
-    """Return the outcomes that a column reads, by role; arguments as of ``estimate_of``.
-
-    Raises:
-        IncompleteError: examples are missing.
-    """
+    """Return the outcomes that a column reads, by role; raises IncompleteError if examples are missing."""
     measured: list[Outcomes] = []
     others: dict[str, Outcomes] = {}
     corrupted: dict[str, dict[int, Outcomes]] = {}

@@ -103,18 +103,11 @@ def explain(
 ) -> Explanation:
     """Return the explanation of a model's kept results; neither model nor data is needed.
 
-    Args:
-        suite: the suite.
-        store: kept results.
-        model: name under which it was measured.
-        example: id of an example whose outcomes are wanted too.
-        limit: only the first so many examples of each condition; None for all, or, of a model that was only measured
-            with a limit, for the largest.
-        seed: replaces the suite's own.
+    ``example`` is the id of an example whose outcomes are wanted too. Without a ``limit`` a model that was only
+    measured with one is explained with the largest.
 
     Raises:
-        UnknownNameError: the model has no results of the suite.
-        IncompleteError: no model has.
+        UnknownNameError, IncompleteError: the model, or every model, has no results of the suite.
         UsageError: the example has no outcome.
         StoreError: a file cannot be read, or is of a later robench.
     """

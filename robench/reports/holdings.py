@@ -67,9 +67,6 @@ def holdings_of(
     """Return the holdings of a store for one suite, one per model, in one precision; ``seed`` replaces the suite's own.
 
     A listing of the store (``results.Listing``) saves reading the same files for several suites.
-
-    Raises:
-        StoreError: a file cannot be read, or is of a later robench.
     """
     results = Stored(suite, store, None, suite.seed if seed is None else seed, precision)
     holdings = []
@@ -130,10 +127,7 @@ class Unused:
 def unused_in(listing: Listing, suites: Sequence[Suite], checkpoints: Mapping[str, Checkpoint]) -> list[Unused]:
     """Return the measurements whose model or weights no registry has, or whose condition no suite, by model and key.
 
-    Args:
-        listing: of the store.
-        suites: all suites that are used; results under another root seed than theirs are needed by none.
-        checkpoints: entries of all registries that are used, by name.
+    ``suites`` and ``checkpoints`` are all that are used; results under another root seed than the suites' are unused.
     """
     needed = [needs(suite, seed=suite.seed, precision=None) for suite in suites]
     digests = tuple(each.weights.sha256 for each in checkpoints.values() if each.weights.sha256 is not None)

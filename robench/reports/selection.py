@@ -21,12 +21,8 @@ def needs(
 ) -> Callable[[ShardHeader], bool]:
     """Return a predicate that selects the shards of a suite, for reading records of a store.
 
-    Names of conditions are ignored: results of another suite under another name are used as well.
-
-    Args:
-        suite: suite whose conditions (or audits), task and batch size the shard must have.
-        seed: required root seed; None for any, which ``build_report`` filters later.
-        precision: required number format of the model's passes, so that no table mixes several; None for any.
+    Names of conditions are ignored: results of another suite under another name are used as well. A ``seed`` of None
+    stands for any, and a ``precision`` of None for all number formats of the model's passes.
     """
     sources = {(each, suite.batch_size) for condition in suite.conditions for each in sources_of(condition)}
     sources |= {(each, AUDIT_EXAMPLES) for condition in audits_of(suite) for each in sources_of(condition)}

@@ -95,12 +95,7 @@ def encode_baseline(baseline: Baseline) -> bytes:
 
 
 def decode_baseline(content: bytes) -> Baseline:
-    """Return the baseline that ``encode_baseline`` encoded.
-
-    Raises:
-        DamagedError: the bytes are not those that were written, or not a baseline's.
-        NewerFormatError: they are, by a later robench.
-    """
+    """Return the baseline that ``encode_baseline`` encoded; raises like all decoders (``envelope``)."""
     file = opened(content)
     members = envelope_of(file)
     if any(not isinstance(members.get(name), list) for name in _MEMBERS):
@@ -121,11 +116,7 @@ def decode_baseline(content: bytes) -> Baseline:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write a baseline whole, in place of what is there.
-
-    Raises:
-        StoreError: it could not be written, or as of ``encode_baseline``.
-    """
+    """Write a baseline whole, in place of what is there; raises like ``encode_baseline``."""
     content = encode_baseline(baseline)
     with keeping(path):
         write_whole(path, content)

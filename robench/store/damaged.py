@@ -36,7 +36,6 @@ def read_whole(
     """Return the content of ``path``, or None if it is gone, or damaged and set aside.
 
     ``shard_of`` returns the shard of the content, whose place must be ``path``; None for files of no single shard.
-
     Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none.
 
     Raises:

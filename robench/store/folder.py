@@ -75,15 +75,11 @@ class FolderStore(RecordFiles):
             self._put_record(result)
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """Yield all complete records of the measurements that ``select`` accepts, by measurement key and start.
-
-        Raises:
-            StoreError: a file cannot be read, or is of a later robench.
-        """
+        """Yield all complete records of the measurements that ``select`` accepts; see ``records_of``."""
         yield from self.records_of([each.shard.measurement_key for each in self.manifests() if select(each.shard)])
 
     def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
-        """Yield the manifest of every measurement that has a complete record, by key; raises like ``records``.
+        """Yield the manifest of every measurement that has a complete record, by key; raises like ``records_of``.
 
         Measurements in format 1 have no manifest; it is read from their first record. With ``measurement_keys`` no
         file of any other measurement is opened.
@@ -99,11 +95,7 @@ class FolderStore(RecordFiles):
                 yield kept
 
     def failures(self) -> Iterator[Failure]:
-        """Return all stored failures of shards that have no record, by key.
-
-        Raises:
-            StoreError: a file cannot be read, or is of a later robench.
-        """
+        """Return all stored failures of shards that have no record, by key; raises like ``records_of``."""
         found = [
             failure
             for folder in measurement_folders(self.paths.failures)
@@ -118,8 +110,7 @@ class FolderStore(RecordFiles):
         """Create the folder, verify that it is writable, and remove files that killed writers left over an hour ago.
 
         Raises:
-            StoreUnwritableError: it cannot be written.
-            StoreError: the disk is full.
+            StoreError: the disk is full; StoreUnwritableError: it cannot be written.
         """
         self.sweep(HOUR_SECONDS)
 

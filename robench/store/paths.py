@@ -133,11 +133,7 @@ class Paths:
 
 
 def measurement_folders(folder: Path) -> list[Path]:
-    """Return the folders of all measurements below ``folder``, by key; none if it does not exist.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
+    """Return the folders of all measurements below ``folder``, by key; none if it does not exist."""
     with reading(folder):
         if not folder.exists():
             return []

@@ -89,11 +89,7 @@ class Merged:
 
 
 def verify_store(store: FolderStore, on_file: Callable[[], None] = lambda: None) -> Verified:
-    """Read every file of a results folder and check its seal; damaged ones are set aside with a warning.
-
-    Raises:
-        StoreError: a file cannot be read, or is of a later robench.
-    """
+    """Read every file of a results folder and check its seal; damaged ones are set aside with a warning."""
     counts = dict.fromkeys(KINDS, 0)
     damaged = []
     for file in _files(store.paths):
@@ -106,11 +102,7 @@ def verify_store(store: FolderStore, on_file: Callable[[], None] = lambda: None)
 
 
 def check_exists(store: FolderStore) -> None:
-    """Refuse a results folder that does not exist.
-
-    Raises:
-        UsageError: it does not. StoreError: it cannot be read.
-    """
+    """Refuse a results folder that does not exist, by a UsageError."""
     with reading(store.path):
         if not store.path.is_dir():
             raise UsageError(f"there is no results folder {store.path}; name another")
@@ -298,9 +290,6 @@ def move_aside(store: FolderStore, measurement_keys: Iterable[str]) -> list[Path
     """Move records, failures and adversarial examples of measurements to the folder ``unused``; return the new folders.
 
     Each folder moves as a whole. To undo it, move the folders back.
-
-    Raises:
-        StoreError: one could not be moved; it is then where it was.
     """
     paths, moved = store.paths, []
     for key in measurement_keys:
