@@ -117,8 +117,9 @@ def check_results(
     Args:
         baseline: results to check against.
         suites: suites of the baseline as they are declared now; each must be in it.
-        store: present results; ``seed`` is used in place of the suites' own.
+        store: present results.
         models: names of the models to check; none for all of the baseline.
+        seed: in place of the suites' own.
         measurements: keys of the measurements that count by suite and model; None takes the newest of the model's name.
         tolerance: loss in points of per cent, of a ratio in hundredths, above which a cell fails in any case.
         alpha: level of the whole check.

@@ -79,11 +79,9 @@ def export(
 ) -> Exported:
     """Write the tables ``cells`` and ``outcomes`` and ``manifest.json``, in place of those that exist.
 
-    Args:
-        suites: suites of different names; ``models``, ``limit`` and ``seed`` are as of ``reports.report_of_store``.
-        folder: is created if it does not exist; ``format_name``: a key of ``FORMATS``, the suffix of the tables.
-        all_seeds: whether to add the means over the training seeds of each model.
-        training_seeds: seed of each checkpoint's training, by name, where it is known.
+    Suites have different names; ``models``, ``limit`` and ``seed`` are as of ``reports.report_of_store``. The folder is
+    created; ``format_name`` is a key of ``FORMATS``, the suffix of the tables. ``all_seeds`` adds the means over the
+    training seeds of each model, and ``training_seeds`` has that of each checkpoint by name, where it is known.
 
     Raises:
         UsageError: the limit is below 1, or two suites have one name or do not fit into one table.

@@ -47,12 +47,9 @@ def leaderboard_of(
 ) -> Leaderboard:
     """Return one table over suites of different names.
 
-    Args:
-        suites, store, models, limit, seed: as of ``reports.report_of_store``; without ``models`` all that have results
-            of any of the suites, by name.
-        checkpoints: entries of registries by name, which describe the models.
-        average_seeds: whether checkpoints of one entry, ``NAME`` and ``NAME@SEED``, are one row, the mean over them.
-        is_tested: whether numbers are tested against each other; what only draws them saves the time.
+    Arguments are those of ``reports.report_of_store``; without ``models`` rows are all that have results of any of the
+    suites, by name. ``checkpoints``, entries of registries by name, describe the models. Numbers are tested against
+    each other unless ``is_tested`` is False: what only draws them saves the time.
 
     Raises:
         UsageError: two suites have the same name; further errors are those of ``reports.report_of_store``.

@@ -1,7 +1,8 @@
 """Top-1 and top-5 accuracy: the proportion of examples whose true class ranks first, or among the first five.
 
 Over all examples of a condition, including those misclassified without any perturbation, so that under an attack the
-number is the robust accuracy.
+number is the robust accuracy. All metrics raise an IncompleteError where there are no outcomes, and a ContractError
+where outcomes are not of the metric's task or scope (``Metric.compute``).
 """
 
 from __future__ import annotations

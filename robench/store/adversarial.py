@@ -7,7 +7,7 @@ which a minimum-norm attack found one. The entry ``robench`` of the metadata is 
 digest of the tensors under a seal (see ``sealed``), so that any flipped bit is detected.
 
 A run that keeps them writes a shard's examples before its record, so that they exist whenever the record does. Of two
-writers of one shard the first wins, as with records.
+writers of one shard the first wins, as with records. A StoreError says that a file cannot be read or written.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Any Python text survives the round trip, including undecodable bytes of file names. The only exception is a high
 surrogate followed by a low one, which JSON merges into one character.
+
+All decoders of this layer raise a ``DamagedError`` where the bytes are not those that were written or a field is
+missing, and a ``NewerFormatError`` where a later robench wrote them.
 """
 
 from __future__ import annotations
