@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
 from robench.core.errors import UnknownNameError
@@ -155,16 +155,10 @@ def run(
     """
     loaded = suite_of(suite, registries := registries_of(registry), dataset, all_examples=all_examples)
     chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
-    request = _request(
-        loaded,
-        chosen,
-        executor,
-        data_root,
+    request = replace(
+        _request(loaded, chosen, device, workers, executor, shard_timeout, data_root),
         limit=limit,
         seed=seed,
-        device=device,
-        workers=workers,
-        shard_timeout=shard_timeout,
         audit=audit,
         keep_adversarial=keep_adversarial,
         all_seeds=all_seeds,
@@ -208,16 +202,11 @@ def transfer(
     loaded = suite_of(suite, registries, dataset, all_examples=all_examples)
     everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
-    request = _request(
-        loaded,
-        replace(everyone, checkpoints=tuple(by_name[name] for name in names_of(models))),
-        executor,
-        data_root,
+    request = replace(
+        _request(loaded, everyone, device, workers, executor, shard_timeout, data_root),
+        checkpoints=tuple(by_name[name] for name in names_of(models)),
         limit=limit,
         seed=seed,
-        device=device,
-        workers=workers,
-        shard_timeout=shard_timeout,
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
@@ -233,18 +222,22 @@ def transfer(
 def _request(
     suite: Suite,
     chosen: ChosenModels,
+    device: str,
+    workers: int | None,
     executor: str | ExecutorBase,
+    shard_timeout: float | None,
     data_root: str | Path | None,
-    **settings: Any,
 ) -> RunRequest:
     """Return the request for the chosen models; those in memory can be measured only in this process."""
     return RunRequest(
         suites=(suite,),
         checkpoints=chosen.checkpoints,
         modules=chosen.modules,
+        device=device,
+        workers=workers,
         executor=IN_PROCESS if chosen.modules and executor == AUTO else executor,
+        shard_timeout=shard_timeout,
         data_root=data_root_of(data_root),
-        **settings,
     )
 
 

@@ -8,19 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.api.arguments import (
-    data_root_of,
-    listed_suites,
-    models_of,
-    or_default,
-    registries_of,
-    suite_of,
-    suites_of,
-)
+from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suite_of, suites_of
 from robench.comparison import baseline_of, check_results, compare_models
 from robench.core.files import absolute
 from robench.core.shard import EXACT_DTYPE
-from robench.declare import read_registries, seeds_of_models
+from robench.declare import find_checkpoints, read_registries, seeds_of_models
 from robench.exports import outcomes_table
 from robench.leaderboard import leaderboard_of, ranked
 from robench.papers import find_published, measured_of_tables, tables_of
@@ -66,10 +58,13 @@ def build_leaderboard(
         RobenchError: see ``core.errors``.
     """
     registries = registries_of(registry)
+    names = [models] if isinstance(models, str) else list(models)
+    if all_seeds:
+        names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
     return leaderboard_of(
         suites_of(suite, registries, dataset, all_examples=all_examples),
         FolderStore(or_default(results)),
-        models=models_of(models, registries, all_seeds=all_seeds) or None,
+        models=names or None,
         limit=limit,
         seed=seed,
         checkpoints=read_registries(registries),
@@ -104,15 +99,12 @@ def build_report(
         RobenchError: see ``core.errors``.
     """
     registries = registries_of(registry)
+    names = [models] if isinstance(models, str) else list(models)
+    if all_seeds:
+        names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
     found, store = suite_of(suite, registries, dataset, all_examples=all_examples), FolderStore(or_default(results))
     report = report_of_store(
-        found,
-        store,
-        models=models_of(models, registries, all_seeds=all_seeds) or None,
-        limit=limit,
-        seed=seed,
-        average_seeds=all_seeds,
-        precision=precision,
+        found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
     )
     report = ranked(report, found, store, limit=limit)
     return arranged(report, sort=sort, columns=[columns] if isinstance(columns, str) else columns)
@@ -143,7 +135,7 @@ def outcomes(
     return outcomes_table(
         suites_of(suite, registries, dataset, all_examples=all_examples),
         FolderStore(or_default(results)),
-        models=models_of(models) or None,
+        models=([models] if isinstance(models, str) else list(models)) or None,
         limit=limit,
         seed=seed,
         training_seeds={each.name: each.training.seed for each in checkpoints if each.training is not None},
@@ -214,8 +206,9 @@ def write_baseline(
         RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
     """
     suites = suites_of(suite, registries_of(registry), dataset, all_examples=all_examples)
-    store = FolderStore(or_default(results))
-    write_file(absolute(path, "path"), baseline_of(suites, store, models_of(models), limit=limit, seed=seed))
+    names = [models] if isinstance(models, str) else list(models)
+    baseline = baseline_of(suites, FolderStore(or_default(results)), names, limit=limit, seed=seed)
+    write_file(absolute(path, "path"), baseline)
 
 
 def check(
@@ -246,7 +239,7 @@ def check(
     """
     registries = registries_of(registry)
     kept = read_baseline(absolute(baseline, "baseline"))
-    names = models_of(models)
+    names = [models] if isinstance(models, str) else list(models)
     given = listed_suites(suite)
     whole = partial(suite_of, registries=registries, dataset=None, all_examples=all_examples)
     loaded = [whole(each) for each in given if not isinstance(each, (str, PathLike))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -28,9 +27,6 @@ from robench.cli.options import (
 from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import out_document, say
 from robench.core.files import write_whole, writing
-
-if TYPE_CHECKING:
-    from robench.comparison import Check
 
 # The file to which a step of a workflow appends Markdown.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -139,7 +135,8 @@ def command(
     _write(junit, check_junit(check))
     _write(summary, check_markdown(check))
     _append_summary(check_markdown(check))
-    _say_what_to_do(check)
+    if any(cell.verdict == "missing" for cell in check.failed):
+        say("Numbers of the baseline are missing: measure them with 'robench run', or check with --run.")
     return stopped_with or (0 if check.has_passed else 1)
 
 
@@ -158,8 +155,3 @@ def _append_summary(text: str) -> None:
             file.write(f"{text}\n")
     except (OSError, ValueError) as error:
         say(f"The step summary {path} cannot be written: {error}")
-
-
-def _say_what_to_do(check: Check) -> None:
-    if any(cell.verdict == "missing" for cell in check.failed):
-        say("Numbers of the baseline are missing: measure them with 'robench run', or check with --run.")

@@ -19,7 +19,6 @@ from robench.declare import find_checkpoints, find_datasets
 from robench.reports import explain
 
 if TYPE_CHECKING:
-    from robench.core.flags import Flag
     from robench.reports import Explanation
 
 RAISED = 1
@@ -123,7 +122,10 @@ def audit_command(
     if as_json:
         out_json([dataclasses.asdict(flag) for flag in flags])
     else:
-        _print_table(flags)
+        rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
+        advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
+        out_table(["", "check", "found", "source"], rows)
+        out("", *(advice or ["Nothing is raised."]))
     return RAISED if any(flag.is_raised for flag in flags) else 0
 
 
@@ -132,10 +134,3 @@ def _fraction(text: str) -> Fraction:
         return Fraction(text)
     except (ValueError, ZeroDivisionError) as error:
         raise UsageError(f"--epsilon must be a number such as 8/255 or 0.03, got {text!r}") from error
-
-
-def _print_table(flags: list[Flag]) -> None:
-    rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
-    advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
-    out_table(["", "check", "found", "source"], rows)
-    out("", *(advice or ["Nothing is raised."]))

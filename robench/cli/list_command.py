@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from robench.core.suite import Suite
     from robench.declarations.base import DeclarationBase
+    from robench.metrics import Metric
     from robench.tasks import Task
 
 Entry = dict[str, Plain]
@@ -71,10 +72,6 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
         }
         for checkpoint in read_registries(registries).values()
     ]
-
-
-def _suites(registries: Sequence[Path]) -> list[Entry]:
-    return [_suite(find_suite(name), path) for name, path in shipped_suites().items()]
 
 
 def _suite(suite: Suite, path: Path) -> Entry:
@@ -165,10 +162,8 @@ def _without_kind(plain: Plain) -> Entry:
     return {name: value for name, value in plain.items() if name not in ("kind", "name", "maker")}
 
 
-def _metrics(registries: Sequence[Path]) -> list[Entry]:
-    return _family(
-        METRICS, lambda name, metric: {"summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
-    )
+def _metric(name: str, metric: Metric) -> Entry:
+    return {"summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
 
 
 def _task(name: str, task: Task) -> Entry:
@@ -210,12 +205,12 @@ def _set_of(corruption: str) -> str:
 # Maps a kind to a function from further registry files to its entries, each with `name` and `summary`.
 CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "models": _models,
-    "suites": _suites,
+    "suites": lambda registries: [_suite(find_suite(name), path) for name, path in shipped_suites().items()],
     "attacks": _attacks,
     "corruptions": _corruptions,
     "datasets": _datasets,
     "attentions": lambda registries: _family(ATTENTIONS, _declared),
-    "metrics": _metrics,
+    "metrics": lambda registries: _family(METRICS, _metric),
     "backbones": lambda registries: _family(BACKBONES, _declared),
     "residuals": lambda registries: _family(RESIDUALS, _declared),
     "trainings": lambda registries: _family(TRAININGS, _declared),

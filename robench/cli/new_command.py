@@ -64,18 +64,15 @@ def command(family: str, name: str, in_repository: bool, output: Path | None, as
     plugin.write()
     steps = _steps(plugin, checkout is not None)
     if as_json:
-        out_json({"family": family, "kind": plugin.kind, **_paths(plugin), "by_hand": plugin.by_hand, "next": steps})
+        written, changed = ([str(plugin.root / path) for path in paths] for paths in (plugin.files, plugin.changed))
+        facts = {"family": family, "kind": plugin.kind, "written": written, "changed": changed}
+        out_json({**facts, "by_hand": plugin.by_hand, "next": steps})
         return 0
     out(*(f"wrote {plugin.root / path}" for path in plugin.files))
     out(*(f"added to {plugin.root / path}" for path in plugin.changed))
     out(*(f"add by hand to {plugin.root / path}: {line}" for path, line in plugin.by_hand))
     out("", "Next:", *(f"- {step}" for step in steps))
     return 0
-
-
-def _paths(plugin: NewPlugin) -> dict[str, list[str]]:
-    written, changed = ([str(plugin.root / path) for path in paths] for paths in (plugin.files, plugin.changed))
-    return {"written": written, "changed": changed}
 
 
 def _steps(plugin: NewPlugin, in_repository: bool) -> list[str]:
@@ -242,12 +239,11 @@ class _Templates:
         """Return import statements sorted as ruff sorts them, third-party packages first."""
         top = self.names["package"].partition(".")[0]
         own = {each for each in statements if each.split()[1].partition(".")[0] == top}
-        groups = [sorted(each, key=_place) for each in (set(statements) - own, own)]
+        groups = [
+            sorted(each, key=lambda line: (line.startswith("from "), line.split()[1]))
+            for each in (set(statements) - own, own)
+        ]
         return "\n\n".join("\n".join(" " * indent + each for each in group) for group in groups if group)
-
-
-def _place(statement: str) -> tuple[bool, str]:
-    return statement.startswith("from "), statement.split()[1]
 
 
 def _taken(catalogues: list[str]) -> set[object]:

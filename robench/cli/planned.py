@@ -8,7 +8,7 @@ from robench.cli.terminal import duration, out, out_json, out_table
 from robench.runs.outlook import outlook_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from robench.core.protocols import Store
     from robench.runs import PreparedRun
@@ -30,7 +30,13 @@ def print_plan(prepared: PreparedRun, store: Store, *, as_json: bool) -> None:
         out(*_lines(outlook))
         left = [each for each in outlook.conditions if each.num_examples]
         rows = [
-            [each.suite, each.condition, str(each.num_examples), _time(each.seconds), _texts(each.sources)]
+            [
+                each.suite,
+                each.condition,
+                str(each.num_examples),
+                "unknown" if each.seconds is None else duration(each.seconds),
+                "; ".join(source.value for source in each.sources),
+            ]
             for each in left
         ]
         out("")
@@ -89,14 +95,6 @@ def _sources(outlook: Outlook) -> Iterable[tuple[Source | None, int]]:
 
 def _text(source: Source | None) -> str:
     return "unknown" if source is None else source.value
-
-
-def _texts(sources: Sequence[Source]) -> str:
-    return "; ".join(each.value for each in sources)
-
-
-def _time(seconds: float | None) -> str:
-    return "unknown" if seconds is None else duration(seconds)
 
 
 def _noun(outlook: Outlook) -> str:

@@ -37,7 +37,7 @@ def _bar(*columns: ProgressColumn) -> Iterator[Bar]:
 
 
 class _Pause:
-    """Clock between the lines of a display, of which the last is always shown."""
+    """Clock between the lines of a display; the last line is always shown."""
 
     def __init__(self) -> None:
         self._last = -SECONDS_BETWEEN_LINES

@@ -166,9 +166,9 @@ def _explained(found: Rescored) -> list[str]:
         "adversarial examples that break their threat model": found.violations,
         "outcomes that differ": found.disagreements,
     }
-    lines = [f"{title}: {len(ids)} {kind}: {_listed(ids)}" for kind, ids in kinds.items() if ids]
+    lines = []
+    for kind, ids in kinds.items():
+        if ids:
+            more = ", ..." * (len(ids) > _SHOWN_IDS)
+            lines.append(f"{title}: {len(ids)} {kind}: {', '.join(ids[:_SHOWN_IDS])}{more}")
     return [*lines, *(f"{title}: {note}" for note in found.notes)]
-
-
-def _listed(ids: tuple[str, ...]) -> str:
-    return ", ".join(ids[:_SHOWN_IDS]) + (", ..." if len(ids) > _SHOWN_IDS else "")
