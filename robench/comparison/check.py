@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from robench.comparison.baseline import check_protocol, check_records
-from robench.comparison.evidence import evidence_of, holm
+from robench.comparison.evidence import corrected, evidence_of
 from robench.comparison.measured import measured
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
@@ -237,10 +237,10 @@ def _tolerated(cell: CheckedCell, evidence: Evidence, tolerance: float) -> Check
 
 
 def _corrected(cells: Sequence[CheckedCell], alpha: float) -> list[CheckedCell]:
-    corrected = iter(holm([cell.p_value for cell in cells if cell.p_value is not None]))
-    found = [cell if cell.p_value is None else replace(cell, p_holm=next(corrected)) for cell in cells]
+    adjusted = corrected([cell.p_value for cell in cells])
     return [
-        replace(cell, verdict="worse") if cell.p_holm is not None and cell.p_holm <= alpha else cell for cell in found
+        replace(cell, p_holm=p_holm, verdict="worse" if p_holm is not None and p_holm <= alpha else cell.verdict)
+        for cell, p_holm in zip(cells, adjusted, strict=True)
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from robench.comparison.check import FAILING
 from robench.comparison.tables import NOTHING, cell_value, difference_text, finite, p_text
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.reports.grid import cell_text
@@ -71,7 +72,8 @@ def check_junit(check: Check) -> str:
 
 def verdict_text(check: Check) -> str:
     """Return a sentence or two on how the check ended and how often it fails by chance."""
-    kinds = [f"{number} {verdict}" for verdict in _FAILURES if (number := _count(check, verdict))]
+    verdicts = [cell.verdict for cell in check.cells]
+    kinds = [f"{verdicts.count(each)} {each}" for each in FAILING if each in verdicts]
     found = f"failed: {', '.join(kinds)}, of {len(check.cells)} cells" if kinds else f"passed: {len(check.cells)} cells"
     text = f"Check {found}. Without a change in quality, at most {100 * check.alpha:g} % of checks find a worse cell."
     if check.tolerance is not None:
@@ -80,13 +82,6 @@ def verdict_text(check: Check) -> str:
             f"as before in up to {100 * (check.false_alarm_rate or 0):.2g} % of checks."
         )
     return text
-
-
-_FAILURES = ("worse", "missing", "beyond tolerance")
-
-
-def _count(check: Check, verdict: str) -> int:
-    return sum(cell.verdict == verdict for cell in check.cells)
 
 
 def _rows(check: Check) -> list[list[str]]:

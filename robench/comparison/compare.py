@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from robench.comparison.evidence import WELCH, difference_over_seeds, evidence_of, holm
+from robench.comparison.evidence import WELCH, corrected, difference_over_seeds, evidence_of
 from robench.comparison.measured import check_known, check_same_data, measured
 from robench.core.errors import UsageError
 from robench.metrics import METRICS, unit_of
@@ -126,7 +126,9 @@ def compare_models(
         notes += [note for each in (*one, *other) for note in each.notes]
         provenances += [provenance for each in (*one, *other) for provenance in each.provenances]
         drawn_with.append(wanted_seed)
-    rows = _corrected(rows)
+    adjusted = corrected([row.p_value for row in rows])
+    rows = [replace(row, p_holm=p_holm) for row, p_holm in zip(rows, adjusted, strict=True)]
+    methods = dict.fromkeys(row.difference.method for row in rows if row.difference is not None)
     about = RETRAINING if seeds is None else OVER_SEEDS
     return Comparison(
         first=first,
@@ -134,7 +136,7 @@ def compare_models(
         suites=tuple((suite.name, suite.version) for suite in suites),
         rows=tuple(rows),
         notes=(*dict.fromkeys(notes), *([about] if any(row.difference for row in rows) else [])),
-        provenance=provenance_of(provenances, drawn_with[0], _methods(rows))
+        provenance=provenance_of(provenances, drawn_with[0], [*methods] or ["none"])
         | {"seed": ", ".join(map(str, dict.fromkeys(drawn_with)))},
         limit=limit,
         all_examples=any(suite.all_examples for suite in suites),
@@ -187,13 +189,3 @@ def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
 def _known(suite: Suite, results: Stored, model: str, limit: int | None) -> ModelResults:
     check_known(suite, results, model)
     return measured(suite, results, model, limit)
-
-
-def _corrected(rows: Sequence[ComparedColumn]) -> list[ComparedColumn]:
-    tested = [row.p_value for row in rows if row.p_value is not None]
-    corrected = iter(holm(tested))
-    return [row if row.p_value is None else replace(row, p_holm=next(corrected)) for row in rows]
-
-
-def _methods(rows: Sequence[ComparedColumn]) -> list[str]:
-    return list(dict.fromkeys(row.difference.method for row in rows if row.difference is not None)) or ["none"]

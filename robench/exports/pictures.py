@@ -79,7 +79,8 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
         UsageError: images have neither one channel nor three.
         StoreUnwritableError: a file cannot be written.
     """
-    names = _file_names([each.example_id for each in examples])
+    # Numbered, so that ids that read alike stay apart.
+    names = [f"{number:04}-{_folder_name(each.example_id)}" for number, each in enumerate(examples)]
     files: dict[str, bytes] = {GRID_NAME: png_of(grid_of(examples))}
     table: list[list[str]] = []
     factors = difference_factors(examples)
@@ -180,11 +181,6 @@ def png_of(image: Image.Image) -> bytes:
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()
-
-
-def _file_names(ids: Sequence[str]) -> list[str]:
-    """Return names of files for examples: their ids, numbered so that ids that read alike stay apart."""
-    return [f"{number:04}-{_folder_name(each)}" for number, each in enumerate(ids)]
 
 
 def _folder_name(name: str) -> str:

@@ -156,12 +156,12 @@ def _notes(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
         yield f"First {' or '.join(map(str, limits))} examples of each condition."
     if any(row.all_examples for row in rows):
         yield "All examples of each dataset, whatever number a suite states."
-    if flagged := [f"{clipped(row.model)}: {_flag_names(row)}" for row in rows if row.raised]:
+    if flagged := [
+        f"{clipped(row.model)}: {', '.join(dict.fromkeys(each.flag.name for each in row.raised))}"
+        for row in rows
+        if row.raised
+    ]:
         yield clipped(f"Flags are raised for {'; '.join(flagged)}.", NOTE_WIDTH)
-
-
-def _flag_names(row: BoardRow) -> str:
-    return ", ".join(dict.fromkeys(each.flag.name for each in row.raised))
 
 
 def _nothing(board: Leaderboard, noun: str) -> IncompleteError:
@@ -180,7 +180,11 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
     entries: dict[str, list[TrainingHistory]] = {}
     for history in histories:
         entries.setdefault(entry_name(history.checkpoint), []).append(history)
-    panels = [panel for panel in _panels(entries) if _has_points(panel)]
+    panels = [
+        panel
+        for panel in _panels(entries)
+        if any(point.value is not None for series in panel.series for point in series.points)
+    ]
     if not panels:
         raise IncompleteError("there is nothing to draw: no epoch of these training histories has a finite loss")
     several = [found for found in entries.values() if len(found) > 1]
@@ -196,7 +200,7 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 
 def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
     kinds: tuple[tuple[str, str, Read], ...] = (
-        ("training loss", "loss (nats)", _loss),
+        ("training loss", "loss (nats)", lambda epoch: epoch.loss_nats),
         ("validation loss", "loss (nats)", _validation_loss),
         ("validation accuracy", "top-1 accuracy (%)", _accuracy),
     )
@@ -204,10 +208,6 @@ def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
         series = tuple(each for name, found in entries.items() for each in _series(name, found, read))
         is_per_cent = read is _accuracy
         yield LinePanel(title=title, x_label="epoch", y_label=y_label, ticks=(), series=series, is_per_cent=is_per_cent)
-
-
-def _loss(epoch: Epoch) -> float | None:
-    return epoch.loss_nats
 
 
 def _validation_loss(epoch: Epoch) -> float | None:
@@ -240,7 +240,3 @@ def _one(name: str, line: dict[int, float | None], *, is_seed: bool = False) -> 
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
-
-
-def _has_points(panel: LinePanel) -> bool:
-    return any(point.value is not None for series in panel.series for point in series.points)

@@ -74,7 +74,10 @@ def style_of(place: int) -> Style:
 
 def legible(text: str, width: int = NAME_WIDTH) -> str:
     """Return text of at most ``width`` characters that the font has; invisible and other characters are escaped."""
-    shown = "".join(each if ord(each) in _glyphs() else _escape(each) for each in clipped(text, width))
+    shown = "".join(
+        each if ord(each) in _glyphs() else each.encode("unicode_escape").decode("ascii")
+        for each in clipped(text, width)
+    )
     return clipped(shown, width)
 
 
@@ -98,7 +101,3 @@ def _glyphs() -> set[int]:
         path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{FONT.replace(' ', '')}.ttf"
         _GLYPHS.update(FT2Font(str(path)).get_charmap())
     return _GLYPHS
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

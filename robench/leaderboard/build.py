@@ -54,7 +54,9 @@ def leaderboard_of(
     Raises:
         UsageError: two suites have the same name; further errors are those of ``reports.report_of_store``.
     """
-    _check_names(suites)
+    names = [suite.name for suite in suites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
     wanted = list(dict.fromkeys(_models(suites, store, seed) if models is None else models))
     reports = [
         report_of_store(suite, store, models=wanted, limit=limit, seed=seed, average_seeds=average_seeds)
@@ -124,12 +126,6 @@ def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str
     }
     kept = tuple(each for each in board.columns if not columns or each.column.key in shown)
     return replace(board, columns=kept, rows=rows, pairs=pairs)
-
-
-def _check_names(suites: Sequence[Suite]) -> None:
-    names = [suite.name for suite in suites]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
 
 
 def _models(suites: Sequence[Suite], store: Store, seed: int | None) -> list[str]:

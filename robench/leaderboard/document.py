@@ -22,7 +22,7 @@ from robench.reports.machine_readable import Json, plain_cell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.leaderboard.board import BoardColumn, BoardRow, BoardSuite, ConditionProvenance, Leaderboard
+    from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
     from robench.reports.machine_readable import Json
 
 
@@ -39,23 +39,11 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
     """
     return {
-        "suites": [_suite(suite) for suite in board.suites],
+        "suites": [asdict(suite) for suite in board.suites],
         "test": TEST,
         "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
         "rows": [_row(row, board) for row in board.rows],
         "notes": list(notes_of(board)),
-    }
-
-
-def _suite(suite: BoardSuite) -> Json:
-    return {
-        "name": suite.name,
-        "version": suite.version,
-        "seed": suite.seed,
-        "description": suite.description,
-        "batch_size": suite.batch_size,
-        "provenance": dict(suite.provenance),
-        "notes": list(suite.notes),
     }
 
 

@@ -121,7 +121,11 @@ def _block(heading: str, columns: Sequence[str], lines: _Lines) -> Block:
         rows.append((clipped(label), *(facts[place] or _NOTHING for place in beside if facts is not None), *texts))
     return Block(
         heading=heading,
-        header=("", *(_FACTS[place] for place in beside), *(_titled(name, units[name]) for name in columns)),
+        header=(
+            "",
+            *(_FACTS[place] for place in beside),
+            *(clipped(f"{name} ({units[name]})" if units[name] else name) for name in columns),
+        ),
         rows=(*above, *rows),
         notes=notes.listed(),
     )
@@ -148,10 +152,6 @@ def _shown(facts: Sequence[tuple[str, str, str] | None]) -> tuple[int, ...]:
 def _only(values: Collection[str | None]) -> str | None:
     """Return the only value; None if there are several, or none."""
     return next(iter(values)) if len(values) == 1 else None
-
-
-def _titled(name: str, unit: str) -> str:
-    return clipped(f"{name} ({unit})" if unit else name)
 
 
 def _cell_text(cell: TableCell, unit: str, notes: _Notes) -> str:

@@ -5,9 +5,10 @@ A field that cannot be compared counts as different.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from robench.core.suite import View, views_of
@@ -78,25 +79,17 @@ def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_auth
     names = [
         name
         for name, stated in cell.protocol.items()
-        if not (of_authors and name in OF_TRAINING) and not _is_equal(name, stated, measured)
+        if not (of_authors and name in OF_TRAINING)
+        and not _COMPARED.get(name, partial(_is_some_field, name))(stated, measured)
     ]
     if "examples" not in cell.protocol and not _is_whole(measured):
         names.append("examples")
     return tuple(names)
 
 
-def _is_equal(name: str, stated: str, measured: MeasuredProtocol) -> bool:
-    compare = _COMPARED.get(name)
-    return compare(stated, measured) if compare is not None else _is_some_field(name, stated, measured)
-
-
 def _is_dataset(stated: str, measured: MeasuredProtocol) -> bool:
     names = [view.condition.dataset.name for view in measured.views]
     return all(name == stated or name.startswith(f"{stated}/") for name in names)
-
-
-def _has_examples(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(_is_same(stated, size) for size in _sizes(measured))
 
 
 def _is_whole(measured: MeasuredProtocol) -> bool:
@@ -113,14 +106,6 @@ def _sizes(measured: MeasuredProtocol) -> list[int | None]:
         bounds = (measured.limit, view.condition.num_examples, view.condition.dataset.num_examples)
         sizes.append(min((bound for bound in bounds if bound is not None), default=None))
     return sizes
-
-
-def _has_corruptions(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, len({role.corruption for _, role in measured.column.reads if role.corruption}))
-
-
-def _has_severities(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, len({role.severity for _, role in measured.column.reads if role.severity}))
 
 
 def _has_norm(stated: str, measured: MeasuredProtocol) -> bool:
@@ -154,22 +139,6 @@ def _is_training(stated: str, measured: MeasuredProtocol) -> bool:
     return all(getattr(recipe, name, None) == value for name, value in settings.items())
 
 
-def _is_perturbation(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(view.condition.perturbation.kind == stated for view in measured.views)
-
-
-def _is_split(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(view.condition.dataset.evaluation_split == stated for view in measured.views)
-
-
-def _has_epochs(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, getattr(measured.checkpoint.training, "num_epochs", None))
-
-
-def _has_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, getattr(measured.checkpoint.training, "batch_size", None))
-
-
 def _is_some_field(name: str, stated: str, measured: MeasuredProtocol) -> bool:
     """Return whether the field of this name of all attacks, or else of the model, has the stated value."""
     attacks = [getattr(view.attack, name, None) for view in measured.views]
@@ -192,17 +161,25 @@ def _is_same(stated: str, value: Any) -> bool:
         return stated == str(value)
 
 
+def _num_distinct(values: Iterable[object]) -> int:
+    return len({value for value in values if value})
+
+
 _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "dataset": _is_dataset,
-    "examples": _has_examples,
-    "corruptions": _has_corruptions,
-    "severities": _has_severities,
+    "examples": lambda stated, measured: all(_is_same(stated, size) for size in _sizes(measured)),
+    "corruptions": lambda stated, measured: _is_same(
+        stated, _num_distinct(role.corruption for _, role in measured.column.reads)
+    ),
+    "severities": lambda stated, measured: _is_same(
+        stated, _num_distinct(role.severity for _, role in measured.column.reads)
+    ),
     "norm": _has_norm,
     "epsilon": _has_epsilon,
     "step_size": _has_step_size,
-    "perturbation": _is_perturbation,
-    "split": _is_split,
+    "perturbation": lambda stated, measured: all(view.condition.perturbation.kind == stated for view in measured.views),
+    "split": lambda stated, measured: all(view.condition.dataset.evaluation_split == stated for view in measured.views),
     "training": _is_training,
-    "epochs": _has_epochs,
-    "batch_size": _has_batch_size,
+    "epochs": lambda stated, measured: _is_same(stated, getattr(measured.checkpoint.training, "num_epochs", None)),
+    "batch_size": lambda stated, measured: _is_same(stated, getattr(measured.checkpoint.training, "batch_size", None)),
 }

@@ -60,7 +60,8 @@ class Coverage:
             raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
         # Several columns and flags read the same.
         if epsilon not in self._joined:
-            self._joined[epsilon] = join([_at_budget(record, epsilon) for record in self.records], self.num_wanted)
+            records = [replace(each, outcomes=each.outcomes.at_budget(epsilon)) for each in self.records]
+            self._joined[epsilon] = join(records, self.num_wanted)
         return self._joined[epsilon]
 
     @property
@@ -89,10 +90,6 @@ def cover(
         )
         for condition in conditions
     }
-
-
-def _at_budget(record: Record, epsilon: str | None) -> Record:
-    return replace(record, outcomes=record.outcomes.at_budget(epsilon))
 
 
 def _cover_one(

@@ -97,16 +97,13 @@ def without_shared(holdings: Iterable[Holding]) -> list[Holding]:
     """
     given = [each for each in holdings if each.num_in or each.num_failed]
     chosen: list[Holding] = []
-    for each in sorted(given, key=_by_extent):
+    # Of holdings with equally many measurements, the one that lacks least comes first.
+    by_extent = sorted(given, key=lambda each: (-len(each.measurements), each.missing is None, each.missing or 0))
+    for each in by_extent:
         is_shared = any(each.model == other.model and each.measurements <= other.measurements for other in chosen)
         if each.missing == 0 or not is_shared:
             chosen.append(each)
     return [each for each in given if each in chosen]
-
-
-def _by_extent(holding: Holding) -> tuple[int, bool, int]:
-    """Sort holdings with many measurements first, and of equal ones that which lacks least."""
-    return -len(holding.measurements), holding.missing is None, holding.missing or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
