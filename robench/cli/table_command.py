@@ -24,7 +24,7 @@ from robench.papers import (
     num_measured,
     tables_of,
 )
-from robench.papers.archive_file import add_records, is_archive, unpacked
+from robench.papers.archive import add_records, is_archive, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:

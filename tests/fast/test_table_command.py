@@ -17,7 +17,7 @@ from papers_examples import records
 from robench.cli.table_command import command
 from robench.core.errors import StoreError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.declare import published_tables
-from robench.papers.archive_file import packed, unpacked
+from robench.papers.archive import packed, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
