@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from robench.core.files import is_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 # Options that say which measurements a command is about, by their parameters.
 _REPEATED = {
@@ -27,15 +27,12 @@ _REPEATED = {
 }
 
 
-def run_command(*further: str, models: Sequence[str] = ("NAME",), suite: str | None = None) -> str:
+def run_command(*further: str, suite: str | None = None) -> str:
     """Return the ``robench run`` that measures what the current command lacks, with ``further`` words at the end.
 
     ``suite`` is the only suite to name, as given; None stands for all suites of the current command.
     """
-    words = ["robench", "run", *_repeated(suite)]
-    for model in models:
-        words += ["--model", model]
-    return shlex.join([*words, *further])
+    return shlex.join(["robench", "run", *_repeated(suite), "--model", "NAME", *further])
 
 
 def same_command(*further: str, suite: str | None = None) -> str:

@@ -98,10 +98,8 @@ class NewPlugin:
     """Files and lines of a new plug-in, before anything is written.
 
     Attributes:
-        root: folder of all paths.
         kind: name in suites and registry files.
         usage: example of naming it there; ``tests``: files that test it.
-        steps: further steps of its author.
         files: contents of new files, by relative path; ``changed``: contents of files to which lines were added.
         by_hand: lines that could not be added, each with its file.
     """

@@ -38,7 +38,6 @@ class CheckedCell:
     """Number of one model, before and now.
 
     Attributes:
-        suite, model: names; ``column``: the column.
         before: number of the baseline; ``after``: number now, or how much of it is missing.
         verdict: ``worse`` (significantly), ``missing`` (there was a number), ``beyond tolerance`` or ``passed``; of a
             cell without a number in the baseline ``no number``, which never fails.
@@ -74,7 +73,6 @@ class Check:
     """All cells of a check.
 
     Attributes:
-        alpha: level of the whole check.
         tolerance: loss in points above which a cell fails in any case; None for no such rule.
     """
 

@@ -37,12 +37,9 @@ class ComparedColumn:
     """Number of two models.
 
     Attributes:
-        suite: name of the suite; ``column``: the column.
         first, second: number of each model, or how much of it is missing.
         difference: the first less the second; None where a number is missing, as are the following.
-        test: name of the test.
         p_value: two-sided p-value that the numbers differ by chance alone.
-        p_holm: the same, corrected for all columns of the comparison.
         only_first: ids of the examples that only the first model is right about; None unless the number is the mean of
             one binary outcome per example. ``only_second``: likewise.
     """
@@ -65,8 +62,6 @@ class Comparison:
     """Two models compared column by column.
 
     Attributes:
-        first, second: names of the models.
-        suites: name and version of each suite.
         limit: the first examples that were asked for; None for all.
         all_examples: whether all examples were asked for in place of the number that a suite states.
         seeds: names of the checkpoints of each model whose numbers are averaged; None for one checkpoint each.

@@ -44,7 +44,6 @@ class Difference:
 
     Attributes:
         low, high: bounds of its 95 % interval; None where undefined.
-        method: method of the interval.
     """
 
     value: float
@@ -58,7 +57,6 @@ class Evidence:
     """Two models' numbers on the same examples, ready to be tested.
 
     Attributes:
-        lower_is_better: whether a smaller number is the better one.
         paired: contributions of both; None of a metric that does not state them.
         drawn: differences under random swaps; None of binary outcomes, whose test is exact.
     """

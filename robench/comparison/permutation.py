@@ -47,9 +47,7 @@ class PairedSample:
     """Values of two models on the same examples.
 
     Attributes:
-        ids: ids of the examples (N,).
         first, second: value (N,) of each example for each model.
-        purpose: purpose of the bootstrap's draws.
     """
 
     ids: NDArray[Any]
@@ -65,7 +63,6 @@ class Paired:
     Attributes:
         samples: one sample for most metrics, see ``Contributions``.
         statistic: function of one model's values that gives its number.
-        is_mean: whether the number is the mean of one value per example.
         is_binary: whether it is the mean of one binary outcome per example.
     """
 

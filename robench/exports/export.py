@@ -54,12 +54,7 @@ def outcomes_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Result of an export.
-
-    Attributes:
-        files: number of rows of each table, by its path.
-        num_missing: number of cells that have no number yet.
-    """
+    """Result of an export."""
 
     files: Mapping[Path, int]
     num_missing: int

@@ -56,11 +56,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictured:
-    """Images of one example: clean, and under each condition.
-
-    Attributes:
-        target: the true class, as text.
-    """
+    """Images of one example: clean, and under each condition."""
 
     example_id: str
     target: str

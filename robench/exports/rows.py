@@ -139,7 +139,6 @@ class MeasuredCondition:
     """Measured examples of one condition of a suite by one model.
 
     Attributes:
-        seed: root seed of the measurement.
         coverage: the records that count, without their outcomes; there is at least one.
         is_audit: whether it is an audit of the model, which no row is about.
     """

@@ -36,9 +36,7 @@ class LinePanel:
     """Panel of lines.
 
     Attributes:
-        x_label, y_label: with their units.
         ticks: places on the axis with their labels, ascending; empty where the axis counts.
-        is_per_cent: whether values lie between 0 and 100.
     """
 
     title: str
@@ -82,7 +80,6 @@ class Plot:
 
     Attributes:
         models: in the order of legend and styles; ``labels``: their names in the legend where these say more.
-        notes: sentences below the panels.
         left_out: models that are not drawn, since there are too many for one legend.
     """
 

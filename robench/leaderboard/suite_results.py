@@ -29,7 +29,6 @@ class SuiteResults:
     """Results of one suite in a store.
 
     Attributes:
-        report: its table.
         measured: provenance by model and key of the condition.
         testable: what tests are about, by key of the column and model: contributions of the examples to a complete
             number, or the numbers of training seeds.

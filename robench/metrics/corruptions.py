@@ -126,7 +126,6 @@ class Terms:
     """Number of severities at which a verdict holds, by type of corruption and image, and the units they are added in.
 
     Attributes:
-        ids: ids of the images (N,).
         counts: counts (N,) of severities, by type.
         units: what a type's proportion is divided by.
     """

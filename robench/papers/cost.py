@@ -21,7 +21,6 @@ class Cost:
     """Cost of measuring a suite.
 
     Attributes:
-        inputs: number of inputs that are scored, over all conditions.
         noun: plural of an input, such as ``images``.
         forward, backward: largest number of passes of single inputs; see ``most_passes`` of perturbations.
         is_whole: whether the size and passes of every condition are known; the numbers omit unknown ones.

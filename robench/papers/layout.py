@@ -27,8 +27,6 @@ class Block:
     """Grid of printable texts, not yet escaped for any format.
 
     Attributes:
-        heading: text above the grid; empty for none.
-        header, rows: texts, as many in each row.
         notes: numbered sentences below the grid.
     """
 

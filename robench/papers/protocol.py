@@ -39,10 +39,8 @@ class MeasuredProtocol:
     """Conditions and checkpoint of a measured number.
 
     Attributes:
-        column: column of the suite.
         views: its measured or corrupted conditions, or single budgets of them, without clean ones and negatives.
         num_examples: number of examples of the estimate; None for metrics over several conditions.
-        limit: limit on the number of examples; None for all.
     """
 
     column: Column

@@ -125,9 +125,7 @@ class Measured:
 
     Attributes:
         suites: suites of the tables, by name; ``checkpoints``: entries of the registries, by name.
-        manifests: descriptions of all measurements of the folder.
         of_authors: models with the authors' own weights.
-        models: measured checkpoints that count, by suite.
     """
 
     suites: Mapping[str, Suite]

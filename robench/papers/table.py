@@ -32,7 +32,6 @@ class Number:
         measured: the number; None if it is not measured, or not finite.
         low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
         num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
-        raised: names of the flags that are raised.
     """
 
     unit: str
@@ -93,12 +92,7 @@ class TwinRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable(Rendered):
-    """Printed table with measured numbers and verdicts.
-
-    Attributes:
-        twins: only the rows with any.
-        twin_data: training data of the twins' models, as in the registry.
-    """
+    """Printed table with measured numbers and verdicts."""
 
     renderers: ClassVar[str] = "robench.papers:FORMATS"
 
@@ -129,10 +123,7 @@ class Basis:
 
     Attributes:
         reports: reports by suite, with means over seeds; suites without results are left out.
-        suites: all suites in the tables, by name.
-        checkpoints: entries of the registry, by name.
         of_authors: models with the authors' own weights; see ``sources.authors_models``.
-        registries: further registry files, named in commands.
     """
 
     reports: Mapping[str, Report]

@@ -59,9 +59,6 @@ class Evidence:
         runs: training runs that the printed number is the mean of.
         measured: the number of one checkpoint, or the mean over seeds.
         of_seeds: number of each training seed, where there are several.
-        of_authors: the weights are the authors' own.
-        differing: names of the fields of the protocol that differ.
-        raised: names of the flags that are raised.
     """
 
     printed: float

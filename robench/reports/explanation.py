@@ -42,7 +42,6 @@ class ExplainedView:
         name: name in keys of columns, such as ``pgd@4/255``.
         perturbation: kind of the perturbation; ``settings``: its fields that have no default, or another value.
         budget: norm and radius, such as ``linf-8/255``; empty if there is none.
-        cells: numbers of this view alone, by the title of their metric.
         num_in: number of measured examples; ``num_wanted``: of all, None if it is unknown.
         turned: ids of the first examples that are right when clean and wrong here; ``num_turned``: number of all, None
             if it cannot be said.
@@ -65,13 +64,10 @@ class Explanation(Rendered):
     """Explanation of one model's results under one suite.
 
     Attributes:
-        limit: number of first examples of each condition; None for all.
         all_examples: whether conditions cover whole datasets in place of numbers that the suite states.
         views: conditions in the suite's order, each budget of a sweep apart.
-        combined: columns over several conditions, with their numbers.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         failures: name of the condition, range of examples, and error of each failed shard.
-        notes: sentences about the numbers.
         example: id of the asked example, None if none was asked for; ``outcomes``: its outcome by the name of the view.
     """
 

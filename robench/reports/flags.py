@@ -44,7 +44,6 @@ class Tried:
     """Attack that every example of a condition went through, with a mask of surviving examples.
 
     Attributes:
-        name: display name.
         leans: whether it belongs to a sweep with linked budgets, for which monotonicity is not informative.
     """
 

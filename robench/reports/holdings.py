@@ -26,13 +26,9 @@ class Holding:
     """Part of a suite that a store holds of one model.
 
     Attributes:
-        suite: name of the suite.
         dataset: dataset given to a suite that names none.
         measurements: keys of the stored measurements that the suite needs, also of audits, of failed shards and of
             older weights.
-        coverages: coverage of each condition, by its name.
-        num_failed: number of failed shards.
-        seconds: time that the stored shards took.
     """
 
     suite: str

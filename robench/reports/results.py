@@ -24,7 +24,6 @@ class Given:
 
     Args:
         measurements: keys of the measurements to use, by model; None uses the names of the records.
-        precision: number format of the passes of the models.
     """
 
     def __init__(

@@ -49,7 +49,6 @@ class AdversarialExamples:
     """Adversarial examples of one shard.
 
     Attributes:
-        ids: ids in the order of the rows.
         points: (N, ...) float32 inputs, or float16 changes of the clean inputs, by ascending budget, or under
             ``ONE_BUDGET`` if there is no sweep.
         found: (N,) booleans by the same names; only for minimum-norm attacks.

@@ -37,7 +37,6 @@ class Leases:
     """Claims on the shards of a results folder (``core.protocols.Claims``).
 
     Args:
-        paths: names of the folder's files.
         has: whether a shard, given by measurement key and shard key, has a record.
         seconds: age at which a lease that is not renewed expires.
     """

@@ -60,12 +60,7 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """Result of a verification.
-
-    Attributes:
-        counts: number of sound files by kind.
-        damaged: files that were set aside.
-    """
+    """Result of a verification."""
 
     counts: dict[str, int]
     damaged: tuple[Path, ...]
