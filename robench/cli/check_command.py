@@ -104,7 +104,7 @@ def command(
     """
     # Imported here, so that help needs no pyarrow.
     from robench.comparison import check_results
-    from robench.comparison.check_documents import check_json, check_junit, check_markdown, check_text
+    from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
     from robench.runs.check import check_request, suites_to_check
     from robench.store.baseline import read_baseline
 

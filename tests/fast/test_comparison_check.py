@@ -17,7 +17,7 @@ from scipy import stats
 from robench.attacks.fgsm import Fgsm
 from robench.comparison import Check, baseline_of, check_results
 from robench.comparison.check import draws_for
-from robench.comparison.check_documents import check_json, check_junit, check_markdown, check_text
+from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
 from robench.core.errors import IncomparableError, IncompleteError, StoreError, UnknownNameError, UsageError
 from robench.core.suite import Suite
 from robench.store import MemoryStore
