@@ -30,7 +30,7 @@ _REPEATED = {
 def run_command(*further: str, suite: str | None = None) -> str:
     """Return the ``robench run`` that measures what the current command lacks, with ``further`` words at the end.
 
-    ``suite`` is the only suite to name, as given; None stands for all suites of the current command.
+    ``suite`` is the only suite to name, as given; None means all suites of the current command.
     """
     return shlex.join(["robench", "run", *_repeated(suite), "--model", "NAME", *further])
 

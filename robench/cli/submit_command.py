@@ -108,22 +108,10 @@ def command(
     # Imported here, so that help needs no torch.
     from robench.runs.slurm import SlurmJobs
 
-    precision, results = selection.precision, selection.results
-    _check(device, precision, tables)
+    results = selection.results
+    _check(device, selection.precision, tables)
     # Refuses now what would otherwise be refused on a node, hours later.
     selection.request(workers=workers, shard_timeout=shard_timeout, keep_adversarial=keep_adversarial)
-    what = _words(
-        suite=selection.suites,
-        model=tuple(models_of_registry(selection.models, selection.registries)),
-        registry=selection.registries,
-        dataset=selection.dataset,
-        limit=selection.limit,
-        seed=selection.seed,
-        all_examples=selection.all_examples,
-        precision=None if precision == EXACT_DTYPE else precision,
-        all_seeds=selection.all_seeds,
-        results=results,
-    )
     further = _words(
         data_root=data_root,
         keep_adversarial=keep_adversarial,
@@ -135,7 +123,7 @@ def command(
     program = python or sys.executable
     files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
     jobs = SlurmJobs(
-        what=what,
+        what=_what(selection),
         run=tuple(chain.from_iterable(further)),
         tables=(("report",), *files),
         folder=output or results / "slurm",
@@ -162,6 +150,22 @@ def _check(device: str, precision: Precision, tables: tuple[Path, ...]) -> None:
             f"--tables writes leaderboards, which read {EXACT_DTYPE} alone, but --precision is {precision}; leave "
             "--tables out, the log of the second job has the table"
         )
+
+
+def _what(selection: Selection) -> tuple[Words, ...]:
+    """Return the options of all commands about the selection."""
+    return _words(
+        suite=selection.suites,
+        model=tuple(models_of_registry(selection.models, selection.registries)),
+        registry=selection.registries,
+        dataset=selection.dataset,
+        limit=selection.limit,
+        seed=selection.seed,
+        all_examples=selection.all_examples,
+        precision=None if selection.precision == EXACT_DTYPE else selection.precision,
+        all_seeds=selection.all_seeds,
+        results=selection.results,
+    )
 
 
 def _words(**options: object) -> tuple[Words, ...]:

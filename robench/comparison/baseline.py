@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Store
     from robench.core.suite import Suite
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
     from robench.store.baseline import Baseline, Protocol
 
 

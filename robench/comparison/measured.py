@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from robench.core.errors import IncomparableError, UnknownNameError, UsageError
 from robench.evaluation.actions import audits_of
 from robench.reports.build import check_columns, row_of, views_by_name
-from robench.reports.coverage import cover
 from robench.reports.estimates import readings_of
+from robench.reports.selection import cover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from robench.core.report import Cell, Row
     from robench.core.suite import Column, Suite
     from robench.metrics import Readings
-    from robench.reports.coverage import Coverage
     from robench.reports.results import Results
+    from robench.reports.selection import Coverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

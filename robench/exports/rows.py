@@ -18,10 +18,9 @@ from robench.evaluation.actions import audits_of
 from robench.exports.tables import LABEL, label, labels
 from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
-from robench.reports.coverage import cover
 from robench.reports.results import Stored
 from robench.reports.seeds import SEED_INTERVAL
-from robench.reports.selection import tile
+from robench.reports.selection import cover, tile
 from robench.store.parquet import columns_of, schema_of
 from robench.tasks import TASKS
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from robench.core.records import Record
     from robench.core.report import Report, Row
     from robench.core.suite import Column, Condition, Suite
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 CELLS = pa.schema(
     [

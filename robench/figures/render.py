@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from robench.core.report import Report
-    from robench.figures.panels import Plot
+    from robench.figures.plots import Plot
     from robench.reports.grid import Grid
 
 SUFFIXES: Mapping[str, str] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
@@ -91,7 +91,7 @@ def _drawn_table(grid: Grid) -> Figure:
     # Imported here: the extra 'figures' is optional.
     from matplotlib.figure import Figure
 
-    from robench.figures.style import TINY, legible
+    from robench.figures.draw import TINY, legible
 
     header = [wrap(legible(text, NOTE_WIDTH), _LABEL_WIDTH) or [""] for text in grid.header]
     rows = [[legible(text, NOTE_WIDTH) for text in row] for row in grid.rows]

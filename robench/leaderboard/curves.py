@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from robench.core.suite import Condition, Suite
     from robench.leaderboard.board import BoardColumn, BoardRow
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 PROPORTION = "share"
 MOST_LINES = 8

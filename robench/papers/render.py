@@ -1,17 +1,26 @@
-"""Renderers of a table by format: pure functions of the table."""
+"""Renderers of a table by format, and files of all tables with a manifest of their inputs.
+
+Both are pure functions: the same table, or the same archive, gives the same bytes.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from robench.core.inert import inert_json
 from robench.papers.layout import page_of
-from robench.papers.table import PaperTable
+from robench.papers.table import PaperTable, num_measured
 from robench.reports.markup import csv_of, escaped, html_list, html_page, inert_text, markdown_table, text_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from robench.core.records import Manifest
+    from robench.core.suite import Suite
     from robench.papers.layout import Block
     from robench.papers.table import Number, TableCell, TwinCell
 
@@ -106,7 +115,8 @@ def _html_block(block: Block) -> str:
 
 
 def _json_number(number: Number) -> dict[str, Json]:
-    return {**{name: getattr(number, name) for name in _NUMBER}, "flags": list(number.raised)}
+    names = ("unit", "measured", "low", "high", "model", "formula", "num_seeds")
+    return {**{name: getattr(number, name) for name in names}, "flags": list(number.raised)}
 
 
 def _json_cell(cell: TableCell) -> dict[str, Json]:
@@ -145,3 +155,65 @@ FORMATS: Mapping[str, Callable[[PaperTable], str]] = {
     "json": render_json,
     "html": render_html,
 }
+
+
+WRITTEN_FORMATS = ("md", "json")
+MANIFEST_NAME = "manifest.json"
+# Folders of a results folder that no number is read off.
+_UNREAD = ("damaged", "adversarial")
+
+
+def files_of(tables: Sequence[PaperTable], manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of all files by name: each table in two formats, and the manifest."""
+    files = {
+        f"{table.name.replace(':', '-')}.{name}": FORMATS[name](table) for table in tables for name in WRITTEN_FORMATS
+    }
+    return files | {MANIFEST_NAME: inert_json(manifest) + "\n"}
+
+
+def manifest_of(
+    tables: Sequence[PaperTable],
+    published: Mapping[str, Path],
+    suites: Mapping[str, Suite],
+    results: Path,
+    manifests: Iterable[Manifest],
+) -> dict[str, Any]:
+    """Return the manifest of tables, in the order of their files: their inputs, without any time, machine or path.
+
+    ``published`` has the file of each table's printed numbers, by the table's name; ``manifests`` describe all that the
+    results folder has.
+    """
+    measured, printed = num_measured(tables)
+    versions: dict[str, set[str]] = {}
+    count = 0
+    for each in manifests:
+        count += 1
+        for library, version in each.provenance.versions.items():
+            versions.setdefault(library, set()).add(version)
+    return {
+        "measured": measured,
+        "printed": printed,
+        "tables": {
+            table.name: {
+                "measured": sum(cell.ours.measured is not None for cell in table.cells),
+                "printed": len(table.cells),
+                "counted": table.is_counted,
+                "sha256": hashlib.sha256(published[table.name].read_bytes()).hexdigest(),
+            }
+            for table in tables
+        },
+        "suites": {name: suites[name].version for name in sorted(suites)},
+        "archive": {"measurements": count, "sha256": digest_of_results(results)},
+        "versions": {library: sorted(versions[library]) for library in sorted(versions)},
+    }
+
+
+def digest_of_results(results: Path) -> str:
+    """Return the SHA-256 of the names and contents of all kept results, whatever order the file system has them in."""
+    digest = hashlib.sha256()
+    kept = (path for path in results.glob("*/*/*") if path.is_file() and not path.name.startswith("."))
+    by_name = {path.relative_to(results).as_posix(): path for path in kept}
+    for name in sorted(by_name):
+        if name.split("/")[0] not in _UNREAD:
+            digest.update(f"{name}\0{hashlib.sha256(by_name[name].read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()

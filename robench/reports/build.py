@@ -16,12 +16,12 @@ from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
-from robench.reports.coverage import cover
 from robench.reports.estimates import cell_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, precision_note, provenance_of
 from robench.reports.results import Given, Stored
 from robench.reports.seeds import over_seeds
+from robench.reports.selection import cover
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.records import Failure, Provenance, Record
     from robench.core.suite import Suite
-    from robench.reports.coverage import Coverage
     from robench.reports.results import Results
+    from robench.reports.selection import Coverage
 
 
 def build_report(

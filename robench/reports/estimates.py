@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from robench.core.columns import Outcomes
     from robench.core.report import Estimate
     from robench.core.suite import Column, View
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 
 def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Estimate:

@@ -13,8 +13,8 @@ from robench.core.rendered import Rendered
 from robench.core.suite import views_of
 from robench.metrics import title_of
 from robench.reports.build import report_of_store
-from robench.reports.coverage import cover
 from robench.reports.results import Stored
+from robench.reports.selection import cover
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.report import Cell, Row
     from robench.core.suite import Column, Suite, View
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 # Examples that are named where an attack turned them.
 NUM_NAMED = 5

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.flags import Flag
     from robench.core.suite import Condition
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 # From this budget on, every image can be turned entirely grey.
 HALF = Fraction(1, 2)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.shard import EXACT_DTYPE
-from robench.reports.coverage import cover
 from robench.reports.results import Stored
-from robench.reports.selection import needs
+from robench.reports.selection import cover, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.shard import ShardHeader
     from robench.core.suite import Suite
-    from robench.reports.coverage import Coverage
     from robench.reports.results import Listing
+    from robench.reports.selection import Coverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

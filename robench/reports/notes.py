@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from robench.core.records import Provenance
     from robench.core.suite import Column, Condition
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 
 def notes_of(

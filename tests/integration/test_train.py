@@ -53,7 +53,7 @@ def test_a_folder_that_cannot_be_written_is_named(robench: Robench, tmp_path: Pa
     (tmp_path / "checkpoints").write_text("a file, where a folder is needed")
     ended = robench("train", "mine", "--registry", registry)
     assert ended.code == 2
-    assert "cannot be written: " in ended.stderr
+    assert "cannot write the weights to" in ended.stderr
 
 
 @pytest.mark.parametrize("seeds", ["x", "1-", "4-2", "0-99999", "-1", "1,,2"])
