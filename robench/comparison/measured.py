@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import IncomparableError, UnknownNameError, UsageError
 from robench.evaluation.actions import audits_of
-from robench.reports.build import check_columns, row_of, views_by_name
-from robench.reports.estimates import readings_of
+from robench.reports.build import check_columns, readings_of, row_of, views_by_name
 from robench.reports.selection import cover
 
 if TYPE_CHECKING:

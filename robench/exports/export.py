@@ -17,8 +17,7 @@ from robench.core.errors import UsageError
 from robench.core.files import replacing, write_whole, writing
 from robench.core.inert import inert_json
 from robench.core.providers import OWN
-from robench.exports.rows import CELLS, cells_of, measured_by, outcomes_of, schema_for
-from robench.exports.tables import FORMATS
+from robench.exports.tables import CELLS, FORMATS, cells_of, measured_by, outcomes_of, schema_for
 from robench.reports import report_of_store
 from robench.reports.notes import releases_and_devices
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Store
     from robench.core.suite import Suite
-    from robench.exports.rows import MeasuredCondition
+    from robench.exports.tables import MeasuredCondition
 
 
 def outcomes_table(

@@ -11,7 +11,7 @@ from robench.core.suite import views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.metrics import METRICS, title_of, unit_of
-from robench.reports.estimates import readings_of
+from robench.reports.build import readings_of
 from robench.reports.notes import releases_and_devices
 from robench.reports.results import Stored
 from robench.reports.selection import Coverage, cover

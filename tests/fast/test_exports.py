@@ -28,8 +28,7 @@ from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.outcomes import Outcome
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.exports import FORMATS, export
-from robench.exports.rows import CELLS, cells_of, measured_by, schema_for
-from robench.exports.tables import LABEL
+from robench.exports.tables import CELLS, LABEL, cells_of, measured_by, schema_for
 from robench.reports import over_seeds, report_of_store
 from robench.store import FolderStore
 from robench.tasks import TASKS
