@@ -23,6 +23,7 @@ from robench.core.suite import views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
+from robench.reports.machine_readable import numbers_of
 from robench.reports.markup import inert_text
 from robench.reports.results import Stored
 from robench.reports.seeds import SEED_INTERVAL
@@ -167,11 +168,10 @@ def _cell(
     suite: Suite, report: Report, row: Row, column: Column, statistic: str, training_seeds: Mapping[str, int]
 ) -> dict[str, Any]:
     cell, metric = row.cells[column.key], METRICS[column.metric]
-    estimate = cell.estimate
     of_seeds = statistic == MEAN
     # A name that was asked for and has no results may be no Unicode.
     model = row.model.encode("utf-8", "backslashreplace").decode()
-    has_interval = estimate is not None and estimate.low is not None
+    has_interval = cell.estimate is not None and cell.estimate.low is not None
     return {
         "suite": report.suite,
         "suite_version": report.version,
@@ -185,9 +185,7 @@ def _cell(
         "metric": column.metric,
         "unit": unit_of(column),
         "conditions": "+".join(column.conditions),
-        "value": None if estimate is None else estimate.value,
-        "low": None if estimate is None else estimate.low,
-        "high": None if estimate is None else estimate.high,
+        **dict(zip(("value", "low", "high"), numbers_of(cell), strict=True)),
         "interval": (SEED_INTERVAL if of_seeds else metric.interval) if has_interval else None,
         "num_examples": cell.num_examples,
         "missing": cell.missing,

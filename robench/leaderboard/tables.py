@@ -9,6 +9,7 @@ from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Report, Row
 from robench.leaderboard.pairing import TEST
 from robench.reports.grid import ONE_CHECKPOINT, grid_of
+from robench.reports.machine_readable import numbers_of
 from robench.reports.markup import csv_of, inert_text
 from robench.reports.readable import latex_of, markdown_of
 
@@ -109,15 +110,13 @@ def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
 
 def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
     cell, standing = row.cells[column.key], row.standings.get(column.key)
-    estimate = cell.estimate
-    numbers = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
     told = (None,) * 4 if standing is None else (standing.p, standing.adjusted, standing.is_best, standing.is_close)
     return (
         inert_text(column.suite),
         inert_text(column.column.key),
         inert_text(column.column.metric),
         inert_text("+".join(column.column.conditions)),
-        *numbers,
+        *numbers_of(cell),
         cell.num_examples,
         cell.missing,
         row.all_examples or None,

@@ -44,14 +44,13 @@ def render_csv(report: Report) -> str:
 
 def _line(row: Row, column: Column) -> tuple[object, ...]:
     cell = row.cells[column.key]
-    estimate = cell.estimate
     return (
         inert_text(row.title),
         row.limit,
         inert_text(column.key),
         inert_text(column.metric),
         inert_text("+".join(column.conditions)),
-        *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
+        *numbers_of(cell),
         cell.num_examples,
         cell.missing,
         row.all_examples or None,
@@ -105,16 +104,17 @@ def _plain_row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     return document
 
 
+def numbers_of(cell: Cell) -> tuple[float | None, float | None, float | None]:
+    """Return the number of a cell and the bounds of its interval; None for each that there is not."""
+    estimate = cell.estimate
+    return (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
+
+
 def plain_cell(cell: Cell) -> dict[str, Json]:
     """Return a cell as JSON values; numbers are null where there is none, or where they are infinite."""
-    estimate = cell.estimate
-    document: dict[str, Json] = {
-        "value": None if estimate is None else _finite(estimate.value),
-        "low": None if estimate is None else _finite(estimate.low),
-        "high": None if estimate is None else _finite(estimate.high),
-        "num_examples": cell.num_examples,
-        "missing": cell.missing,
-    }
+    estimate, (value, low, high) = cell.estimate, map(_finite, numbers_of(cell))
+    document: dict[str, Json] = {"value": value, "low": low, "high": high}
+    document |= {"num_examples": cell.num_examples, "missing": cell.missing}
     if estimate is not None and estimate.of_seeds:
         document["of_seeds"] = [_finite(value) for value in estimate.of_seeds]
     return document
@@ -138,9 +138,5 @@ def frame_of(report: Report, *, intervals: bool) -> pd.DataFrame:
     return pd.DataFrame(lines, index=models, columns=columns, dtype=float)
 
 
-def _numbers(cell: Cell) -> tuple[float, float, float]:
-    estimate = cell.estimate
-    if estimate is None:
-        return nan, nan, nan
-    low, high = (nan if bound is None else bound for bound in (estimate.low, estimate.high))
-    return estimate.value, low, high
+def _numbers(cell: Cell) -> tuple[float, ...]:
+    return tuple(nan if number is None else number for number in numbers_of(cell))
