@@ -117,7 +117,7 @@ def command(
     if not is_run:
         stopped_with, check = 0, check_by(measurements=None)
     else:
-        from robench.cli.measuring import fill_with_progress
+        from robench.cli.progress import fill_with_progress
         from robench.runs import prepare, rounds
 
         store.check_writable()

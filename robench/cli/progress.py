@@ -1,7 +1,8 @@
-"""Progress of a run on stderr: a bar on a terminal, occasional lines elsewhere."""
+"""Progress on stderr, a bar on a terminal and occasional lines elsewhere, and measuring under it, with Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,15 +10,19 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
 from robench.cli.terminal import bar_console, duration, is_interactive, say
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.records import Failure, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from rich.progress import ProgressColumn, TaskID
 
+    from robench.core.protocols import Executor, Store
+    from robench.runs import PreparedRun
     from robench.runs.training_queue import QueueProgress
     from robench.scheduling import Progress
     from robench.training.base import EpochReport
@@ -198,3 +203,43 @@ def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | No
     with _bar(TextColumn(noun, markup=False), TimeRemainingColumn()) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, total=total, completed=done)
+
+
+def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
+    """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
+
+    The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
+    shards under way are given up.
+    """
+    executor = prepared.executor(store)
+    num_shards = len(prepared.todo(store))
+    # Workers that are elsewhere are counted only for work, since this may start them.
+    count = min(executor.num_workers, num_shards) if num_shards else 0
+    if count:
+        say(f"starting {count} worker{'s' * (count != 1)}")
+    interrupts = _Interrupts(executor)
+    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
+            progress = prepared.fill(store, executor, on_progress)
+        return interrupts.exit_code, progress
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Interrupts:
+    """Signal handler that first drains, then stops; ``exit_code`` is that of the first signal, 0 before it."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.exit_code = 0
+        self._executor = executor
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.exit_code:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        is_terminated = number == signal.SIGTERM
+        self.exit_code = TERMINATED if is_terminated else INTERRUPTED
+        self._executor.drain()
+        again = "another SIGTERM stops" if is_terminated else "press Ctrl-C again to stop"
+        say(f"Finishing the shards under way; {again} at once.")

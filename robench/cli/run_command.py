@@ -69,7 +69,7 @@ def command(
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.cli.measuring import fill_with_progress
+    from robench.cli.progress import fill_with_progress
     from robench.runs import prepare, rounds, smoke_request
 
     results = selection.results

@@ -98,7 +98,7 @@ def command(
 
 def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, int, Report]]:
     """Attack, then score, in rounds; yield the exit code of an interruption or 0, failures, report."""
-    from robench.cli.measuring import fill_with_progress
+    from robench.cli.progress import fill_with_progress
     from robench.runs import rounds
 
     for _ in rounds(store):
