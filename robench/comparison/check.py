@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from robench.comparison.baseline import check_protocol, check_records
+from robench.comparison.baseline import check_protocol, check_records, measured
 from robench.comparison.evidence import corrected, evidence_of
-from robench.comparison.measured import measured
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
 from robench.metrics import METRICS, unit_of
@@ -21,8 +20,8 @@ from robench.reports.results import Given, Stored
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from robench.comparison.baseline import ModelResults
     from robench.comparison.evidence import Difference, Evidence
-    from robench.comparison.measured import ModelResults
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from robench.comparison.baseline import check_known, check_same_data, measured
 from robench.comparison.evidence import WELCH, corrected, difference_over_seeds, evidence_of
-from robench.comparison.measured import check_known, check_same_data, measured
 from robench.core.errors import UsageError
 from robench.metrics import METRICS, unit_of
 from robench.reports.notes import provenance_of
@@ -17,8 +17,8 @@ from robench.reports.seeds import mean_cell
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from robench.comparison.baseline import ModelResults
     from robench.comparison.evidence import Difference
-    from robench.comparison.measured import ModelResults
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite

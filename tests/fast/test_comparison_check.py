@@ -225,8 +225,7 @@ class TestRefusals:
             checked(kept, RIGHT, RIGHT)
 
     def test_records_of_another_version_of_a_plug_in_are_an_error(self) -> None:
-        from robench.comparison.baseline import check_records
-        from robench.comparison.measured import measured
+        from robench.comparison.baseline import check_records, measured
         from robench.reports.results import Stored
 
         def coverage(version: str) -> Any:
