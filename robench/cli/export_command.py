@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.hints import run_command
-from robench.cli.names import complete_conditions, complete_models, model_of_registry
+from robench.cli.names import complete_conditions, complete_models, model_of_registry, run_command
 from robench.cli.options import (
     AbsolutePath,
     data_root_option,

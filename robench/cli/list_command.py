@@ -40,13 +40,12 @@ from robench.tasks import TASKS
 from robench.training import TRAININGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.suite import Suite
-    from robench.declarations.base import DeclarationBase
     from robench.metrics import Metric
     from robench.tasks import Task
 

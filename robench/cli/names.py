@@ -1,17 +1,21 @@
-"""Names on the command line: their completion in shells, and shell-style patterns such as ``digits-*``.
+"""Names and commands on the command line: completion in shells, patterns such as ``digits-*``, and suggested commands.
 
 Click calls the functions of completion when a shell asks for it. Nothing may be printed or raised then, so that names
 that cannot be read (a broken registry file, an unknown suite) are left out. Patterns have ``*``, ``?`` and ``[...]``,
-as in file names.
+as in file names. Messages suggest commands with the options of the command that prints them.
 """
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
@@ -19,9 +23,6 @@ from robench.core.files import is_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    import click
 
     from robench.core.protocols import Store
 
@@ -160,3 +161,66 @@ def _no_match(noun: str, pattern: str, known: Sequence[str]) -> UnknownNameError
     others = [f"{beginning}{pattern[start:]}" for beginning in close]
     matching = [other for other in others if _matched(other, known)]
     return UnknownNameError(noun, pattern, matching[:1] or known)
+
+
+# Options that say which measurements a command is about, by their parameters.
+_REPEATED = {
+    "suites": "--suite",
+    "dataset": "--dataset",
+    "all_examples": "--all-examples",
+    "registries": "--registry",
+    "seed": "--seed",
+    "all_seeds": "--all-seeds",
+    "precision": "--precision",
+    "results": "--results",
+}
+
+
+def run_command(*further: str, suite: str | None = None) -> str:
+    """Return the ``robench run`` that measures what the current command lacks, with ``further`` words at the end.
+
+    ``suite`` is the only suite to name, as given; None means all suites of the current command.
+    """
+    return shlex.join(["robench", "run", *_repeated(suite), "--model", "NAME", *further])
+
+
+def same_command(*further: str, suite: str | None = None) -> str:
+    """Return the current command for the same measurements, with further words at the end."""
+    context = click.get_current_context()
+    models = [word for model in context.params.get("models", ()) for word in ("--model", model)]
+    return shlex.join([*context.command_path.split(), *_repeated(suite), *models, *further])
+
+
+def _repeated(suite: str | None) -> list[str]:
+    """Return the options of the current command that belong in every command about the same measurements."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for name, flag in _REPEATED.items():
+        value = context.params.get(name)
+        if name == "suites" and suite is not None:
+            value = (suite,)
+        # A default, here a folder's name, was made absolute too.
+        if value in (None, False) or context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            continue
+        if value is True:
+            words.append(flag)
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            text = shown(each) if isinstance(each, str | Path) else str(each)
+            # Without a suffix or a slash it would be the name of a shipped suite.
+            is_lost = name == "suites" and is_file_name(str(each)) and not is_file_name(text)
+            words += [flag, f"./{text}" if is_lost else text]
+    return words
+
+
+def shown(given: str | Path) -> str:
+    """Return a name as it is, and an absolute path relative to the current folder if it is below it.
+
+    >>> shown("digits-adv"), shown(Path.cwd() / "mine.yaml")
+    ('digits-adv', 'mine.yaml')
+    """
+    path = Path(given)
+    try:
+        return str(path.relative_to(Path.cwd())) if path.is_absolute() else str(given)
+    except (OSError, ValueError):
+        return str(given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.hints import run_command, same_command
+from robench.cli.names import run_command, same_command
 from robench.cli.options import AbsolutePath, all_seeds_option, format_option, option, precision_option
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import out_document, say

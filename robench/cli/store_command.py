@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.hints import run_command, same_command
+from robench.cli.names import run_command, same_command
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,

@@ -32,7 +32,7 @@ from robench.store.parquet import columns_of, schema_of
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from robench.core.columns import Outcomes

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
-    from robench.reports.machine_readable import Json
 
 
 def render_json(board: Leaderboard) -> str:

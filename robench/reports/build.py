@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.records import Failure, Provenance, Record
     from robench.core.report import Estimate
-    from robench.core.suite import Column, Suite, View
+    from robench.core.suite import Column, Suite
     from robench.reports.results import Results
     from robench.reports.selection import Coverage
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from robench.core.columns import Outcomes
-    from robench.core.records import Failure, Record
     from robench.core.shard import ShardHeader
     from robench.core.suite import Condition, Suite
 
