@@ -65,7 +65,7 @@ class Checker:
         """
         # Imported here, since pytest loads every plug-in for every session.
         import robench
-        from robench.comparison.check_documents import check_text
+        from robench.comparison.documents import check_text
 
         given = baseline or self.baseline
         if not given:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import robench
 from robench.declare import read_registry, shipped_registry
-from robench.papers.archive import archived
-from robench.papers.archive_file import add_records, unpacked
+from robench.papers.archive import add_records, archived, unpacked
 from robench.reports.selection import needs
 from robench.store import FolderStore
 

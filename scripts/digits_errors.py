@@ -16,7 +16,7 @@ from shift_suites import SUITES
 import robench
 from robench.datasets.base import corrupted_of
 from robench.metrics.corruptions import errors_of
-from robench.reports.coverage import cover
+from robench.reports.selection import cover
 from robench.store import FolderStore
 
 TARGET = Path(__file__).parents[1] / "robench" / "metrics" / "reference_errors.py"

@@ -16,7 +16,7 @@ from robench.declare import find_checkpoints, read_registries, seeds_of_models
 from robench.exports import outcomes_table
 from robench.leaderboard import leaderboard_of, ranked
 from robench.papers import find_published, measured_of_tables, tables_of
-from robench.papers.archive_file import is_archive, unpacked
+from robench.papers.archive import is_archive, unpacked
 from robench.reports import arranged, report_of_store
 from robench.runs import check_request, prepare, rounds, suites_to_check
 from robench.store import FolderStore

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +16,6 @@ from robench.cli.options import (
     dataset_option,
     device_option,
     json_option,
-    limit_option,
     model_option,
     option,
     registry_option,
@@ -26,12 +24,9 @@ from robench.cli.options import (
     suite_option,
     workers_option,
 )
+from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import out_document, say
-from robench.core.errors import UsageError
-from robench.core.files import write_whole
-
-if TYPE_CHECKING:
-    from robench.comparison import Check
+from robench.core.files import write_whole, writing
 
 # The file to which a step of a workflow appends Markdown.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -44,39 +39,19 @@ def baseline_command() -> None:
 
 @baseline_command.command("write")
 @click.argument("file", type=AbsolutePath())
-@suite_option(required=True)
-@dataset_option
-@model_option(required=True)
-@registry_option
-@limit_option
-@all_examples_option
-@results_option
-@seed_option
-def write(
-    file: Path,
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    results: Path,
-    seed: int | None,
-) -> int:
+@selecting(OF_MODELS)
+def write(selection: Selection, file: Path) -> int:
     """Write the outcomes of models under suites to FILE, from kept results.
 
     Every example must be measured; no model, data or GPU is needed.
     """
     # Imported here, so that help needs no pyarrow.
     from robench.comparison import baseline_of
-    from robench.declare import find_suites
-    from robench.store import FolderStore
     from robench.store.baseline import write_baseline
 
-    found = find_suites(suites, registries, dataset, all_examples=all_examples)
-    store = FolderStore(results)
-    names = models_of_results(models, store)
-    baseline = baseline_of(found, store, names, limit=limit, seed=seed)
+    suites, store = selection.found_suites(), selection.store()
+    names = models_of_results(selection.models, store)
+    baseline = baseline_of(suites, store, names, limit=selection.limit, seed=selection.seed)
     write_baseline(file, baseline)
     num_models, num_rows = len(names), sum(len(record.outcomes) for record in baseline.records)
     say(f"Wrote {num_rows} outcomes of {num_models} model{'s' * (num_models != 1)} to {file}.")
@@ -85,11 +60,12 @@ def write(
 
 @click.command("check")
 @option("--baseline", type=AbsolutePath(), required=True, metavar="FILE", help="As robench baseline write wrote it.")
-@suite_option(required=False)
-@dataset_option
-@model_option(required=False)
-@registry_option
-@all_examples_option
+@selecting(
+    (
+        *(suite_option(required=False), dataset_option, model_option(required=False), registry_option),
+        *(all_examples_option, results_option, seed_option),
+    )
+)
 @option("--run", "is_run", is_flag=True, help="First measure what is missing, with the weights of the registry.")
 @device_option
 @workers_option
@@ -107,16 +83,10 @@ def write(
     metavar="FILE",
     help=f"Write a summary in Markdown; it is also appended to the file that {STEP_SUMMARY} names.",
 )
-@results_option
-@seed_option
 @json_option
 def command(
+    selection: Selection,
     baseline: Path,
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    all_examples: bool,
     is_run: bool,
     device: str,
     workers: int | None,
@@ -124,8 +94,6 @@ def command(
     tolerance: float | None,
     junit: Path | None,
     summary: Path | None,
-    results: Path,
-    seed: int | None,
     as_json: bool,
 ) -> int:
     """Check the results of a baseline's models against it.
@@ -136,27 +104,27 @@ def command(
     """
     # Imported here, so that help needs no pyarrow.
     from robench.comparison import check_results
-    from robench.comparison.check_documents import check_json, check_junit, check_markdown, check_text
+    from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
     from robench.runs.check import check_request, suites_to_check
-    from robench.store import FolderStore
     from robench.store.baseline import read_baseline
 
     kept = read_baseline(baseline)
-    names = expanded(
-        models, lambda: sorted({record.shard.checkpoint for record in kept.records}), "model of the baseline"
-    )
-    found = suites_to_check(kept, suites, registries, dataset, all_examples=all_examples)
-    store = FolderStore(results)
+    known = sorted({record.shard.checkpoint for record in kept.records})
+    names = expanded(selection.models, lambda: known, "model of the baseline")
+    registries, seed, store = selection.registries, selection.seed, selection.store()
+    found = suites_to_check(kept, selection.suites, registries, selection.dataset, all_examples=selection.all_examples)
     check_by = partial(check_results, kept, found, store, models=names, seed=seed, tolerance=tolerance)
     if not is_run:
         stopped_with, check = 0, check_by(measurements=None)
     else:
-        from robench.cli.measuring import fill_with_progress
+        from robench.cli.progress import fill_with_progress
         from robench.runs import prepare, rounds
 
         store.check_writable()
-        request_of = partial(check_request, kept, found, names, registries)
-        prepared = prepare(request_of(seed=seed, device=device, workers=workers, data_root=data_root))
+        request = check_request(
+            kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root
+        )
+        prepared = prepare(request)
         keys = {suite.name: prepared.keys(suite) for suite in found}
         for _ in rounds(store):
             stopped_with, _ = fill_with_progress(prepared, store)
@@ -167,17 +135,15 @@ def command(
     _write(junit, check_junit(check))
     _write(summary, check_markdown(check))
     _append_summary(check_markdown(check))
-    _say_what_to_do(check)
+    if any(cell.verdict == "missing" for cell in check.failed):
+        say("Numbers of the baseline are missing: measure them with 'robench run', or check with --run.")
     return stopped_with or (0 if check.has_passed else 1)
 
 
 def _write(path: Path | None, text: str) -> None:
-    if path is None:
-        return
-    try:
-        write_whole(path, text.encode("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}; name another file") from error
+    if path is not None:
+        with writing(path):
+            write_whole(path, text.encode("utf-8"))
 
 
 def _append_summary(text: str) -> None:
@@ -189,8 +155,3 @@ def _append_summary(text: str) -> None:
             file.write(f"{text}\n")
     except (OSError, ValueError) as error:
         say(f"The step summary {path} cannot be written: {error}")
-
-
-def _say_what_to_do(check: Check) -> None:
-    if any(cell.verdict == "missing" for cell in check.failed):
-        say("Numbers of the baseline are missing: measure them with 'robench run', or check with --run.")

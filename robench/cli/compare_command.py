@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from robench.cli.names import complete_models
-from robench.cli.options import (
-    all_examples_option,
-    all_seeds_option,
-    dataset_option,
-    limit_option,
-    option,
-    registry_option,
-    results_option,
-    seed_option,
-    suite_option,
-)
+from robench.cli.options import all_seeds_option, format_option, option
+from robench.cli.selection import OF_SUITES, Selection, selecting
 from robench.cli.terminal import out_document
 
 # ``md`` as robench report calls it.
@@ -27,39 +16,10 @@ FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "js
 @click.command("compare")
 @click.argument("first", metavar="A", shell_complete=complete_models)
 @click.argument("second", metavar="B", shell_complete=complete_models)
-@suite_option(required=True)
-@dataset_option
-@registry_option
-@limit_option
-@all_examples_option
-@all_seeds_option
+@selecting((*OF_SUITES, all_seeds_option))
 @option("--flipped", is_flag=True, help="Also list the examples that only one of the two is right about.")
-@option(
-    "--format",
-    "format_name",
-    type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="How the table is written.",
-)
-@option("--json", "as_json", is_flag=True, help="Short for --format json.")
-@results_option
-@seed_option
-def command(
-    first: str,
-    second: str,
-    suites: tuple[str, ...],
-    dataset: str | None,
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    all_seeds: bool,
-    flipped: bool,
-    format_name: str,
-    as_json: bool,
-    results: Path,
-    seed: int | None,
-) -> int:
+@format_option(FORMATS, "table")
+def command(selection: Selection, first: str, second: str, flipped: bool, format_name: str) -> int:
     """Compare models A and B example by example, on all columns of the suites.
 
     Differences are A less B, with 95 % intervals; p-values are two-sided, and corrected by Holm for all columns. No
@@ -68,11 +28,12 @@ def command(
     """
     # Imported here, so that help needs no numpy.
     from robench.comparison import RENDERERS, compare_models
-    from robench.declare import find_suites, seeds_of_models
-    from robench.store import FolderStore
+    from robench.declare import seeds_of_models
 
-    found = find_suites(suites, registries, dataset, all_examples=all_examples)
-    seeds = seeds_of_models((first, second), registries) if all_seeds else None
-    comparison = compare_models(found, FolderStore(results), first, second, limit=limit, seed=seed, seeds=seeds)
-    out_document(RENDERERS["json" if as_json else FORMATS[format_name]](comparison, flipped=flipped))
+    suites = selection.found_suites()
+    seeds = seeds_of_models((first, second), selection.registries) if selection.all_seeds else None
+    comparison = compare_models(
+        suites, selection.store(), first, second, limit=selection.limit, seed=selection.seed, seeds=seeds
+    )
+    out_document(RENDERERS[FORMATS[format_name]](comparison, flipped=flipped))
     return 0

@@ -115,32 +115,17 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
 
 
 def _entries() -> list[dict[str, Any]]:
-    embedded = [
-        {
-            "name": name,
-            "where": declared.source,
-            "num_bytes": 0,
-            "licence": declared.licence,
-            "folder": None,
-            "archives": [],
-            "datasets": [name],
-        }
+    embedded: list[tuple[Any, ...]] = [
+        (name, declared.source, 0, declared.licence, None, [], [name])
         for name, declared in DATASETS.loaded()
         if declared.folder is None
     ]
     on_disk = [
-        {
-            "name": name,
-            "where": published.where,
-            "num_bytes": published.num_bytes,
-            "licence": published.licence,
-            "folder": published.folder,
-            "archives": list(published.archives),
-            "datasets": list(published.datasets),
-        }
-        for name, published in PUBLISHED_SETS.items()
+        (name, each.where, each.num_bytes, each.licence, each.folder, list(each.archives), list(each.datasets))
+        for name, each in PUBLISHED_SETS.items()
     ]
-    return [*embedded, *on_disk]
+    keys = ("name", "where", "num_bytes", "licence", "folder", "archives", "datasets")
+    return [dict(zip(keys, each, strict=True)) for each in (*embedded, *on_disk)]
 
 
 def _plain(verification: Verification) -> dict[str, Any]:

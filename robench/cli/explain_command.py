@@ -10,30 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.names import complete_datasets, complete_models, model_of_registry
-from robench.cli.options import (
-    AbsolutePath,
-    all_examples_option,
-    data_root_option,
-    dataset_option,
-    device_option,
-    json_option,
-    limit_option,
-    one_suite_option,
-    option,
-    registry_option,
-    results_option,
-    seed_option,
-)
+from robench.cli.options import AbsolutePath, data_root_option, device_option, json_option, option, registry_option
+from robench.cli.selection import OF_ONE_SUITE, Selection, selecting
 from robench.cli.terminal import out, out_document, out_json, out_table, say
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
-from robench.declare import find_checkpoints, find_datasets, find_suites
+from robench.core.errors import UsageError
+from robench.core.files import write_whole, writing
+from robench.declare import find_checkpoints, find_datasets
 from robench.reports import explain
-from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from robench.core.flags import Flag
-    from robench.core.suite import Suite
     from robench.reports import Explanation
 
 RAISED = 1
@@ -41,7 +26,7 @@ RAISED = 1
 
 @click.command("explain")
 @click.argument("model", shell_complete=complete_models)
-@one_suite_option
+@selecting(OF_ONE_SUITE)
 @option("--example", metavar="ID", help="Also show the outcome of this example under every condition.")
 @option(
     "--picture",
@@ -49,26 +34,14 @@ RAISED = 1
     metavar="FILE",
     help="Also draw the example under every condition, as PNG; this runs the attacks on it once more.",
 )
-@dataset_option
-@registry_option
-@limit_option
-@all_examples_option
-@results_option
-@seed_option
 @device_option
 @data_root_option
 @json_option
 def command(
+    selection: Selection,
     model: str,
-    suite: str,
     example: str | None,
     picture: Path | None,
-    dataset: str | None,
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    results: Path,
-    seed: int | None,
     device: str,
     data_root: Path | None,
     as_json: bool,
@@ -80,43 +53,27 @@ def command(
     """
     if picture is not None and example is None:
         raise UsageError("--picture draws one example; name it with --example")
-    (found,) = find_suites([suite], registries, dataset, all_examples=all_examples)
-    explanation = explain(found, FolderStore(results), model, example=example, limit=limit, seed=seed)
+    (suite,) = selection.found_suites()
+    explanation = explain(suite, selection.store(), model, example=example, limit=selection.limit, seed=selection.seed)
     out_document(explanation.render("json" if as_json else "text"))
     if picture is not None:
-        _draw(picture, found, explanation, registries, device, data_root)
+        _draw(picture, explanation, selection, device, data_root)
     return 0
 
 
-def _draw(
-    file: Path,
-    suite: Suite,
-    explanation: Explanation,
-    registries: tuple[Path, ...],
-    device: str,
-    data_root: Path | None,
-) -> None:
+def _draw(file: Path, explanation: Explanation, selection: Selection, device: str, data_root: Path | None) -> None:
     # Imported here, so that help needs no torch.
-    from robench.cli.picturing import pictures_of
+    from robench.cli.export_command import pictures_of
     from robench.exports.pictures import grid_of, png_of
 
     # Conditions on the first dataset that has the example; corrupted copies of it are examples of their own.
     measured = [view for view in explanation.views if view.name in explanation.outcomes]
     names = [view.name for view in measured if view.dataset == measured[0].dataset]
-    drawn = pictures_of(
-        suite,
-        explanation.model,
-        names,
-        registries=registries,
-        device=device,
-        seed=explanation.seed,
-        data_root=data_root,
-        examples=[explanation.example or ""],
-    )
-    try:
+    wanted = dataclasses.replace(selection, limit=None, seed=explanation.seed)
+    examples = [explanation.example or ""]
+    drawn = pictures_of(wanted, explanation.model, names, device, data_root, examples=examples)
+    with writing(file):
         write_whole(file, png_of(grid_of(drawn)))
-    except OSError as error:
-        raise StoreUnwritableError(f"{file} cannot be written: {error.strerror or error}") from error
     say(f"wrote {file}")
 
 
@@ -165,7 +122,10 @@ def audit_command(
     if as_json:
         out_json([dataclasses.asdict(flag) for flag in flags])
     else:
-        _print_table(flags)
+        rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
+        advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
+        out_table(["", "check", "found", "source"], rows)
+        out("", *(advice or ["Nothing is raised."]))
     return RAISED if any(flag.is_raised for flag in flags) else 0
 
 
@@ -174,10 +134,3 @@ def _fraction(text: str) -> Fraction:
         return Fraction(text)
     except (ValueError, ZeroDivisionError) as error:
         raise UsageError(f"--epsilon must be a number such as 8/255 or 0.03, got {text!r}") from error
-
-
-def _print_table(flags: list[Flag]) -> None:
-    rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
-    advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
-    out_table(["", "check", "found", "source"], rows)
-    out("", *(advice or ["Nothing is raised."]))

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.hints import run_command
-from robench.cli.names import complete_conditions, complete_models
+from robench.cli.names import complete_conditions, complete_models, model_of_registry, run_command
 from robench.cli.options import (
     AbsolutePath,
-    all_examples_option,
     data_root_option,
     dataset_option,
     device_option,
-    limit_option,
-    model_option,
     one_suite_option,
     option,
     registry_option,
-    results_option,
     seed_option,
-    suite_option,
 )
-from robench.cli.report_command import chosen_names
+from robench.cli.progress import steps_shown
+from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
-from robench.declare import find_suites, read_registries
+from robench.declare import read_registries
 from robench.exports import FORMATS, export
-from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.exports.pictures import Pictured
 
 
 class _Group(click.Group):
@@ -40,18 +41,18 @@ class _Group(click.Group):
         return super().parse_args(ctx, ["tables", *args] if names_none and not asks_help else args)
 
 
+_all_seeds_option = option(
+    "--all-seeds", is_flag=True, help="All training seeds of each model, and rows that are means over them."
+)
+
+
 @click.group("export", cls=_Group)
 def command() -> None:
     """Write results for other programs: tables (the default), or images before and after attacks."""
 
 
 @command.command("tables")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=False)
-@registry_option
-@limit_option
-@all_examples_option
+@selecting((*OF_RESULTS, _all_seeds_option))
 @option(
     "--output",
     type=AbsolutePath(),
@@ -67,49 +68,34 @@ def command() -> None:
     show_default=True,
     help="Format of the tables.",
 )
-@results_option
-@seed_option
-@option("--all-seeds", is_flag=True, help="All training seeds of each model, and rows that are means over them.")
-def export_tables(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    output: Path,
-    format_name: str,
-    results: Path,
-    seed: int | None,
-    all_seeds: bool,
-) -> int:
+def export_tables(selection: Selection, output: Path, format_name: str) -> int:
     """Write cells and outcomes of all examples as tables, with a manifest, from kept results.
 
     No model, data or GPU is needed. Rows measured only with --limit are left out unless the same --limit is given here.
     """
-    store = FolderStore(results)
+    suites, store = selection.found_suites(), selection.store()
     exported = export(
-        find_suites(suites, registries, dataset, all_examples=all_examples),
+        suites,
         store,
         output,
         format_name=format_name,
-        models=chosen_names(models, registries, store, all_seeds=all_seeds),
-        limit=limit,
-        seed=seed,
-        all_seeds=all_seeds,
-        training_seeds=_training_seeds(registries),
+        models=selection.rows(store),
+        limit=selection.limit,
+        seed=selection.seed,
+        all_seeds=selection.all_seeds,
+        training_seeds=_training_seeds(selection.registries),
     )
     for path, num_rows in exported.files.items():
         say(f"wrote {num_rows} rows to {path}")
     if not all(exported.files.values()):
-        say(f"There are no outcomes in {results}: measure them with '{run_command()}'.")
+        say(f"There are no outcomes in {selection.results}: measure them with '{run_command()}'.")
     elif exported.num_missing:
         say(f"{exported.num_missing} cells have no number yet: 'robench run' measures what is missing.")
     return 0
 
 
 @command.command("images")
-@one_suite_option
+@selecting((one_suite_option, dataset_option, registry_option, seed_option))
 @option("--model", required=True, metavar="NAME", shell_complete=complete_models, help="The model that is attacked.")
 @option(
     "--condition",
@@ -123,22 +109,16 @@ def export_tables(
 @option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones.")
 @option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Number of first examples.")
 @option("--output", type=AbsolutePath(), required=True, metavar="FOLDER", help="Folder for the images and their table.")
-@dataset_option
-@registry_option
 @device_option
-@seed_option
 @data_root_option
 def export_images(
-    suite: str,
+    selection: Selection,
     model: str,
     conditions: tuple[str, ...],
     examples: tuple[str, ...],
     count: int,
     output: Path,
-    dataset: str | None,
-    registries: tuple[Path, ...],
     device: str,
-    seed: int | None,
     data_root: Path | None,
 ) -> int:
     """Write clean and perturbed images, their differences and the predictions as PNG files, and all in one grid.
@@ -147,24 +127,32 @@ def export_images(
     have 8 bits a value; 'robench run --keep-adversarial float32' keeps the exact numbers.
     """
     # Imported here, so that help needs no torch.
-    from robench.cli.picturing import pictures_of
     from robench.exports.pictures import GRID_NAME, write_pictures
 
-    (found,) = find_suites([suite], registries, dataset)
-    drawn = pictures_of(
-        found,
-        model,
-        conditions,
-        registries=registries,
-        device=device,
-        seed=seed,
-        data_root=data_root,
-        count=count,
-        examples=examples,
-    )
+    drawn = pictures_of(selection, model, conditions, device, data_root, count=count, examples=examples)
     files = write_pictures(drawn, output)
     say(f"wrote {len(files)} files to {output}; {GRID_NAME} shows everything")
     return 0
+
+
+def pictures_of(
+    selection: Selection,
+    model: str,
+    conditions: Sequence[str],
+    device: str,
+    data_root: Path | None,
+    *,
+    count: int = 1,
+    examples: Sequence[str] = (),
+) -> list[Pictured]:
+    """Return examples under conditions of the selected suite with a bar of progress; see ``runs.pictured``."""
+    from robench.runs.pictured import pictured, views_named
+
+    of_model = replace(selection, models=(model_of_registry(model, selection.registries),))
+    request = of_model.request(device=device, data_root=data_root)
+    with steps_shown("attacking", "batches") as on_progress:
+        views = views_named(request.suites[0], conditions)
+        return pictured(request, views, count=count, examples=examples, on_progress=on_progress)
 
 
 def _training_seeds(registries: tuple[Path, ...]) -> dict[str, int]:

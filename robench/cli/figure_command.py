@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from robench.cli.names import models_of_registry
-from robench.cli.options import (
-    AbsolutePath,
-    all_examples_option,
-    all_seeds_option,
-    dataset_option,
-    limit_option,
-    model_option,
-    option,
-    registry_option,
-    results_option,
-    seed_option,
-    suite_option,
-)
+from robench.cli.options import AbsolutePath, all_seeds_option, model_option, option, registry_option
+from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
 from robench.core.errors import UsageError
-from robench.core.files import write_whole
+from robench.core.files import write_whole, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from robench.figures import Plot
-    from robench.leaderboard import Leaderboard
     from robench.training.history import TrainingHistory
 
 
@@ -57,48 +46,46 @@ panel_option = option(
 )
 
 
-def of_results(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of figures that are drawn from results."""
-    of_suite = (suite_option(required=True), dataset_option, model_option(required=False), registry_option)
-    examples = (limit_option, all_examples_option)
-    for each in reversed((*of_suite, *examples, panel_option, output_option, results_option, seed_option)):
-        command = each(command)
-    return command
-
-
 @command.command("budget")
-@of_results
-@all_seeds_option
-def budget(output: Path, panels: tuple[str, ...], **chosen: Any) -> int:
+@selecting((*OF_RESULTS, all_seeds_option))
+@panel_option
+@output_option
+def budget(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     """Draw accuracy against the budget of a sweep, or the distance of a minimum-norm attack.
 
     Whiskers are 95 % intervals. Without --model, the eight best models are drawn.
     """
     from robench.figures import budget_plot
 
-    return _draw(lambda: budget_plot(_board(**chosen), all_models=bool(chosen["models"])), panels, output)
+    all_models = bool(selection.models)
+    return _draw(lambda: budget_plot(selection.leaderboard(is_tested=False), all_models=all_models), panels, output)
 
 
 @command.command("corruptions")
-@of_results
-@all_seeds_option
-def corruptions(output: Path, panels: tuple[str, ...], **chosen: Any) -> int:
+@selecting((*OF_RESULTS, all_seeds_option))
+@panel_option
+@output_option
+def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     """Draw the accuracy under each type of corruption against its severity, a panel a type.
 
     Without --model, the eight best models are drawn.
     """
     from robench.figures import corruption_plot
 
-    return _draw(lambda: corruption_plot(_board(**chosen), all_models=bool(chosen["models"])), panels, output)
+    all_models = bool(selection.models)
+    return _draw(lambda: corruption_plot(selection.leaderboard(is_tested=False), all_models=all_models), panels, output)
 
 
 @command.command("seeds")
-@of_results
-def seeds(output: Path, panels: tuple[str, ...], **chosen: Any) -> int:
+@selecting(OF_RESULTS)
+@panel_option
+@output_option
+def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column."""
     from robench.figures import seeds_plot
 
-    return _draw(lambda: seeds_plot(_board(**chosen, all_seeds=True)), panels, output)
+    of_all_seeds = replace(selection, all_seeds=True)
+    return _draw(lambda: seeds_plot(of_all_seeds.leaderboard(is_tested=False)), panels, output)
 
 
 @command.command("training")
@@ -142,10 +129,8 @@ def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> i
     check_matplotlib()
     plot = with_panels(plot_of(), panels)
     content = rendered(plot, SUFFIXES[suffix])
-    try:
+    with writing(output):
         write_whole(output, content)
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written ({error.strerror}); choose another file") from error
     if plot.left_out:
         say(
             f"Not drawn: {', '.join(plot.left_out)}. Without --model the eight best are drawn, and never a model that "
@@ -155,43 +140,10 @@ def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> i
     return 0
 
 
-def _board(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    results: Path,
-    seed: int | None,
-    all_seeds: bool,
-) -> Leaderboard:
-    from robench.cli.report_command import chosen_names
-    from robench.declare import find_suites, read_registries
-    from robench.leaderboard import leaderboard_of
-    from robench.store import FolderStore
-
-    store = FolderStore(results)
-    return leaderboard_of(
-        find_suites(suites, registries, dataset, all_examples=all_examples),
-        store,
-        models=chosen_names(models, registries, store, all_seeds=all_seeds),
-        limit=limit,
-        seed=seed,
-        checkpoints=read_registries(registries),
-        average_seeds=all_seeds,
-        is_tested=False,
-    )
-
-
 def _histories(
     models: tuple[str, ...], all_seeds: bool, files: tuple[Path, ...], registries: tuple[Path, ...]
 ) -> list[TrainingHistory]:
-    """Return the histories of models and in files, each file once.
-
-    Raises:
-        UsageError: none is asked for, a file is missing or no history, or two are of one checkpoint.
-    """
+    """Return the histories of models and in files, each file once."""
     from robench.declare import find_checkpoints
     from robench.training.history import history_path, read_history
 

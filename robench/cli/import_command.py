@@ -11,8 +11,8 @@ import click
 from robench.cli.names import complete_models, model_of_registry
 from robench.cli.options import AbsolutePath, json_option, option, registry_option
 from robench.cli.terminal import out, out_json, say
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.errors import UsageError
+from robench.core.files import write_whole, writing
 from robench.declare import find_checkpoints
 
 
@@ -53,10 +53,8 @@ def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Pat
 
     imported = import_weights(file, checkpoint, vocabulary)
     content = save(dict(imported.tensors))
-    try:
+    with writing(output):
         write_whole(output, content)
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write the weights to {output}: {error.strerror}") from error
     digest = hashlib.sha256(content).hexdigest()
     num_numbers = sum(each.numel() for each in imported.tensors.values())
     if as_json:

@@ -1,28 +1,32 @@
-"""``robench list`` and ``robench show``: all that can be named on the command line, as plain values by kind."""
+"""``robench list`` and ``robench show``: all that can be named on the command line, as plain values and in words."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Mapping
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 import yaml
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
-from robench.cli.in_words import summary_of, type_in_words
 from robench.cli.names import beginning_with, given_registries
 from robench.cli.options import json_option, option, registry_option
 from robench.cli.terminal import out_document, out_json, out_table
+from robench.core.budgets import spelling_of
 from robench.core.columns import fields_of
 from robench.core.errors import RobenchError, UnknownNameError
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
 from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
+from robench.declarations.base import DeclarationBase
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
 from robench.declare.schema import fields_problem
 from robench.declare.sweeps import KEY, SweepEntry
@@ -36,12 +40,13 @@ from robench.tasks import TASKS
 from robench.training import TRAININGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
+    from robench.core.checkpoint import Checkpoint
     from robench.core.suite import Suite
-    from robench.declarations.base import DeclarationBase
+    from robench.metrics import Metric
     from robench.tasks import Task
 
 Entry = dict[str, Plain]
@@ -71,10 +76,6 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
         }
         for checkpoint in read_registries(registries).values()
     ]
-
-
-def _suites(registries: Sequence[Path]) -> list[Entry]:
-    return [_suite(find_suite(name), path) for name, path in shipped_suites().items()]
 
 
 def _suite(suite: Suite, path: Path) -> Entry:
@@ -165,10 +166,8 @@ def _without_kind(plain: Plain) -> Entry:
     return {name: value for name, value in plain.items() if name not in ("kind", "name", "maker")}
 
 
-def _metrics(registries: Sequence[Path]) -> list[Entry]:
-    return _family(
-        METRICS, lambda name, metric: {"summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
-    )
+def _metric(name: str, metric: Metric) -> Entry:
+    return {"summary": metric.title, **_without_kind(to_plain(dataclasses.asdict(metric)))}
 
 
 def _task(name: str, task: Task) -> Entry:
@@ -210,12 +209,12 @@ def _set_of(corruption: str) -> str:
 # Maps a kind to a function from further registry files to its entries, each with `name` and `summary`.
 CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "models": _models,
-    "suites": _suites,
+    "suites": lambda registries: [_suite(find_suite(name), path) for name, path in shipped_suites().items()],
     "attacks": _attacks,
     "corruptions": _corruptions,
     "datasets": _datasets,
     "attentions": lambda registries: _family(ATTENTIONS, _declared),
-    "metrics": _metrics,
+    "metrics": lambda registries: _family(METRICS, _metric),
     "backbones": lambda registries: _family(BACKBONES, _declared),
     "residuals": lambda registries: _family(RESIDUALS, _declared),
     "trainings": lambda registries: _family(TRAININGS, _declared),
@@ -304,3 +303,94 @@ def _yaml(entry: Entry) -> str:
     # YAML does not escape bidi marks and the like unless it escapes everything outside ASCII.
     is_inert = text.replace("\n", "").isprintable()
     return text if is_inert else yaml.safe_dump(entry, sort_keys=False, allow_unicode=False)
+
+
+def summary_of(checkpoint: Checkpoint) -> str:
+    """Return backbone, mechanisms with their settings, variants of training, seed, data and source of a model."""
+    training = checkpoint.training
+    variant = getattr(training, "variant", "")
+    parts = (
+        ", ".join(_parts_of(checkpoint.architecture)),
+        variant,
+        f"seed {training.seed}" if checkpoint.seed_of is not None and training is not None else "",
+        checkpoint.training_data,
+        checkpoint.source,
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _parts_of(architecture: object) -> Iterator[str]:
+    """Yield the kind of a backbone, its first member, others that are not the default, and settings given in words."""
+    yield str(getattr(architecture, "kind", ""))
+    # The first member, attention, is what most entries differ in.
+    is_first = True
+    for name, value, is_default in _fields_of(architecture):
+        if isinstance(value, DeclarationBase):
+            settings = ", ".join(
+                f"{below} {_shown(setting)}" for below, setting, is_usual in _fields_of(value) if not is_usual
+            )
+            if settings or not is_default or is_first:
+                yield f"{name} {value.kind}{f' ({settings})' if settings else ''}"
+            is_first = False
+        elif isinstance(value, str | bool) and not is_default:
+            yield f"{name} {_shown(value)}"
+
+
+def _fields_of(declaration: object) -> list[tuple[str, object, bool]]:
+    """Return name and value of each field, and whether the value is the default one."""
+    if not dataclasses.is_dataclass(declaration):
+        return []
+    found = []
+    for field in dataclasses.fields(declaration):
+        default: object = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        value = getattr(declaration, field.name)
+        found.append((field.name, value, value == default))
+    return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return "+".join(map(_shown, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, DeclarationBase):
+        return value.kind
+    if isinstance(value, Fraction):
+        return spelling_of(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# Any: annotations have no common type.
+def type_in_words(hint: Any) -> str:
+    """Return the values that a field of an annotated type takes in a file.
+
+    >>> type_in_words(tuple[Fraction, ...]), type_in_words(Literal["best", "last"] | None)
+    ('list of fraction', 'best | last | null')
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return type_in_words(arguments[0])
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (Union, UnionType):
+        return " | ".join(map(type_in_words, arguments))
+    if origin is tuple:
+        items = dict.fromkeys(type_in_words(each) for each in arguments if each is not Ellipsis)
+        return f"list of {' or '.join(items)}"
+    if origin is Mapping:
+        return f"mapping from {type_in_words(arguments[0])} to {type_in_words(arguments[1])}"
+    return _of_class(hint)
+
+
+def _of_class(hint: Any) -> str:
+    if hint is NoneType:
+        return "null"
+    if hint is Fraction:
+        return "fraction"
+    if not isinstance(hint, type):
+        return str(hint)
+    if issubclass(hint, DeclarationBase):
+        return "mapping with kind"
+    return "mapping" if dataclasses.is_dataclass(hint) else hint.__name__

@@ -1,17 +1,21 @@
-"""Names on the command line: their completion in shells, and shell-style patterns such as ``digits-*``.
+"""Names and commands on the command line: completion in shells, patterns such as ``digits-*``, and suggested commands.
 
 Click calls the functions of completion when a shell asks for it. Nothing may be printed or raised then, so that names
 that cannot be read (a broken registry file, an unknown suite) are left out. Patterns have ``*``, ``?`` and ``[...]``,
-as in file names.
+as in file names. Messages suggest commands with the options of the command that prints them.
 """
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
@@ -19,9 +23,6 @@ from robench.core.files import is_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    import click
 
     from robench.core.protocols import Store
 
@@ -63,9 +64,8 @@ def complete_conditions(context: click.Context, parameter: click.Parameter, inco
     """Return the conditions of the suites given earlier on the command line."""
     from robench.declare import find_suite
 
-    given = context.params.get("suites") or context.params.get("suite") or ()
     names: list[str] = []
-    for suite in [given] if isinstance(given, str) else given:
+    for suite in context.params.get("suites") or ():
         with suppress(RobenchError):
             names += [condition.name for condition in find_suite(suite).conditions]
     return beginning_with(incomplete, names)
@@ -98,12 +98,8 @@ def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem
 def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str = "model") -> list[str]:
     """Return names with each pattern replaced by what it matches; in order, each once.
 
-    Further training seeds (``digits-vit@1``) match only patterns with an ``@``.
-
-    Args:
-        names: names, returned as they are even if unknown, and patterns.
-        known: function that returns the names to match, called only if there is a pattern.
-        noun: noun for messages.
+    Further training seeds (``digits-vit@1``) match only patterns with an ``@``. Names are returned even if unknown;
+    ``known`` is called only if there is a pattern, and ``noun`` is for messages.
 
     Raises:
         UnknownNameError: a pattern matches nothing.
@@ -127,12 +123,7 @@ def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str
 
 
 def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list[str]:
-    """Return names of models with patterns replaced by the entries of the registry that they match.
-
-    Raises:
-        UnknownNameError: a pattern matches nothing.
-        UsageError, DeclarationError: a registry file cannot be read.
-    """
+    """Return names of models with patterns replaced by the entries of the registry that match; see ``expanded``."""
     # Imported here, so that help is fast.
     from robench.declare import read_registries
 
@@ -140,11 +131,7 @@ def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list
 
 
 def model_of_registry(name: str, registries: Sequence[Path]) -> str:
-    """Return the only model that a name or pattern matches; raises like ``models_of_registry``.
-
-    Raises:
-        UsageError: it matches several.
-    """
+    """Return the only model that a name or pattern matches; raises UsageError for several matches."""
     found = models_of_registry([name], registries)
     if len(found) > 1:
         shown = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
@@ -153,12 +140,7 @@ def model_of_registry(name: str, registries: Sequence[Path]) -> str:
 
 
 def models_of_results(names: Sequence[str], store: Store) -> list[str]:
-    """Return names of models with patterns replaced by the models with results that they match.
-
-    Raises:
-        UnknownNameError: a pattern matches nothing.
-        StoreError: a file cannot be read, or is of a later robench.
-    """
+    """Return names of models with patterns replaced by the models with results that they match; see ``expanded``."""
 
     def known() -> list[str]:
         headers = [*(each.shard for each in store.manifests()), *(each.shard for each in store.failures())]
@@ -179,3 +161,66 @@ def _no_match(noun: str, pattern: str, known: Sequence[str]) -> UnknownNameError
     others = [f"{beginning}{pattern[start:]}" for beginning in close]
     matching = [other for other in others if _matched(other, known)]
     return UnknownNameError(noun, pattern, matching[:1] or known)
+
+
+# Options that say which measurements a command is about, by their parameters.
+_REPEATED = {
+    "suites": "--suite",
+    "dataset": "--dataset",
+    "all_examples": "--all-examples",
+    "registries": "--registry",
+    "seed": "--seed",
+    "all_seeds": "--all-seeds",
+    "precision": "--precision",
+    "results": "--results",
+}
+
+
+def run_command(*further: str, suite: str | None = None) -> str:
+    """Return the ``robench run`` that measures what the current command lacks, with ``further`` words at the end.
+
+    ``suite`` is the only suite to name, as given; None means all suites of the current command.
+    """
+    return shlex.join(["robench", "run", *_repeated(suite), "--model", "NAME", *further])
+
+
+def same_command(*further: str, suite: str | None = None) -> str:
+    """Return the current command for the same measurements, with further words at the end."""
+    context = click.get_current_context()
+    models = [word for model in context.params.get("models", ()) for word in ("--model", model)]
+    return shlex.join([*context.command_path.split(), *_repeated(suite), *models, *further])
+
+
+def _repeated(suite: str | None) -> list[str]:
+    """Return the options of the current command that belong in every command about the same measurements."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for name, flag in _REPEATED.items():
+        value = context.params.get(name)
+        if name == "suites" and suite is not None:
+            value = (suite,)
+        # A default, here a folder's name, was made absolute too.
+        if value in (None, False) or context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            continue
+        if value is True:
+            words.append(flag)
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            text = shown(each) if isinstance(each, str | Path) else str(each)
+            # Without a suffix or a slash it would be the name of a shipped suite.
+            is_lost = name == "suites" and is_file_name(str(each)) and not is_file_name(text)
+            words += [flag, f"./{text}" if is_lost else text]
+    return words
+
+
+def shown(given: str | Path) -> str:
+    """Return a name as it is, and an absolute path relative to the current folder if it is below it.
+
+    >>> shown("digits-adv"), shown(Path.cwd() / "mine.yaml")
+    ('digits-adv', 'mine.yaml')
+    """
+    path = Path(given)
+    try:
+        return str(path.relative_to(Path.cwd())) if path.is_absolute() else str(given)
+    except (OSError, ValueError):
+        return str(given)

@@ -24,7 +24,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from robench.cli.options import AbsolutePath, json_option, option
 from robench.cli.terminal import out, out_json
 from robench.core.errors import UsageError
-from robench.core.files import write_whole
+from robench.core.files import write_whole, writing
 from robench.core.plugins import USER_CODE
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -64,18 +64,15 @@ def command(family: str, name: str, in_repository: bool, output: Path | None, as
     plugin.write()
     steps = _steps(plugin, checkout is not None)
     if as_json:
-        out_json({"family": family, "kind": plugin.kind, **_paths(plugin), "by_hand": plugin.by_hand, "next": steps})
+        written, changed = ([str(plugin.root / path) for path in paths] for paths in (plugin.files, plugin.changed))
+        facts = {"family": family, "kind": plugin.kind, "written": written, "changed": changed}
+        out_json({**facts, "by_hand": plugin.by_hand, "next": steps})
         return 0
     out(*(f"wrote {plugin.root / path}" for path in plugin.files))
     out(*(f"added to {plugin.root / path}" for path in plugin.changed))
     out(*(f"add by hand to {plugin.root / path}: {line}" for path, line in plugin.by_hand))
     out("", "Next:", *(f"- {step}" for step in steps))
     return 0
-
-
-def _paths(plugin: NewPlugin) -> dict[str, list[str]]:
-    written, changed = ([str(plugin.root / path) for path in paths] for paths in (plugin.files, plugin.changed))
-    return {"written": written, "changed": changed}
 
 
 def _steps(plugin: NewPlugin, in_repository: bool) -> list[str]:
@@ -101,10 +98,8 @@ class NewPlugin:
     """Files and lines of a new plug-in, before anything is written.
 
     Attributes:
-        root: folder of all paths.
         kind: name in suites and registry files.
         usage: example of naming it there; ``tests``: files that test it.
-        steps: further steps of its author.
         files: contents of new files, by relative path; ``changed``: contents of files to which lines were added.
         by_hand: lines that could not be added, each with its file.
     """
@@ -119,12 +114,8 @@ class NewPlugin:
     by_hand: list[tuple[str, str]] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write all files.
-
-        Raises:
-            UsageError: one of the new files exists, so that none is written, or the folder cannot be written.
-        """
-        try:
+        """Write all files, or none if one exists already; raises UsageError or StoreUnwritableError."""
+        with writing(self.root):
             if existing := [path for path in self.files if (self.root / path).exists()]:
                 raise UsageError(
                     f"{self.root / existing[0]} exists, and nothing is overwritten: choose another name or folder"
@@ -132,8 +123,6 @@ class NewPlugin:
             for path, text in (self.files | self.changed).items():
                 (self.root / path).parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self.root / path, text.encode())
-        except OSError as error:
-            raise UsageError(f"{self.root} cannot be written: {error.strerror}; choose another folder") from error
 
 
 def checkout_above(folder: Path) -> Path | None:
@@ -145,11 +134,7 @@ def checkout_above(folder: Path) -> Path | None:
 
 
 def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
-    """Return a plug-in of robench's own, in the checkout at ``root``.
-
-    Raises:
-        UsageError: the name is not valid.
-    """
+    """Return a plug-in of robench's own, in the checkout at ``root``; raises UsageError if the name is not valid."""
     templates = _Templates(family, name)
     templates.names["inside"] = True
     manifest = templates.manifest()
@@ -175,11 +160,7 @@ def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
 
 
 def plugin_as_distribution(family: str, name: str, root: Path) -> NewPlugin:
-    """Return a distribution with one plug-in, an entry point and a test of its contract, in the folder ``root``.
-
-    Raises:
-        UsageError: the name is not valid.
-    """
+    """Return a distribution in the folder ``root`` with one plug-in, an entry point and a test of its contract."""
     templates = _Templates(family, name)
     manifest = templates.manifest()
     module, package = templates.names["module"], f"robench_{templates.names['module']}"
@@ -246,11 +227,7 @@ class _Templates:
         return manifest
 
     def rendered(self, template: str) -> str:
-        """Return the text of a template.
-
-        Raises:
-            UsageError: the name is one that a module of the template uses already.
-        """
+        """Return the text of a template; raises UsageError if a module of it uses the name already."""
         text = self._environment.get_template(f"{template}.jinja").render(self.names)
         if template.endswith(".py") and (twice := _bound_twice(text)):
             raise UsageError(f"the template already uses the name {twice!r}: choose another name")
@@ -260,12 +237,11 @@ class _Templates:
         """Return import statements sorted as ruff sorts them, third-party packages first."""
         top = self.names["package"].partition(".")[0]
         own = {each for each in statements if each.split()[1].partition(".")[0] == top}
-        groups = [sorted(each, key=_place) for each in (set(statements) - own, own)]
+        groups = [
+            sorted(each, key=lambda line: (line.startswith("from "), line.split()[1]))
+            for each in (set(statements) - own, own)
+        ]
         return "\n\n".join("\n".join(" " * indent + each for each in group) for group in groups if group)
-
-
-def _place(statement: str) -> tuple[bool, str]:
-    return statement.startswith("from "), statement.split()[1]
 
 
 def _taken(catalogues: list[str]) -> set[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -15,7 +16,7 @@ from robench.core.files import absolute, is_file_name
 from robench.core.shard import EXACT_DTYPE, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from robench.executors import ExecutorBase
 
@@ -74,18 +75,34 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, show_envvar=True, **settings)
 
 
+def format_option(formats: Iterable[str], noun: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return ``--format`` of what a command prints, and ``--json`` for short; both give ``format_name``."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_format(*, format_name: str, as_json: bool, **values: Any) -> int:
+            return command(format_name="json" if as_json else format_name, **values)
+
+        choice = click.Choice(list(formats))
+        with_json = option("--json", "as_json", is_flag=True, help="Short for --format json.")(with_format)
+        return option(
+            "--format", "format_name", type=choice, default="text", show_default=True, help=f"Format of the {noun}."
+        )(with_json)
+
+    return decorate
+
+
+_SUITE: dict[str, Any] = {
+    "type": SuiteName(),
+    "metavar": "NAME|FILE",
+    "shell_complete": complete_suites,
+    "help": "A shipped suite or a YAML file.",
+}
+
+
 def suite_option(*, required: bool) -> Callable[[Command], Command]:
     """Return the repeatable option ``--suite``."""
-    return option(
-        "--suite",
-        "suites",
-        multiple=True,
-        required=required,
-        type=SuiteName(),
-        metavar="NAME|FILE",
-        shell_complete=complete_suites,
-        help="A shipped suite or a YAML file.",
-    )
+    return option("--suite", "suites", multiple=True, required=required, **_SUITE)
 
 
 def model_option(*, required: bool) -> Callable[[Command], Command]:
@@ -102,12 +119,7 @@ def model_option(*, required: bool) -> Callable[[Command], Command]:
 
 
 one_suite_option = option(
-    "--suite",
-    required=True,
-    type=SuiteName(),
-    metavar="NAME|FILE",
-    shell_complete=complete_suites,
-    help="A shipped suite or a YAML file.",
+    "--suite", "suites", required=True, callback=lambda context, parameter, name: (name,) if name else (), **_SUITE
 )
 dataset_option = option(
     "--dataset",
@@ -134,25 +146,6 @@ results_option = option(
 device_option = option("--device", default="auto", show_default=True, help="auto, cpu, cuda (every GPU) or cuda:N.")
 workers_option = option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one per GPU, or per core."
-)
-executor_option = option(
-    "--executor",
-    default="auto",
-    show_default=True,
-    metavar="KIND",
-    help="Where shards are measured: serial (this process), processes (workers here), ray (a cluster) or another.",
-)
-executor_fields_option = option(
-    "--executor-option",
-    "executor_options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A field of the executor, such as cpus_per_worker=2; 'robench show KIND' lists them.",
-)
-ray_address_option = option(
-    "--ray-address",
-    metavar="ADDRESS",
-    help="Cluster of --executor ray: auto, HOST:PORT or ray://HOST:PORT; default: Ray is started on this machine.",
 )
 shard_timeout_option = option(
     "--shard-timeout",
@@ -195,18 +188,54 @@ no_audit_option = option("--no-audit", is_flag=True, help="Skip the audit of eve
 json_option = option("--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout.")
 
 
+def measuring_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say where models and data are, and how long a shard may take."""
+    for each in (data_root_option, shard_timeout_option, workers_option, device_option):
+        command = each(command)
+    return command
+
+
+def executor_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of the executor, which the command takes as ``executor``; see ``chosen_executor``."""
+
+    @wraps(command)
+    def with_executor(
+        *, executor: str, executor_options: tuple[str, ...], ray_address: str | None, **values: Any
+    ) -> int:
+        chosen = chosen_executor(executor, executor_options, ray_address=ray_address)
+        return command(executor=chosen, **values)
+
+    with_address = option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="Cluster of --executor ray: auto, HOST:PORT or ray://HOST:PORT; default: Ray is started on this machine.",
+    )(with_executor)
+    with_fields = option(
+        "--executor-option",
+        "executor_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A field of the executor, such as cpus_per_worker=2; 'robench show KIND' lists them.",
+    )(with_address)
+    return option(
+        "--executor",
+        default="auto",
+        show_default=True,
+        metavar="KIND",
+        help="Where shards are measured: serial (this process), processes (workers here), ray (a cluster) or another.",
+    )(with_fields)
+
+
 def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None) -> str | ExecutorBase:
     """Return an executor: its kind alone, or where fields are given its declaration with them.
 
     Args:
-        kind: what ``--executor`` says.
+        kind: value of ``--executor``.
         assignments: values of ``--executor-option``, such as ``gpus_per_worker=0.5``.
-        fields: values of options for a single field, named after kind and field, such as ``ray_address``; None for
-            options that were not given.
+        fields: values of options for a single field, such as ``ray_address``; None if not given.
 
     Raises:
-        UsageError: fields are given without an executor, for one of another kind, or wrongly.
-        UnknownNameError: there is no executor of that kind.
+        UsageError, UnknownNameError: fields are given without an executor, for one of another kind, or wrongly.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     if not given and not assignments:

@@ -1,7 +1,8 @@
-"""Progress of a run on stderr: a bar on a terminal, occasional lines elsewhere."""
+"""Progress on stderr, a bar on a terminal and occasional lines elsewhere, and measuring under it, with Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,15 +10,19 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
 from robench.cli.terminal import bar_console, duration, is_interactive, say
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.records import Failure, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
-    from rich.progress import TaskID
+    from rich.progress import ProgressColumn, TaskID
 
+    from robench.core.protocols import Executor, Store
+    from robench.runs import PreparedRun
     from robench.runs.training_queue import QueueProgress
     from robench.scheduling import Progress
     from robench.training.base import EpochReport
@@ -29,16 +34,32 @@ LEAST_SHARDS = 3
 
 
 @contextmanager
+def _bar(*columns: ProgressColumn) -> Iterator[Bar]:
+    """Yield a bar of progress with a description, a count and further columns."""
+    first = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Bar(*first, *columns, console=bar_console(), transient=True) as bar:
+        yield bar
+
+
+class _Pause:
+    """Clock between the lines of a display; the last line is always shown."""
+
+    def __init__(self) -> None:
+        self._last = -SECONDS_BETWEEN_LINES
+
+    def is_over(self, *, is_last: bool) -> bool:
+        """Return whether a line may be shown, and begin the next pause if so."""
+        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
+            return False
+        self._last = time.monotonic()
+        return True
+
+
+@contextmanager
 def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
     """Yield a callback for the progress of ``measure``: shards done, examples per second, time left."""
     if is_interactive():
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("shards {task.fields[rate]}"),
-        )
-        with Bar(*columns, console=bar_console(), transient=True) as bar:
+        with _bar(TextColumn("shards {task.fields[rate]}")) as bar:
             yield _BarDisplay(bar, num_shards)
     else:
         yield _LineDisplay()
@@ -85,18 +106,15 @@ class _BarDisplay:
 class _LineDisplay:
     def __init__(self) -> None:
         self._rate = _Rate()
-        self._last = -SECONDS_BETWEEN_LINES
+        self._pause = _Pause()
 
     def __call__(self, progress: Progress) -> None:
         rate, time_left = self._rate.text(progress), self._rate.time_left(progress)
         if isinstance(progress.result, Failure):
             say(_failure_text(progress.result))
         completed = progress.num_shards - progress.num_left
-        is_last = completed == progress.num_shards
-        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
-            return
-        self._last = time.monotonic()
-        say(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"))
+        if self._pause.is_over(is_last=completed == progress.num_shards):
+            say(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"))
 
 
 def _failure_text(failure: Failure) -> str:
@@ -108,35 +126,17 @@ def _failure_text(failure: Failure) -> str:
 def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
     """Yield a callback for the epochs of a training: a bar on a terminal, occasional lines elsewhere."""
     if not is_interactive():
-        yield _EpochLines(name)
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs {task.fields[loss]}"),
-    )
-    with Bar(*columns, TimeRemainingColumn(), console=bar_console(), transient=True) as bar:
-        task = bar.add_task(f"training {clipped(name)}", total=None, loss="")
+        pause = _Pause()
 
         def on_epoch(report: EpochReport) -> None:
-            bar.update(task, total=report.num_epochs, completed=report.epoch, loss=_epoch_text(report))
+            if pause.is_over(is_last=report.epoch == report.num_epochs):
+                say(f"training {name}: epoch {report.epoch} of {report.num_epochs}, {_epoch_text(report)}")
 
         yield on_epoch
-
-
-class _EpochLines:
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._last = -SECONDS_BETWEEN_LINES
-
-    def __call__(self, report: EpochReport) -> None:
-        is_last = report.epoch == report.num_epochs
-        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
-            return
-        self._last = time.monotonic()
-        epochs = f"epoch {report.epoch} of {report.num_epochs}"
-        say(f"training {self._name}: {epochs}, {_epoch_text(report)}")
+        return
+    with _bar(TextColumn("epochs {task.fields[loss]}"), TimeRemainingColumn()) as bar:
+        task = bar.add_task(f"training {clipped(name)}", total=None, loss="")
+        yield lambda report: bar.update(task, total=report.num_epochs, completed=report.epoch, loss=_epoch_text(report))
 
 
 @contextmanager
@@ -145,8 +145,7 @@ def queue_shown() -> Iterator[Callable[[QueueProgress], None]]:
     if not is_interactive():
         yield lambda progress: say(*_queue_lines(progress))
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Bar(*columns, TextColumn("{task.fields[note]}"), console=bar_console(), transient=True) as bar:
+    with _bar(TextColumn("{task.fields[note]}")) as bar:
         everything = bar.add_task("trainings", total=None, note="")
         tasks: dict[str, TaskID] = {}
 
@@ -193,22 +192,54 @@ def _scores_text(report: EpochReport | Epoch) -> str:
 def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a callback for steps done and all, if known: a bar on a terminal, occasional lines elsewhere."""
     if not is_interactive():
-        last = -SECONDS_BETWEEN_LINES
+        pause = _Pause()
 
         def on_progress(done: int, total: int | None) -> None:
-            nonlocal last
-            if time.monotonic() - last >= SECONDS_BETWEEN_LINES or done == total:
-                last = time.monotonic()
+            if pause.is_over(is_last=done == total):
                 say(f"{description}: {done}{'' if total is None else f' of {total}'} {noun}")
 
         yield on_progress
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(noun, markup=False),
-    )
-    with Bar(*columns, TimeRemainingColumn(), console=bar_console(), transient=True) as bar:
+    with _bar(TextColumn(noun, markup=False), TimeRemainingColumn()) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, total=total, completed=done)
+
+
+def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
+    """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
+
+    The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
+    shards under way are given up.
+    """
+    executor = prepared.executor(store)
+    num_shards = len(prepared.todo(store))
+    # Workers that are elsewhere are counted only for work, since this may start them.
+    count = min(executor.num_workers, num_shards) if num_shards else 0
+    if count:
+        say(f"starting {count} worker{'s' * (count != 1)}")
+    interrupts = _Interrupts(executor)
+    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
+            progress = prepared.fill(store, executor, on_progress)
+        return interrupts.exit_code, progress
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Interrupts:
+    """Signal handler that first drains, then stops; ``exit_code`` is that of the first signal, 0 before it."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.exit_code = 0
+        self._executor = executor
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.exit_code:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        is_terminated = number == signal.SIGTERM
+        self.exit_code = TERMINATED if is_terminated else INTERRUPTED
+        self._executor.drain()
+        again = "another SIGTERM stops" if is_terminated else "press Ctrl-C again to stop"
+        say(f"Finishing the shards under way; {again} at once.")

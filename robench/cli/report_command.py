@@ -8,63 +8,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.hints import run_command, same_command
-from robench.cli.names import models_of_results
-from robench.cli.options import (
-    AbsolutePath,
-    all_examples_option,
-    all_seeds_option,
-    dataset_option,
-    limit_option,
-    model_option,
-    option,
-    precision_option,
-    registry_option,
-    results_option,
-    seed_option,
-    suite_option,
-)
+from robench.cli.names import run_command, same_command
+from robench.cli.options import AbsolutePath, all_seeds_option, format_option, option, precision_option
+from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
-from robench.core.files import write_whole
+from robench.core.files import write_whole, writing
 from robench.core.shard import EXACT_DTYPE
-from robench.declare import find_checkpoints, find_suites, read_registries
-from robench.leaderboard import (
-    MANIFEST_NAME,
-    SUFFIXES,
-    arranged_board,
-    leaderboard_of,
-    ranked,
-    render_manifest,
-)
+from robench.leaderboard import MANIFEST_NAME, SUFFIXES, arranged_board, ranked, render_manifest
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
 from robench.reports import RENDERERS, arranged, report_of_store
-from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robench.core.report import Report
+    from robench.store import FolderStore
 
 NAME = "leaderboard"
 
 
 @click.command("report")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=False)
-@registry_option
-@limit_option
-@all_examples_option
-@option(
-    "--format",
-    "format_name",
-    type=click.Choice(sorted(RENDERERS)),
-    default="text",
-    show_default=True,
-    help="Format of the table.",
-)
-@option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@selecting((*OF_RESULTS, precision_option, all_seeds_option))
+@format_option(sorted(RENDERERS), "table")
 @option("--sort", metavar="COLUMN", help="Order rows by this column, best first, such as pgd/top1_accuracy.")
 @option(
     "--columns",
@@ -73,27 +39,7 @@ NAME = "leaderboard"
     help="Only these columns: keys, metrics, conditions or patterns such as 'pgd*'.",
 )
 @option("--transpose", is_flag=True, help="Models as columns, in text, Markdown and LaTeX.")
-@results_option
-@seed_option
-@precision_option
-@all_seeds_option
-def command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    format_name: str,
-    as_json: bool,
-    sort: str | None,
-    columns: tuple[str, ...],
-    transpose: bool,
-    results: Path,
-    seed: int | None,
-    precision: str,
-    all_seeds: bool,
-) -> int:
+def command(selection: Selection, format_name: str, sort: str | None, columns: tuple[str, ...], transpose: bool) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
 
     Of several models the best of each column is marked, with models not distinguishable from it by a paired
@@ -102,30 +48,26 @@ def command(
     Rows measured only with --limit are left out unless the same --limit is given here; a message names them. Without
     any results for a suite the exit code is 1.
     """
-    store = FolderStore(results)
-    format_name = "json" if as_json else format_name
-    _check_page(format_name, precision)
-    found = find_suites(suites, registries, dataset, all_examples=all_examples)
+    _check_page(format_name, selection.precision)
+    found, store, limit = selection.found_suites(), selection.store(), selection.limit
     is_empty = holds_nothing(store)
     if is_empty:
-        say(f"No results in {results}: measure them with '{run_command()}'.")
-    names = None if is_empty else chosen_names(models, registries, store, all_seeds=all_seeds)
+        say(f"No results in {store.path}: measure them with '{run_command()}'.")
+    names = None if is_empty else selection.rows(store)
     if format_name == "html" and not is_empty:
-        board = leaderboard_of(
-            found,
-            store,
-            models=names,
-            limit=limit,
-            seed=seed,
-            checkpoints=read_registries(registries),
-            average_seeds=all_seeds,
-        )
+        board = selection.leaderboard()
         if board.rows:
             out_document(BOARD_RENDERERS["html"](arranged_board(board, columns=columns, sort=sort)))
     has_rows = True
-    for given, suite in zip(dict.fromkeys(suites), found, strict=True):
+    for given, suite in zip(dict.fromkeys(selection.suites), found, strict=True):
         report = report_of_store(
-            suite, store, models=names, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
+            suite,
+            store,
+            models=names,
+            limit=limit,
+            seed=selection.seed,
+            average_seeds=selection.all_seeds,
+            precision=selection.precision,
         )
         report = ranked(report, suite, store, limit=limit)
         report = arranged(report, columns=columns, sort=sort, is_transposed=transpose)
@@ -134,7 +76,7 @@ def command(
         if format_name == "json" or (report.rows and not is_empty and format_name != "html"):
             out_document(RENDERERS[format_name](report))
         if not is_empty:
-            _explain_lack(report, results, given)
+            _explain_lack(report, store.path, given)
     return 0 if has_rows else 1
 
 
@@ -144,22 +86,6 @@ def _check_page(format_name: str, precision: str) -> None:
             f"--format html is the page of 'robench leaderboard', which is of float32 alone, got --precision "
             f"{precision}; choose another format"
         )
-
-
-def chosen_names(
-    models: tuple[str, ...], registries: tuple[Path, ...], store: FolderStore, *, all_seeds: bool
-) -> list[str] | None:
-    """Return the names of models whose results are read, with patterns replaced; None for all that have results.
-
-    With ``all_seeds`` these are the names of all seeds of each model.
-
-    Raises:
-        UnknownNameError: a pattern matches no model with results, or the seeds of an unknown model are asked for.
-    """
-    names = models_of_results(models, store)
-    if all_seeds:
-        names = [checkpoint.name for checkpoint in find_checkpoints(names, registries, all_seeds=True)]
-    return names or None
 
 
 def holds_nothing(store: FolderStore) -> bool:
@@ -187,12 +113,7 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
 
 
 @click.command("leaderboard")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=False)
-@registry_option
-@limit_option
-@all_examples_option
+@selecting((*OF_RESULTS, all_seeds_option))
 @option(
     "--format",
     "formats",
@@ -208,22 +129,7 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
     metavar="FILE|FOLDER",
     help=f"File to write, or existing folder for {NAME}.html and the like; default: standard output.",
 )
-@results_option
-@seed_option
-@all_seeds_option
-def leaderboard_command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    formats: tuple[str, ...],
-    output: Path | None,
-    results: Path,
-    seed: int | None,
-    all_seeds: bool,
-) -> int:
+def leaderboard_command(selection: Selection, formats: tuple[str, ...], output: Path | None) -> int:
     """Write one table over one or several suites from kept results; no model, data or GPU is needed.
 
     The default is one HTML page that needs no network: columns sort, rows are filtered and compared, and each number
@@ -231,16 +137,7 @@ def leaderboard_command(
     """
     names = tuple(dict.fromkeys(formats))
     paths = _paths(output, names)
-    store = FolderStore(results)
-    board = leaderboard_of(
-        find_suites(suites, registries, dataset, all_examples=all_examples),
-        store,
-        models=chosen_names(models, registries, store, all_seeds=all_seeds),
-        limit=limit,
-        seed=seed,
-        checkpoints=read_registries(registries),
-        average_seeds=all_seeds,
-    )
+    board = selection.leaderboard()
     texts = [BOARD_RENDERERS[name](board) for name in names]
     for text, path in zip(texts, paths, strict=True):
         _put(text, path)
@@ -248,16 +145,12 @@ def leaderboard_command(
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
         _put(render_manifest(board, files), output / MANIFEST_NAME)
     if not board.rows:
-        say(f"No results for {board.title} in {results}: measure them with '{run_command()}'.")
+        say(f"No results for {board.title} in {selection.results}: measure them with '{run_command()}'.")
     return 0
 
 
 def _paths(output: Path | None, formats: Sequence[str]) -> list[Path | None]:
-    """Return the file of each format; None is standard output.
-
-    Raises:
-        UsageError: several formats are for one file or for standard output.
-    """
+    """Return the file of each format; None is standard output."""
     if output is not None and _is_folder(output):
         return [output / f"{NAME}{SUFFIXES[name]}" for name in formats]
     if len(formats) > 1:
@@ -277,8 +170,6 @@ def _put(text: str, path: Path | None) -> None:
     if path is None:
         out_document(text)
         return
-    try:
+    with writing(path):
         write_whole(path, text.encode())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another file with --output") from error
     say(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""``robench run``: measures models under suites, stores the results, and prints the leaderboard."""
+"""``robench run``: measures models under suites, stores the results, and prints the leaderboard or, dry, the plan."""
 
 from __future__ import annotations
 
@@ -8,72 +8,45 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from robench.cli.names import models_of_registry
 from robench.cli.options import (
     PartType,
-    all_examples_option,
     all_seeds_option,
-    chosen_executor,
-    data_root_option,
-    dataset_option,
-    device_option,
-    executor_fields_option,
-    executor_option,
+    executor_options,
     json_option,
     keep_adversarial_option,
-    limit_option,
-    model_option,
+    measuring_options,
     no_audit_option,
     option,
     precision_option,
-    ray_address_option,
-    registry_option,
-    results_option,
-    seed_option,
-    shard_timeout_option,
-    suite_option,
-    workers_option,
 )
-from robench.cli.terminal import out_document, say
+from robench.cli.selection import OF_MODELS, Selection, selecting
+from robench.cli.terminal import duration, out, out_document, out_json, out_table, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from robench.core.protocols import Store
     from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.runs import PreparedRun
-
+    from robench.runs.outlook import Outlook
+    from robench.scheduling.pace import Source
 
 # Options that would change where or how much a smoke run measures or stores.
 _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 
 
 @click.command("run")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=True)
-@registry_option
-@limit_option
-@all_examples_option
-@device_option
-@workers_option
-@executor_option
-@executor_fields_option
-@ray_address_option
-@shard_timeout_option
+@selecting((*OF_MODELS, precision_option, all_seeds_option))
+@measuring_options
+@executor_options
 @option(
     "--part",
     type=PartType(),
     help="Measure one part of the run, such as 2/8: the second of eight, independently of the others.",
 )
 @option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
-@results_option
 @keep_adversarial_option
-@seed_option
-@precision_option
-@all_seeds_option
-@data_root_option
 @no_audit_option
 @option(
     "--smoke",
@@ -83,20 +56,11 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 @option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
 @json_option
 def command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    all_examples: bool,
-    results: Path,
-    all_seeds: bool,
+    selection: Selection,
     no_audit: bool,
     smoke: bool,
     dry_run: bool,
     as_json: bool,
-    executor: str,
-    executor_options: tuple[str, ...],
-    ray_address: str | None,
     # Further options have the names and types of the request's fields.
     **settings: Any,
 ) -> int:
@@ -105,19 +69,11 @@ def command(
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.cli.measuring import fill_with_progress
-    from robench.cli.planned import print_plan
-    from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, prepare, rounds, smoke_request
+    from robench.cli.progress import fill_with_progress
+    from robench.runs import prepare, rounds, smoke_request
 
-    request = RunRequest(
-        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
-        checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds)),
-        audit=not no_audit,
-        all_seeds=all_seeds,
-        executor=chosen_executor(executor, executor_options, ray_address=ray_address),
-        **settings,
-    )
+    results = selection.results
+    request = selection.request(audit=not no_audit, **settings)
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)
@@ -200,3 +156,94 @@ def _print_reports(reports: list[Report], as_json: bool, *, kept_in: Path | None
         return
     documents = [RENDERERS["json"](report) for report in reports]
     out_document(documents[0] if len(documents) == 1 else f"[{','.join(documents)}]", if_lost=if_lost)
+
+
+def print_plan(prepared: PreparedRun, store: Store, *, as_json: bool) -> None:
+    """Print the shards that ``store`` lacks, their passes and their time by condition and by number of workers."""
+    # Imported here, so that help needs no torch.
+    from robench.runs.outlook import outlook_of
+
+    outlook = outlook_of(prepared, store)
+    todo, num_shards = outlook.todo, len({shard.key for shard in prepared.mine})
+    num_examples = sum(shard.stop - shard.start for shard in todo)
+    if as_json:
+        plan = {"shards": num_shards, "kept": num_shards - len(todo), "todo": len(todo), "examples": num_examples}
+        out_json({**plan, **_document(outlook), "titles": [shard.header.title for shard in todo]})
+        return
+    out(f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)")
+    if todo:
+        out(*_lines(outlook))
+        left = [each for each in outlook.conditions if each.num_examples]
+        rows = [
+            [
+                each.suite,
+                each.condition,
+                str(each.num_examples),
+                "unknown" if each.seconds is None else duration(each.seconds),
+                "; ".join(source.value for source in each.sources),
+            ]
+            for each in left
+        ]
+        out("")
+        out_table(["suite", "condition", "examples", f"{_noun(outlook)} time", "estimated from"], rows)
+        out("")
+    out(*(f"  {shard.header.title}" for shard in todo))
+
+
+def _document(outlook: Outlook) -> dict[str, object]:
+    work = outlook.work
+    return {
+        "forward": work.forward,
+        "backward": work.backward,
+        "all_passes_known": work.is_whole,
+        "seconds": work.seconds,
+        "known_seconds": work.known_seconds,
+        "device": outlook.device,
+        "workers": outlook.num_workers,
+        "seconds_until_end": outlook.seconds,
+        "seconds_until_end_on_workers": {str(count): each for count, each in outlook.seconds_on.items()},
+        "shards_by_source": {_text(source): count for source, count in _sources(outlook)},
+        "conditions": [
+            {
+                "suite": each.suite,
+                "condition": each.condition,
+                "examples": each.num_examples,
+                "seconds": each.seconds,
+                "sources": [source.value for source in each.sources],
+            }
+            for each in outlook.conditions
+        ],
+    }
+
+
+def _lines(outlook: Outlook) -> list[str]:
+    work = outlook.work
+    known = "at most" if work.is_whole else "more than"
+    by = "" if outlook.elsewhere is None else f", by executor {outlook.elsewhere}"
+    lines = [f"{known} {work.forward:,} forward and {work.backward:,} backward passes of examples{by}"]
+    sources = "; ".join(f"{_text(source)} ({count} shards)" for source, count in _sources(outlook))
+    if work.seconds is None:
+        time = f"about {duration(work.known_seconds)} of {_noun(outlook)} time, and shards of unknown time"
+        lines.append(f"{time if work.known_seconds else 'time unknown'}: {sources}")
+        return lines
+    lines.append(f"about {duration(work.seconds)} of {_noun(outlook)} time, from {sources}")
+    if outlook.seconds is not None:
+        where = f"in {outlook.num_workers} workers" if outlook.num_workers else "in this process"
+        lines.append(f"about {duration(outlook.seconds)} until the end {where}")
+    ends = ", ".join(f"{duration(seconds)} on {count}" for count, seconds in outlook.seconds_on.items())
+    return [*lines, f"on other numbers of workers: {ends}"]
+
+
+def _sources(outlook: Outlook) -> Iterable[tuple[Source | None, int]]:
+    return sorted(outlook.work.sources.items(), key=lambda each: -each[1])
+
+
+def _text(source: Source | None) -> str:
+    return "unknown" if source is None else source.value
+
+
+def _noun(outlook: Outlook) -> str:
+    """Return the kind of processor whose time is counted."""
+    if outlook.device is None:
+        return "worker"
+    return "CPU" if outlook.device.startswith("cpu") else "GPU"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.hints import run_command, same_command
+from robench.cli.names import run_command, same_command
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,
@@ -25,6 +25,7 @@ from robench.cli.options import (
 )
 from robench.cli.progress import steps_shown
 from robench.cli.report_command import holds_nothing
+from robench.cli.selection import Selection, selecting
 from robench.cli.terminal import duration, out, out_json, out_table, say
 from robench.core.errors import DeclarationError, UsageError
 from robench.declare import find_datasets, find_suite, find_suites, read_registries, shipped_suites
@@ -167,47 +168,34 @@ def _listed(paths: tuple[Path, ...]) -> list[str]:
 
 
 @click.command("status")
-@suite_option(required=False)
-@dataset_option
-@registry_option
-@all_examples_option
+@selecting(
+    (
+        *(suite_option(required=False), dataset_option, registry_option, all_examples_option),
+        *(results_option, seed_option, precision_option),
+    )
+)
 @option("--all", "show_all", is_flag=True, help="All shipped suites, also those without results of their own.")
 @option("--failures", "show_failures", is_flag=True, help="Also print each failure's message and traceback.")
-@results_option
-@seed_option
-@precision_option
 @json_option
-def status_command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    registries: tuple[Path, ...],
-    all_examples: bool,
-    show_all: bool,
-    show_failures: bool,
-    results: Path,
-    seed: int | None,
-    precision: str,
-    as_json: bool,
-) -> int:
+def status_command(selection: Selection, show_all: bool, show_failures: bool, as_json: bool) -> int:
     """Show what the results folder holds: a row per suite and model with results there.
 
     A shipped suite with results only under conditions that another one shares, such as clean examples, is left out
     unless --all is given. With --suite there is a row per condition of these suites, with the seconds that one worker
     needs for the missing shards, by the times of the stored results. Without any results the exit code is 1.
     """
-    # Wrong arguments are reported before anything about the results.
-    asked = find_suites(suites, registries, dataset, all_examples=all_examples)
-    store = FolderStore(results)
+    # Mistakes in the arguments are reported before anything about the results.
+    asked, store = selection.found_suites(), selection.store()
     if holds_nothing(store):
         if as_json:
             out_json([])
-        say(f"No results in {results}: measure them with '{run_command()}'.")
+        say(f"No results in {store.path}: measure them with '{run_command()}'.")
         return 1
     listing = Listing(store)
     rows = (
-        [row for suite in asked for row in _rows_by_condition(suite, listing, seed, precision)]
+        [row for suite in asked for row in _rows_by_condition(suite, listing, selection)]
         if asked
-        else _rows_by_suite(listing, registries, dataset, seed, precision, all_examples=all_examples, show_all=show_all)
+        else _rows_by_suite(listing, selection, show_all=show_all)
     )
     if as_json:
         out_json(rows)
@@ -225,20 +213,11 @@ def status_command(
     return 0
 
 
-def _rows_by_suite(
-    listing: Listing,
-    registries: Sequence[Path],
-    dataset: str | None,
-    seed: int | None,
-    precision: str,
-    *,
-    all_examples: bool,
-    show_all: bool,
-) -> list[Values]:
+def _rows_by_suite(listing: Listing, selection: Selection, *, show_all: bool) -> list[Values]:
     """Return a row for each shipped suite and model, and print how many results are in none of them."""
-    shipped = shipped_for(listing, find_datasets(registries), dataset)
-    suites = [suite.whole() if all_examples else suite for suite in shipped]
-    found = [holding for suite in suites for holding in holdings_of(suite, listing, seed=seed, precision=precision)]
+    shipped = shipped_for(listing, find_datasets(selection.registries), selection.dataset)
+    suites = [suite.whole() if selection.all_examples else suite for suite in shipped]
+    found = [holding for suite in suites for holding in _holdings(suite, listing, selection)]
     chosen = found if show_all else without_shared(found)
     rows = [_row(holding) for holding in chosen]
     if show_all:
@@ -310,8 +289,12 @@ def _empty_row(suite: Suite) -> Values:
     return {**names, **counts, "failed_shards": 0, "seconds": 0.0}
 
 
-def _rows_by_condition(suite: Suite, listing: Listing, seed: int | None, precision: str) -> Iterator[Values]:
-    for holding in holdings_of(suite, listing, seed=seed, precision=precision):
+def _holdings(suite: Suite, listing: Listing, selection: Selection) -> list[Holding]:
+    return holdings_of(suite, listing, seed=selection.seed, precision=selection.precision)
+
+
+def _rows_by_condition(suite: Suite, listing: Listing, selection: Selection) -> Iterator[Values]:
+    for holding in _holdings(suite, listing, selection):
         left = seconds_left(suite, holding)
         for condition, coverage in holding.coverages.items():
             yield {

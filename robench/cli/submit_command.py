@@ -15,27 +15,17 @@ from robench.cli.main import GIVEN_UP
 from robench.cli.names import models_of_registry
 from robench.cli.options import (
     AbsolutePath,
-    all_examples_option,
     all_seeds_option,
-    data_root_option,
-    dataset_option,
-    device_option,
     keep_adversarial_option,
-    limit_option,
-    model_option,
+    measuring_options,
     no_audit_option,
     option,
     precision_option,
-    registry_option,
-    results_option,
-    seed_option,
-    shard_timeout_option,
-    suite_option,
-    workers_option,
 )
+from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import out, out_document
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import absolute, write_whole
+from robench.core.errors import UsageError
+from robench.core.files import absolute, write_whole, writing
 from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
@@ -48,31 +38,34 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 @click.command("submit")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=True)
-@registry_option
-@limit_option
-@all_examples_option
-@device_option
-@workers_option
-@shard_timeout_option
-@results_option
+@selecting((*OF_MODELS, precision_option, all_seeds_option))
+@measuring_options
 @keep_adversarial_option
-@seed_option
-@precision_option
-@all_seeds_option
-@data_root_option
 @no_audit_option
-@option("--jobs", type=click.IntRange(1, MOST_JOBS), required=True, metavar="N", help="Number of jobs, a node each.")
+@option(
+    "--jobs",
+    "num_jobs",
+    type=click.IntRange(1, MOST_JOBS),
+    required=True,
+    metavar="N",
+    help="Number of jobs, a node each.",
+)
 @option("--time", metavar="LIMIT", help="Time limit of a job, such as 12:00:00; at the limit it is queued again.")
 @option("--partition", metavar="NAME", help="Partition of all jobs.")
 @option("--account", metavar="NAME", help="Account of all jobs.")
-@option("--gpus-per-job", type=click.IntRange(1, 64), metavar="N", help="GPUs of a job.")
-@option("--cpus-per-job", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a job.")
-@option("--mem", metavar="SIZE", help="Memory of a job, such as 32G.")
-@option("--sbatch-option", multiple=True, metavar="TEXT", help="Further option of sbatch, such as --qos=long.")
-@option("--tables-option", multiple=True, metavar="TEXT", help="The same for the job that writes the tables.")
+@option("--gpus-per-job", "num_gpus", type=click.IntRange(1, 64), metavar="N", help="GPUs of a job.")
+@option("--cpus-per-job", "num_cpus", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a job.")
+@option("--mem", "memory", metavar="SIZE", help="Memory of a job, such as 32G.")
+@option(
+    "--sbatch-option", "options", multiple=True, metavar="TEXT", help="Further option of sbatch, such as --qos=long."
+)
+@option(
+    "--tables-option",
+    "table_options",
+    multiple=True,
+    metavar="TEXT",
+    help="The same for the job that writes the tables.",
+)
 @option(
     "--max-requeues",
     type=click.IntRange(min=0),
@@ -93,25 +86,18 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 @option("--output", type=AbsolutePath(), metavar="FOLDER", help="Folder of the scripts; default: slurm in --results.")
 @option("--dry-run", is_flag=True, help="Print the scripts; write and submit nothing.")
 def command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
+    selection: Selection,
     device: str,
     workers: int | None,
     shard_timeout: float | None,
-    results: Path,
     keep_adversarial: KeptDtype | None,
-    seed: int | None,
-    precision: Precision,
-    all_seeds: bool,
     data_root: Path | None,
     no_audit: bool,
     python: str | None,
     tables: tuple[Path, ...],
+    output: Path | None,
     dry_run: bool,
+    # Further options have the names and types of the fields of ``SlurmJobs``.
     **slurm: Any,
 ) -> int:
     """Submit an array of Slurm jobs that measure, and a job that prints the tables when they have ended.
@@ -120,29 +106,33 @@ def command(
     nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
     """
     # Imported here, so that help needs no torch.
-    from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest
+    from robench.runs.slurm import SlurmJobs
 
-    _check(device, precision, tables)
-    names = tuple(models_of_registry(models, registries))
+    results = selection.results
+    _check(device, selection.precision, tables)
     # Refuses now what would otherwise be refused on a node, hours later.
-    RunRequest(
-        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
-        checkpoints=tuple(find_checkpoints(names, registries, all_seeds=all_seeds)),
-        limit=limit,
-        seed=seed,
+    selection.request(workers=workers, shard_timeout=shard_timeout, keep_adversarial=keep_adversarial)
+    further = _words(
+        data_root=data_root,
+        keep_adversarial=keep_adversarial,
+        no_audit=no_audit,
+        device=None if device == "auto" else device,
         workers=workers,
         shard_timeout=shard_timeout,
-        keep_adversarial=keep_adversarial,
-        precision=precision,
     )
-    what = _words(suite=suites, model=names, registry=registries, dataset=dataset, limit=limit, seed=seed)
-    what += _words(all_examples=all_examples)
-    what += _words(precision=None if precision == EXACT_DTYPE else precision, all_seeds=all_seeds, results=results)
-    further = _words(data_root=data_root, keep_adversarial=keep_adversarial, no_audit=no_audit)
-    further += _words(device=None if device == "auto" else device, workers=workers, shard_timeout=shard_timeout)
-    slurm["interpreter"] = python or sys.executable
-    jobs = _jobs(what, tuple(chain.from_iterable(further)), tables, results, slurm)
+    program = python or sys.executable
+    files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
+    jobs = SlurmJobs(
+        what=_what(selection),
+        run=tuple(chain.from_iterable(further)),
+        tables=(("report",), *files),
+        folder=output or results / "slurm",
+        logs=results / "slurm",
+        working_folder=absolute(".", "the current folder"),
+        python=str(absolute(program, "--python")) if os.sep in program else program,
+        given_up=GIVEN_UP,
+        **slurm,
+    )
     if dry_run:
         _print(jobs)
         return 0
@@ -162,6 +152,22 @@ def _check(device: str, precision: Precision, tables: tuple[Path, ...]) -> None:
         )
 
 
+def _what(selection: Selection) -> tuple[Words, ...]:
+    """Return the options of all commands about the selection."""
+    return _words(
+        suite=selection.suites,
+        model=tuple(models_of_registry(selection.models, selection.registries)),
+        registry=selection.registries,
+        dataset=selection.dataset,
+        limit=selection.limit,
+        seed=selection.seed,
+        all_examples=selection.all_examples,
+        precision=None if selection.precision == EXACT_DTYPE else selection.precision,
+        all_seeds=selection.all_seeds,
+        results=selection.results,
+    )
+
+
 def _words(**options: object) -> tuple[Words, ...]:
     """Return options as given on a command line, each with its value; None and False are left out."""
     found: list[Words] = []
@@ -172,36 +178,6 @@ def _words(**options: object) -> tuple[Words, ...]:
         elif value is not None and value is not False:
             found += [(flag, str(each)) for each in (value if isinstance(value, tuple) else (value,))]
     return tuple(found)
-
-
-def _jobs(
-    what: tuple[Words, ...], run: Words, tables: tuple[Path, ...], results: Path, slurm: dict[str, Any]
-) -> SlurmJobs:
-    from robench.runs.slurm import SlurmJobs
-
-    files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
-    program = slurm["interpreter"]
-    return SlurmJobs(
-        what=what,
-        run=run,
-        tables=(("report",), *files),
-        num_jobs=slurm["jobs"],
-        folder=slurm["output"] or results / "slurm",
-        logs=results / "slurm",
-        working_folder=absolute(".", "the current folder"),
-        python=str(absolute(program, "--python")) if os.sep in program else program,
-        setup=slurm["setup"],
-        time=slurm["time"],
-        partition=slurm["partition"],
-        account=slurm["account"],
-        num_gpus=slurm["gpus_per_job"],
-        num_cpus=slurm["cpus_per_job"],
-        memory=slurm["mem"],
-        options=slurm["sbatch_option"],
-        table_options=slurm["tables_option"],
-        max_requeues=slurm["max_requeues"],
-        given_up=GIVEN_UP,
-    )
 
 
 def _format(path: Path) -> str:
@@ -226,16 +202,12 @@ def _write(jobs: SlurmJobs, results: Path) -> None:
     from robench.store import FolderStore
 
     FolderStore(results).check_writable()
-    try:
+    with writing(jobs.folder):
         # Slurm creates no folder for logs; a job without one fails without a word.
         jobs.logs.mkdir(parents=True, exist_ok=True)
         # Names of files may be no UTF-8.
         write_whole(jobs.array_script, os.fsencode(array_text(jobs)))
         write_whole(jobs.tables_script, os.fsencode(tables_text(jobs)))
-    except OSError as error:
-        raise StoreUnwritableError(
-            f"the scripts cannot be written to {jobs.folder} ({error.strerror}); choose another folder with --output"
-        ) from error
 
 
 def _submit(jobs: SlurmJobs) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.options import AbsolutePath, option, registry_option, results_option
+from robench.cli.options import AbsolutePath, format_option, option, registry_option, results_option
 from robench.cli.terminal import out, out_document
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.errors import UsageError
+from robench.core.files import write_whole, writing
 from robench.declare import published_tables
 from robench.papers import (
     FORMATS,
@@ -24,13 +24,10 @@ from robench.papers import (
     num_measured,
     tables_of,
 )
-from robench.papers.archive_file import add_records, is_archive, unpacked
+from robench.papers.archive import add_records, is_archive, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.core.records import Record
     from robench.papers import Measured, PaperTable
 
 
@@ -39,15 +36,7 @@ if TYPE_CHECKING:
 @option("--all", "every", is_flag=True, help="Every table of every paper.")
 @results_option
 @registry_option
-@option(
-    "--format",
-    "format_name",
-    type=click.Choice(sorted(FORMATS)),
-    default="text",
-    show_default=True,
-    help="How tables are written.",
-)
-@option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@format_option(sorted(FORMATS), "tables")
 @option(
     "--output",
     type=AbsolutePath(),
@@ -66,7 +55,6 @@ def command(
     results: Path,
     registries: tuple[Path, ...],
     format_name: str,
-    as_json: bool,
     output: Path | None,
     archive: Path | None,
 ) -> int:
@@ -75,50 +63,31 @@ def command(
     Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
     --results may be an archive too.
     """
-    with unpacked(results) if is_archive(results) else nullcontext(results) as folder:
-        return _tables(names, every, folder, registries, "json" if as_json else format_name, output, archive)
-
-
-def _tables(
-    names: tuple[str, ...],
-    every: bool,
-    results: Path,
-    registries: tuple[Path, ...],
-    format_name: str,
-    output: Path | None,
-    archive: Path | None,
-) -> int:
     if every == bool(names):
         found = "both" if names else "neither"
         raise UsageError(f"name tables, such as rpc:1, or give --all, got {found}; there are {existing_tables()}")
-    published = find_published(names)
-    store = FolderStore(results)
-    measured = measured_of_tables(published, store, registries)
-    if archive is not None:
-        _add(archived(measured.models, measured.suites, store, measured.manifests), archive)
-        return 0
-    tables = tables_of(published, measured, store, registries)
-    if output is None:
-        render = FORMATS[format_name]
-        for table in tables:
-            out_document(render(table))
-    else:
-        _write(tables, measured, results, output)
+    with unpacked(results) if is_archive(results) else nullcontext(results) as folder:
+        published, store = find_published(names), FolderStore(folder)
+        measured = measured_of_tables(published, store, registries)
+        if archive is not None:
+            records = archived(measured.models, measured.suites, store, measured.manifests)
+            count, num_bytes = add_records(records, archive)
+            out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
+            return 0
+        tables = tables_of(published, measured, store, registries)
+        if output is not None:
+            _write(tables, measured, folder, output)
+            return 0
+    for table in tables:
+        out_document(FORMATS[format_name](table))
     return 0
-
-
-def _add(records: Iterator[Record], archive: Path) -> None:
-    count, num_bytes = add_records(records, archive)
-    out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
 
 
 def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:
     published = {f"{paper}:{number}": path for (paper, number), path in published_tables().items()}
     files = files_of(tables, manifest_of(tables, published, measured.suites, results, measured.manifests))
-    try:
+    with writing(output):
         for name, text in files.items():
             write_whole(output / name, text.encode())
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write tables to {output}: {error.strerror}") from error
     filled, printed = num_measured(tables)
     out(f"{filled:,} of {printed:,} printed numbers are measured; {len(tables)} tables in {output}")

@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +14,8 @@ from robench.cli.names import complete_models, expanded
 from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import SEED_MARK, Weights, seed_name
-from robench.core.errors import MissingDataError, StoreUnwritableError, UnknownNameError, UsageError, WeightsError
-from robench.core.files import write_whole
+from robench.core.errors import MissingDataError, UnknownNameError, UsageError, WeightsError
+from robench.core.files import write_whole, writing
 from robench.declare import add_seed, read_registry, set_weights, shipped_registry
 from robench.tasks import TASKS
 
@@ -119,15 +119,9 @@ def command(
     names: tuple[str, ...],
     train_all: bool,
     registries: tuple[Path, ...],
-    data_root: Path | None,
-    device: str,
-    workers: int | None,
-    micro_batch_size: int | None,
-    num_epochs: int | None,
     seeds: tuple[int, ...] | None,
-    output: Path | None,
-    jobs: int | None,
-    state: Path,
+    # Further options have the names and types of the fields of ``Asked``.
+    **further: Any,
 ) -> int:
     """Train the models NAMES; write their weights, and their digest and clean accuracy into the registry file.
 
@@ -138,19 +132,10 @@ def command(
     --jobs also from a copy of the --state folder.
     Each epoch's loss, and its scores on the evaluation split, go to a .history.json beside the weights.
     """
-    asked = Asked(
-        data_root=data_root,
-        device=device,
-        workers=workers,
-        micro_batch_size=micro_batch_size,
-        num_epochs=num_epochs,
-        output=output,
-        jobs=jobs,
-        state=state,
-    )
+    asked = Asked(**further)
     trainings = _chosen(names, registries, seeds, asked, train_all=train_all)
-    if jobs is not None:
-        return _train_queue(trainings, asked, jobs)
+    if asked.jobs is not None:
+        return _train_queue(trainings, asked, asked.jobs)
     for path, checkpoint in trainings:
         _train(path, checkpoint, asked)
     return 0
@@ -346,12 +331,10 @@ def _keep(registry: Path, job: Job, content: bytes, asked: Asked) -> None:
             f" {checkpoint.weights.sha256} of the registry: another kind of CPU or release of torch rounds"
             " differently. Give --output FILE to keep them"
         )
-    try:
+    with writing(path):
         write_whole(path, content)
         if job.history != history_path(path):
             write_whole(history_path(path), job.history.read_bytes())
-    except OSError as error:
-        raise StoreUnwritableError(f"cannot write the weights to {path}: {error.strerror}") from error
     score = _clean_score(replace(checkpoint, weights=Weights(uri=str(path), sha256=digest)), asked)
     if asked.output is None and not is_remade:
         # Expected scores from papers stay; those of robench's own weights are replaced by the measured ones.

@@ -7,32 +7,22 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from robench.cli.names import complete_conditions, complete_models, models_of_registry
 from robench.cli.options import (
-    all_examples_option,
-    chosen_executor,
     data_root_option,
-    dataset_option,
     device_option,
-    executor_fields_option,
-    executor_option,
+    executor_options,
+    format_option,
     json_option,
-    limit_option,
+    measuring_options,
     model_option,
-    one_suite_option,
     option,
-    ray_address_option,
-    registry_option,
-    results_option,
-    seed_option,
-    shard_timeout_option,
-    suite_option,
-    workers_option,
 )
+from robench.cli.selection import OF_MODELS, OF_ONE_SUITE, Selection, selecting
 from robench.cli.terminal import out_document, out_json, out_table, say
 from robench.reports import RENDERERS
 
@@ -53,8 +43,7 @@ _SHOWN_IDS = 3
 
 
 @click.command("transfer")
-@one_suite_option
-@dataset_option
+@selecting((*OF_ONE_SUITE, model_option(required=True)))
 @option(
     "--condition",
     required=True,
@@ -62,7 +51,6 @@ _SHOWN_IDS = 3
     shell_complete=complete_conditions,
     help="An attack of the suite; for a sweep also NAME@8/255.",
 )
-@model_option(required=True)
 @option(
     "--target",
     "targets",
@@ -71,79 +59,35 @@ _SHOWN_IDS = 3
     shell_complete=complete_models,
     help="A model on which the examples are scored; default: the attacked models.",
 )
-@registry_option
-@limit_option
-@all_examples_option
-@device_option
-@workers_option
-@executor_option
-@executor_fields_option
-@ray_address_option
-@shard_timeout_option
-@results_option
-@seed_option
-@data_root_option
-@option(
-    "--format",
-    "format_name",
-    type=click.Choice(sorted(RENDERERS)),
-    default="text",
-    show_default=True,
-    help="Format of the matrix.",
-)
-@option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@measuring_options
+@executor_options
+@format_option(sorted(RENDERERS), "matrix")
 def command(
-    suite: str,
-    dataset: str | None,
+    selection: Selection,
     condition: str,
-    models: tuple[str, ...],
     targets: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    device: str,
-    workers: int | None,
-    executor: str,
-    executor_options: tuple[str, ...],
-    ray_address: str | None,
-    shard_timeout: float | None,
-    results: Path,
-    seed: int | None,
-    data_root: Path | None,
     format_name: str,
-    as_json: bool,
+    # Further options have the names and types of the request's fields.
+    **settings: Any,
 ) -> int:
     """Score each model's adversarial examples on every other model: a row per target, a column per attacked model.
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, prepare_transfer
-    from robench.store import FolderStore
+    from robench.declare import find_checkpoints
+    from robench.runs import prepare_transfer
 
-    attacked = models_of_registry(models, registries)
-    scored_on = find_checkpoints(models_of_registry(targets, registries), registries)
-    request = RunRequest(
-        suites=find_suites([suite], registries, dataset, all_examples=all_examples),
-        checkpoints=tuple(find_checkpoints(attacked, registries)),
-        limit=limit,
-        seed=seed,
-        device=device,
-        workers=workers,
-        executor=chosen_executor(executor, executor_options, ray_address=ray_address),
-        shard_timeout=shard_timeout,
-        data_root=data_root,
-    )
-    store = FolderStore(results)
+    request, store = selection.request(**settings), selection.store()
+    scored_on = find_checkpoints(models_of_registry(targets, selection.registries), selection.registries)
     store.check_writable()
-    count = len({*attacked, *(checkpoint.name for checkpoint in scored_on)})
+    count = len({checkpoint.name for checkpoint in (*request.checkpoints, *scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
     *_, (stopped_with, num_failed, report) = _measured(prepared, store)
     out_document(
-        RENDERERS["json" if as_json else format_name](report),
-        if_lost=f"what was measured is kept in {results}, and the same command prints it",
+        RENDERERS[format_name](report),
+        if_lost=f"what was measured is kept in {selection.results}, and the same command prints it",
     )
     if num_failed:
         say(f"{num_failed} shards failed; the same command tries them again.")
@@ -154,7 +98,7 @@ def command(
 
 def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, int, Report]]:
     """Attack, then score, in rounds; yield the exit code of an interruption or 0, failures, report."""
-    from robench.cli.measuring import fill_with_progress
+    from robench.cli.progress import fill_with_progress
     from robench.runs import rounds
 
     for _ in rounds(store):
@@ -171,9 +115,7 @@ def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[
 
 
 @click.command("rescore")
-@suite_option(required=True)
-@dataset_option
-@model_option(required=True)
+@selecting(OF_MODELS)
 @option(
     "--condition",
     "conditions",
@@ -182,27 +124,11 @@ def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[
     shell_complete=complete_conditions,
     help="Only these conditions.",
 )
-@registry_option
-@limit_option
-@all_examples_option
 @device_option
-@results_option
-@seed_option
 @data_root_option
 @json_option
 def rescore_command(
-    suites: tuple[str, ...],
-    dataset: str | None,
-    models: tuple[str, ...],
-    conditions: tuple[str, ...],
-    registries: tuple[Path, ...],
-    limit: int | None,
-    all_examples: bool,
-    device: str,
-    results: Path,
-    seed: int | None,
-    data_root: Path | None,
-    as_json: bool,
+    selection: Selection, conditions: tuple[str, ...], device: str, data_root: Path | None, as_json: bool
 ) -> int:
     """Score kept adversarial examples again, on the models that they were made for, and compare with the results.
 
@@ -210,20 +136,11 @@ def rescore_command(
     its threat model, or has another outcome than the results say, except for numerical ties.
     """
     # Imported here, so that help needs neither torch nor pyarrow.
-    from robench.declare import find_checkpoints, find_suites
-    from robench.runs import RunRequest, rescore_results
-    from robench.store import FolderStore
+    from robench.runs import rescore_results
 
-    request = RunRequest(
-        suites=find_suites(suites, registries, dataset, all_examples=all_examples),
-        checkpoints=tuple(find_checkpoints(models_of_registry(models, registries), registries)),
-        limit=limit,
-        seed=seed,
-        device=device,
-        data_root=data_root,
-    )
+    request = selection.request(device=device, data_root=data_root)
     found: list[Rescored] = []
-    for rescored in rescore_results(request, FolderStore(results), conditions):
+    for rescored in rescore_results(request, selection.store(), conditions):
         for each in rescored:
             say(f"{each.model} / {each.condition}: {each.num_examples} examples scored again")
         found += rescored
@@ -249,9 +166,9 @@ def _explained(found: Rescored) -> list[str]:
         "adversarial examples that break their threat model": found.violations,
         "outcomes that differ": found.disagreements,
     }
-    lines = [f"{title}: {len(ids)} {kind}: {_listed(ids)}" for kind, ids in kinds.items() if ids]
+    lines = []
+    for kind, ids in kinds.items():
+        if ids:
+            more = ", ..." * (len(ids) > _SHOWN_IDS)
+            lines.append(f"{title}: {len(ids)} {kind}: {', '.join(ids[:_SHOWN_IDS])}{more}")
     return [*lines, *(f"{title}: {note}" for note in found.notes)]
-
-
-def _listed(ids: tuple[str, ...]) -> str:
-    return ", ".join(ids[:_SHOWN_IDS]) + (", ..." if len(ids) > _SHOWN_IDS else "")

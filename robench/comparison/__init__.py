@@ -6,7 +6,7 @@ A layer above reports, whose coverage of conditions and columns it reads; nothin
 from robench.comparison.baseline import baseline_of
 from robench.comparison.check import Check, CheckedCell, check_results
 from robench.comparison.compare import ComparedColumn, Comparison, compare_models
-from robench.comparison.tables import RENDERERS
+from robench.comparison.documents import RENDERERS
 
 __all__ = [
     "RENDERERS",

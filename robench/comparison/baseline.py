@@ -1,26 +1,32 @@
-"""Baselines made of a store, and the refusal to check results against one of another protocol."""
+"""Results of a model as comparisons read them, baselines made of them, and refusal of results of other protocols."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from robench.comparison.measured import check_known, measured, run_command
 from robench.core.columns import Outcomes
-from robench.core.errors import IncomparableError, IncompleteError
+from robench.core.errors import IncomparableError, IncompleteError, UnknownNameError, UsageError
 from robench.core.identity import key_of
 from robench.core.providers import nested_in, provider_of
 from robench.core.records import Record
 from robench.core.shard import shard_key
+from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
+from robench.reports.build import check_columns, readings_of, row_of, views_by_name
 from robench.reports.results import Stored
+from robench.reports.selection import cover
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from robench.core.protocols import Store
-    from robench.core.suite import Suite
-    from robench.reports.coverage import Coverage
+    from robench.core.records import Provenance
+    from robench.core.report import Cell, Row
+    from robench.core.suite import Column, Suite
+    from robench.metrics import Readings
+    from robench.reports.results import Results
+    from robench.reports.selection import Coverage
     from robench.store.baseline import Baseline, Protocol
 
 
@@ -32,19 +38,11 @@ def baseline_of(
     limit: int | None = None,
     seed: int | None = None,
 ) -> Baseline:
-    """Return the results of some models as a baseline.
-
-    Args:
-        suites: suites that all models were measured under.
-        store: where their results are kept.
-        models: names of the models.
-        limit: only the first so many examples of each condition.
-        seed: in place of the suites' own.
+    """Return the results of some models under suites as a baseline; ``limit`` and ``seed`` are as of reports.
 
     Raises:
         UsageError: the limit is below 1.
-        UnknownNameError: a model has no results.
-        IncompleteError: examples of a model are missing.
+        UnknownNameError, IncompleteError: a model has no results, or lacks examples.
         StoreError: a file cannot be read, or is of a later robench.
     """
     protocols = []
@@ -90,12 +88,7 @@ def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: 
 
 
 def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
-    """Refuse a suite whose numbers would not be comparable with a baseline's.
-
-    Args:
-        kept: protocol of the baseline.
-        suite: suite of the same name, as it is declared now.
-        seed: root seed of the results to check.
+    """Refuse a suite, as it is declared now, whose numbers would not be comparable with a baseline's under this seed.
 
     Raises:
         IncomparableError: version, seed, task, batch size, a condition, a column or a plug-in is another one, or only
@@ -123,13 +116,7 @@ def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
 
 
 def check_records(before: Coverage, after: Coverage, plugins: Sequence[str], where: str) -> None:
-    """Refuse results of other data or of other versions of plug-ins than a baseline's.
-
-    Args:
-        before: what the baseline has of a condition.
-        after: what the store has of it.
-        plugins: distributions whose versions must be the same.
-        where: name of the model and condition in messages.
+    """Refuse results of other data, or of other releases of ``plugins``, than a baseline's.
 
     Raises:
         IncomparableError: the fingerprint of the data, or a version, is another one.
@@ -205,3 +192,86 @@ def _first(coverage: Coverage, wanted: int) -> Outcomes:
     outcomes = Outcomes.joined([record.outcomes for record in coverage.records])
     num_examples = coverage.records[-1].shard.stop
     return outcomes[: wanted * (len(outcomes) // num_examples)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResults:
+    """All that is known of one model under one suite.
+
+    Attributes:
+        coverages: stored outcomes of each condition, by its name.
+        row: numbers, or what is missing of them, with notes and flags.
+    """
+
+    suite: Suite
+    model: str
+    coverages: Mapping[str, Coverage]
+    row: Row
+
+    def cell(self, column: Column) -> Cell:
+        """Return the number of a column, or how much of it is missing."""
+        return self.row.cells[column.key]
+
+    def readings(self, column: Column) -> Readings:
+        """Return the outcomes that a column reads; raises IncompleteError if examples are missing."""
+        return readings_of(column, views_by_name(self.suite), self.coverages)
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes and raised flags, each with the model's name."""
+        flags = [f"{flag.name}: {flag.finding}; {flag.advice}" for flag in self.row.raised]
+        return [f"{self.model}: {note}" for note in (*self.row.notes, *flags)]
+
+    @property
+    def provenances(self) -> Iterable[Provenance]:
+        """Provenance of every record."""
+        return (record.provenance for coverage in self.coverages.values() for record in coverage.records)
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprint of the data of each condition that has a record, by the condition's name."""
+        return {
+            name: coverage.records[0].shard.dataset.fingerprint
+            for name, coverage in self.coverages.items()
+            if coverage.records
+        }
+
+
+def measured(suite: Suite, results: Results, model: str, limit: int | None) -> ModelResults:
+    """Return the results of one model; of a model without results every cell is missing.
+
+    Raises:
+        UsageError, UnknownNameError: the limit is below 1, or a column names an unknown metric or condition.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"the limit must be at least 1 example, got {limit}; leave it out for all")
+    check_columns(suite)
+    found = results.of(model)
+    coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
+    audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
+    row = row_of(suite, model, coverages, audits, limit, is_coupled=False)
+    return ModelResults(suite=suite, model=model, coverages=coverages, row=row)
+
+
+def check_known(suite: Suite, results: Results, model: str) -> None:
+    """Refuse a model that has no results under a suite; raises UnknownNameError if it has none."""
+    known = results.models()
+    if model not in known:
+        advice = f"Measure it with '{run_command(suite, model)}'."
+        raise UnknownNameError("model with results", model, known, advice)
+
+
+def run_command(suite: Suite, model: str) -> str:
+    """Return the command that measures a model under a suite."""
+    return f"robench run --suite {suite.name} --model {model}{' --all-examples' * suite.all_examples}"
+
+
+def check_same_data(first: ModelResults, second: ModelResults) -> None:
+    """Refuse two models that were measured on different data, by an IncomparableError."""
+    others = second.fingerprints
+    for name, fingerprint in first.fingerprints.items():
+        if others.get(name, fingerprint) != fingerprint:
+            raise IncomparableError(
+                f"condition {name!r}: {first.model} was measured on data with the fingerprint {fingerprint[:12]}, "
+                f"{second.model} on {others[name][:12]}; measure both on the same data"
+            )

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from robench.comparison.baseline import check_protocol, check_records
-from robench.comparison.evidence import evidence_of, holm
-from robench.comparison.measured import measured
+from robench.comparison.baseline import check_protocol, check_records, measured
+from robench.comparison.evidence import corrected, evidence_of
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
 from robench.metrics import METRICS, unit_of
@@ -21,8 +20,8 @@ from robench.reports.results import Given, Stored
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from robench.comparison.baseline import ModelResults
     from robench.comparison.evidence import Difference, Evidence
-    from robench.comparison.measured import ModelResults
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite
@@ -38,7 +37,6 @@ class CheckedCell:
     """Number of one model, before and now.
 
     Attributes:
-        suite, model: names; ``column``: the column.
         before: number of the baseline; ``after``: number now, or how much of it is missing.
         verdict: ``worse`` (significantly), ``missing`` (there was a number), ``beyond tolerance`` or ``passed``; of a
             cell without a number in the baseline ``no number``, which never fails.
@@ -74,7 +72,6 @@ class Check:
     """All cells of a check.
 
     Attributes:
-        alpha: level of the whole check.
         tolerance: loss in points above which a cell fails in any case; None for no such rule.
     """
 
@@ -117,17 +114,15 @@ def check_results(
     Args:
         baseline: results to check against.
         suites: suites of the baseline as they are declared now; each must be in it.
-        store: where the present results are kept.
+        store: present results.
         models: names of the models to check; none for all of the baseline.
         seed: in place of the suites' own.
-        measurements: by suite and model, the keys of the measurements that count; None takes the newest under the
-            model's name.
+        measurements: keys of the measurements that count by suite and model; None takes the newest of the model's name.
         tolerance: loss in points of per cent, of a ratio in hundredths, above which a cell fails in any case.
         alpha: level of the whole check.
 
     Raises:
-        UsageError: the tolerance is below 0, or there is no model to check.
-        UnknownNameError: the baseline has no such suite or model.
+        UsageError, UnknownNameError: the tolerance is below 0, or the baseline has no such suite or model, or none.
         IncomparableError: data, protocol, seed or the version of a plug-in is another one.
         StoreError: a file cannot be read, or is of a later robench.
     """
@@ -239,10 +234,10 @@ def _tolerated(cell: CheckedCell, evidence: Evidence, tolerance: float) -> Check
 
 
 def _corrected(cells: Sequence[CheckedCell], alpha: float) -> list[CheckedCell]:
-    corrected = iter(holm([cell.p_value for cell in cells if cell.p_value is not None]))
-    found = [cell if cell.p_value is None else replace(cell, p_holm=next(corrected)) for cell in cells]
+    adjusted = corrected([cell.p_value for cell in cells])
     return [
-        replace(cell, verdict="worse") if cell.p_holm is not None and cell.p_holm <= alpha else cell for cell in found
+        replace(cell, p_holm=p_holm, verdict="worse" if p_holm is not None and p_holm <= alpha else cell.verdict)
+        for cell, p_holm in zip(cells, adjusted, strict=True)
     ]
 
 

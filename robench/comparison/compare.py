@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from robench.comparison.evidence import WELCH, difference_over_seeds, evidence_of, holm
-from robench.comparison.measured import check_known, check_same_data, measured
+from robench.comparison.baseline import check_known, check_same_data, measured
+from robench.comparison.evidence import WELCH, corrected, difference_over_seeds, evidence_of
 from robench.core.errors import UsageError
 from robench.metrics import METRICS, unit_of
 from robench.reports.notes import provenance_of
@@ -17,8 +17,8 @@ from robench.reports.seeds import mean_cell
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from robench.comparison.baseline import ModelResults
     from robench.comparison.evidence import Difference
-    from robench.comparison.measured import ModelResults
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite
@@ -37,12 +37,9 @@ class ComparedColumn:
     """Number of two models.
 
     Attributes:
-        suite: name of the suite; ``column``: the column.
         first, second: number of each model, or how much of it is missing.
         difference: the first less the second; None where a number is missing, as are the following.
-        test: name of the test.
         p_value: two-sided p-value that the numbers differ by chance alone.
-        p_holm: the same, corrected for all columns of the comparison.
         only_first: ids of the examples that only the first model is right about; None unless the number is the mean of
             one binary outcome per example. ``only_second``: likewise.
     """
@@ -65,8 +62,6 @@ class Comparison:
     """Two models compared column by column.
 
     Attributes:
-        first, second: names of the models.
-        suites: name and version of each suite.
         limit: the first examples that were asked for; None for all.
         all_examples: whether all examples were asked for in place of the number that a suite states.
         seeds: names of the checkpoints of each model whose numbers are averaged; None for one checkpoint each.
@@ -100,15 +95,8 @@ def compare_models(
 ) -> Comparison:
     """Compare two models on every column of the suites; Holm's correction is over all of them.
 
-    Args:
-        suites: suites that both were measured under.
-        store: where their results are kept.
-        first: name of one model.
-        second: name of the other.
-        limit: only the first so many examples of each condition.
-        seed: in place of the suites' own.
-        seeds: names of the checkpoints of each model's training seeds, whose means are compared; None compares the
-            checkpoints of the models' own names.
+    ``limit`` and ``seed`` are as of reports. ``seeds`` has the names of the checkpoints of each model's training seeds,
+    whose means are compared; None compares the checkpoints of the models' own names.
 
     Raises:
         UsageError: the two models are one, a model has fewer than two seeds, or the limit is below 1.
@@ -133,7 +121,9 @@ def compare_models(
         notes += [note for each in (*one, *other) for note in each.notes]
         provenances += [provenance for each in (*one, *other) for provenance in each.provenances]
         drawn_with.append(wanted_seed)
-    rows = _corrected(rows)
+    adjusted = corrected([row.p_value for row in rows])
+    rows = [replace(row, p_holm=p_holm) for row, p_holm in zip(rows, adjusted, strict=True)]
+    methods = dict.fromkeys(row.difference.method for row in rows if row.difference is not None)
     about = RETRAINING if seeds is None else OVER_SEEDS
     return Comparison(
         first=first,
@@ -141,7 +131,7 @@ def compare_models(
         suites=tuple((suite.name, suite.version) for suite in suites),
         rows=tuple(rows),
         notes=(*dict.fromkeys(notes), *([about] if any(row.difference for row in rows) else [])),
-        provenance=provenance_of(provenances, drawn_with[0], _methods(rows))
+        provenance=provenance_of(provenances, drawn_with[0], [*methods] or ["none"])
         | {"seed": ", ".join(map(str, dict.fromkeys(drawn_with)))},
         limit=limit,
         all_examples=any(suite.all_examples for suite in suites),
@@ -150,11 +140,7 @@ def compare_models(
 
 
 def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
-    """Return one column of two checkpoints, not yet corrected for the others.
-
-    Raises:
-        IncomparableError: the examples are not the same.
-    """
+    """Return one column of two checkpoints, not yet corrected for the others; raises like ``evidence_of``."""
     (one,), (other,) = first, second
     metric = METRICS[column.metric]
     found = ComparedColumn(
@@ -198,13 +184,3 @@ def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
 def _known(suite: Suite, results: Stored, model: str, limit: int | None) -> ModelResults:
     check_known(suite, results, model)
     return measured(suite, results, model, limit)
-
-
-def _corrected(rows: Sequence[ComparedColumn]) -> list[ComparedColumn]:
-    tested = [row.p_value for row in rows if row.p_value is not None]
-    corrected = iter(holm(tested))
-    return [row if row.p_value is None else replace(row, p_holm=next(corrected)) for row in rows]
-
-
-def _methods(rows: Sequence[ComparedColumn]) -> list[str]:
-    return list(dict.fromkeys(row.difference.method for row in rows if row.difference is not None)) or ["none"]

@@ -44,7 +44,6 @@ class Difference:
 
     Attributes:
         low, high: bounds of its 95 % interval; None where undefined.
-        method: method of the interval.
     """
 
     value: float
@@ -58,7 +57,6 @@ class Evidence:
     """Two models' numbers on the same examples, ready to be tested.
 
     Attributes:
-        lower_is_better: whether a smaller number is the better one.
         paired: contributions of both; None of a metric that does not state them.
         drawn: differences under random swaps; None of binary outcomes, whose test is exact.
     """
@@ -126,18 +124,10 @@ class Evidence:
 
 
 def evidence_of(metric: Metric, first: Readings, second: Readings, where: str, num_draws: int = NUM_DRAWS) -> Evidence:
-    """Return the evidence on one column.
-
-    Args:
-        metric: metric of the column.
-        first: outcomes that the column reads of the first model.
-        second: outcomes that it reads of the second.
-        where: name of the column in messages.
-        num_draws: number of draws of a permutation.
+    """Return the evidence on one column, called ``where``, from the outcomes that it reads of both models.
 
     Raises:
-        IncomparableError: the examples are not the same.
-        IncompleteError, ContractError: as of the metric.
+        IncomparableError: the examples are not the same; further errors are those of the metric.
     """
     one, other = metric.contributed(first), metric.contributed(second)
     if one is None or other is None:
@@ -199,11 +189,8 @@ def _drawn(counts: NDArray[np.float64]) -> NDArray[np.int64]:
 def difference_over_seeds(first: Sequence[float], second: Sequence[float]) -> tuple[Difference, float]:
     """Return the first mean less the second with its 95 % interval, and the two-sided p-value in [0, 1].
 
-    Where no two seeds of a model differ, the interval is the difference alone, and the p-value 0 or, of equal means, 1.
-
-    Args:
-        first: finite numbers of one model, one a seed; at least two.
-        second: those of the other.
+    Both models have at least two finite numbers, one a seed. Where no two seeds of a model differ, the interval is the
+    difference alone, and the p-value 0 or, of equal means, 1.
 
     >>> difference, p_value = difference_over_seeds([0.40, 0.44, 0.48], [0.31, 0.35, 0.36])
     >>> round(difference.value, 3), round(p_value, 3)
@@ -226,6 +213,12 @@ def difference_over_seeds(first: Sequence[float], second: Sequence[float]) -> tu
 
 def _welch_interval(value: float, half_width: float) -> Difference:
     return Difference(value=value, low=value - half_width, high=value + half_width, method=WELCH_INTERVAL)
+
+
+def corrected(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return the adjusted p-values; None stays None and does not count."""
+    adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
+    return [None if p_value is None else next(adjusted) for p_value in p_values]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -47,9 +47,7 @@ class PairedSample:
     """Values of two models on the same examples.
 
     Attributes:
-        ids: ids of the examples (N,).
         first, second: value (N,) of each example for each model.
-        purpose: purpose of the bootstrap's draws.
     """
 
     ids: NDArray[Any]
@@ -65,7 +63,6 @@ class Paired:
     Attributes:
         samples: one sample for most metrics, see ``Contributions``.
         statistic: function of one model's values that gives its number.
-        is_mean: whether the number is the mean of one value per example.
         is_binary: whether it is the mean of one binary outcome per example.
     """
 
@@ -128,12 +125,7 @@ class Permuted:
 
 
 def pair(first: Contributions, second: Contributions, where: str) -> Paired:
-    """Return the contributions of two models to one column, paired by example id.
-
-    Args:
-        first: contributions to the first model's number.
-        second: contributions to the second's, of the same metric.
-        where: name of the column in messages.
+    """Return the contributions of two models to one column, called ``where``, paired by example id.
 
     Raises:
         IncomparableError: the examples are not the same.
@@ -208,11 +200,7 @@ def _swapped_differences(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -
 
 
 def permuted_readings(metric: Metric, first: Readings, second: Readings, num_draws: int = NUM_DRAWS) -> Permuted:
-    """Return the differences of the metric in ``num_draws`` random swaps of both models' outcomes.
-
-    Raises:
-        IncomparableError: the examples are not the same.
-    """
+    """Return the differences of the metric in random swaps of both models' outcomes; raises like ``pair``."""
     second = _changed(first, second, _in_order_of)
     everyone = [ids_of(each, "a condition") for each in _all_of(first)]
     observed = metric.compute(first).value - metric.compute(second).value

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.core.errors import UsageError
+from robench.core.errors import StoreUnwritableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,6 +142,16 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Convert an OSError while writing a file or folder that the user named to a StoreUnwritableError."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreUnwritableError(f"{path} cannot be written: {reason}; choose another file or folder") from error
 
 
 def _check_regular(path: Path, mode: int) -> None:

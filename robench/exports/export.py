@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import replacing, write_whole
+from robench.core.errors import UsageError
+from robench.core.files import replacing, write_whole, writing
 from robench.core.inert import inert_json
 from robench.core.providers import OWN
-from robench.exports.rows import CELLS, cells_of, measured_by, outcomes_of, schema_for
-from robench.exports.tables import FORMATS
+from robench.exports.tables import CELLS, FORMATS, cells_of, measured_by, outcomes_of, schema_for
 from robench.reports import report_of_store
 from robench.reports.notes import releases_and_devices
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Store
     from robench.core.suite import Suite
-    from robench.exports.rows import MeasuredCondition
+    from robench.exports.tables import MeasuredCondition
 
 
 def outcomes_table(
@@ -54,12 +53,7 @@ def outcomes_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Result of an export.
-
-    Attributes:
-        files: number of rows of each table, by its path.
-        num_missing: number of cells that have no number yet.
-    """
+    """Result of an export."""
 
     files: Mapping[Path, int]
     num_missing: int
@@ -79,21 +73,13 @@ def export(
 ) -> Exported:
     """Write the tables ``cells`` and ``outcomes`` and ``manifest.json``, in place of existing ones.
 
-    Args:
-        suites: suites of different names.
-        store: kept results.
-        folder: is created if it does not exist.
-        format_name: a key of ``FORMATS``, the suffix of the tables.
-        models: names of models; None for all with results.
-        limit: only the first so many examples of each condition.
-        seed: in place of the suites' own.
-        all_seeds: whether to add the means over the training seeds of each model.
-        training_seeds: seed of each checkpoint's training, by name, where it is known.
+    Suites have different names; ``models``, ``limit`` and ``seed`` are as of ``reports.report_of_store``. The folder is
+    created; ``format_name`` is a key of ``FORMATS``, the suffix of the tables. ``all_seeds`` adds the means over the
+    training seeds of each model, and ``training_seeds`` has that of each checkpoint by name, where it is known.
 
     Raises:
         UsageError: the limit is below 1, or two suites have one name or do not fit into one table.
-        StoreError: a file of the store cannot be read.
-        StoreUnwritableError: the folder cannot be written; existing files are unharmed.
+        StoreError: a file cannot be read, or the folder not be written; existing files are unharmed.
     """
     names = [suite.name for suite in suites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -110,17 +96,13 @@ def export(
     outcomes = (part for each in measured if not each.is_audit for part in outcomes_of(each, store, schema, seeds))
     tables = {f"cells.{format_name}": (CELLS, cells), f"outcomes.{format_name}": (schema, outcomes)}
     options = {"format": format_name, "models": models, "limit": limit, "seed": seed, "all_seeds": all_seeds}
-    try:
+    with writing(folder):
         with ExitStack() as written:
             parts = {name: written.enter_context(replacing(folder / name)) for name in tables}
             num_rows = {name: FORMATS[format_name](parts[name], *table) for name, table in tables.items()}
         files = {folder / name: count for name, count in num_rows.items()}
         manifest = manifest_of(files, suites, measured, seeds, options)
         write_whole(folder / MANIFEST_NAME, (inert_json(manifest) + "\n").encode())
-    except OSError as error:
-        raise StoreUnwritableError(
-            f"the tables cannot be written to {folder}: {error.strerror or error}; choose another folder with --output"
-        ) from error
     return Exported(files=files, num_missing=sum(table.column("value").null_count for table in cells))
 
 
@@ -134,17 +116,9 @@ def manifest_of(
     training_seeds: Mapping[str, int],
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the manifest as JSON values.
+    """Return the manifest as JSON values: suites in the order of the tables, audits included in what is measured.
 
-    Args:
-        files: number of rows of each written table.
-        suites: in the order of the tables.
-        measured: all that the tables are read off, audits included.
-        training_seeds: seed of each checkpoint's training, by name, where there is one.
-        options: requested options.
-
-    Raises:
-        OSError: a file cannot be read.
+    ``files`` has the number of rows of each written table.
     """
     return {
         "robench": version(OWN),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.files import write_whole
+from robench.core.errors import UsageError
+from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
+from robench.reports.markup import csv_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.float32]
 
 GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
+_HEADER = ("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf")
 # In pixels; small images are enlarged by a whole factor to at least this side.
 _SIDE, _GAP, _LINE = 112, 6, 15
 _RIGHT, _WRONG, _TEXT = (0, 90, 30), (170, 0, 0), (0, 0, 0)
@@ -55,11 +56,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictured:
-    """Images of one example: clean, and under each condition.
-
-    Attributes:
-        target: the true class, as text.
-    """
+    """Images of one example: clean, and under each condition."""
 
     example_id: str
     target: str
@@ -78,9 +75,10 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
         UsageError: images have neither one channel nor three.
         StoreUnwritableError: a file cannot be written.
     """
-    names = _file_names([each.example_id for each in examples])
+    # Numbered, so that ids that read alike stay different.
+    names = [f"{number:04}-{_folder_name(each.example_id)}" for number, each in enumerate(examples)]
     files: dict[str, bytes] = {GRID_NAME: png_of(grid_of(examples))}
-    table = [["example", "file", "condition", "target", "prediction", "confidence", "correct", "linf"]]
+    table: list[list[str]] = []
     factors = difference_factors(examples)
     for each, name in zip(examples, names, strict=True):
         for shot in (each.clean, *each.shots):
@@ -93,16 +91,10 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
         for shot in each.shots:
             changed = difference(each.clean.pixels, shot.pixels, factors[shot.name])
             files[f"{_folder_name(shot.name)}-difference/{name}.png"] = png_of(image_of(changed))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    files[TABLE_NAME] = text.getvalue().encode()
-    try:
+    files[TABLE_NAME] = csv_of(_HEADER, table).encode()
+    with writing(folder):
         for file, content in files.items():
             write_whole(folder / file, content)
-    except OSError as error:
-        raise StoreUnwritableError(
-            f"pictures cannot be written to {folder}: {error.strerror or error}; choose another folder with --output"
-        ) from error
     return [folder / file for file in files]
 
 
@@ -171,11 +163,7 @@ def difference(clean: Pixels, perturbed: Pixels, factor: float) -> Pixels:
 
 
 def image_of(pixels: Pixels) -> Image.Image:
-    """Return an image (1 or 3, H, W) in [0, 1] with 8 bits a value; values beyond are cut.
-
-    Raises:
-        UsageError: it has another number of channels.
-    """
+    """Return an image (1 or 3, H, W) in [0, 1] with 8 bits a value; others raise a UsageError."""
     levels = np.round(255 * np.clip(pixels, 0, 1)).astype(np.uint8)
     if len(levels) == 1:
         return Image.fromarray(levels[0])
@@ -189,11 +177,6 @@ def png_of(image: Image.Image) -> bytes:
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()
-
-
-def _file_names(ids: Sequence[str]) -> list[str]:
-    """Return names of files for examples: their ids, numbered so that ids that read alike stay distinct."""
-    return [f"{number:04}-{_folder_name(each)}" for number, each in enumerate(ids)]
 
 
 def _folder_name(name: str) -> str:

@@ -1,6 +1,9 @@
-"""Typed tables as files of CSV or Parquet, written part by part; equal tables give equal bytes.
+"""Tables of cells of reports, one row per model and column, and of outcomes, one per model and example, as files.
 
-Parquet is written with fixed settings and names the release of pyarrow, so that bytes are equal under one release. In
+Outcomes have a row for each condition and budget of a sweep too. Which records count is decided from their headers, as
+in reports (``reports.selection``); outcomes are then read again, one measurement at a time.
+
+Equal tables give equal bytes: Parquet is written part by part with fixed settings and names the release of pyarrow. In
 CSV a missing value is an empty field, and no text is a formula to a spreadsheet.
 """
 
@@ -8,15 +11,36 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 
-from robench.reports.machine_readable import inert_text
+from robench.core.checkpoint import entry_name
+from robench.core.errors import StoreError, UsageError
+from robench.core.suite import views_of
+from robench.evaluation.actions import audits_of
+from robench.metrics import METRICS, unit_of
+from robench.reports import over_seeds
+from robench.reports.machine_readable import numbers_of
+from robench.reports.markup import inert_text
+from robench.reports.results import Stored
+from robench.reports.seeds import SEED_INTERVAL
+from robench.reports.selection import cover, tile
+from robench.store.parquet import columns_of, schema_of
+from robench.tasks import TASKS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from robench.core.columns import Outcomes
+    from robench.core.protocols import Store
+    from robench.core.records import Record
+    from robench.core.report import Report, Row
+    from robench.core.suite import Column, Condition, Suite
+    from robench.reports.selection import Coverage
 
 # Few distinct values in many rows.
 LABEL = pa.dictionary(pa.int32(), pa.string())
@@ -91,3 +115,223 @@ def _field(value: str | float | None) -> str | float | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value
+
+
+CELLS = pa.schema(
+    [
+        ("suite", LABEL),
+        ("suite_version", pa.int64()),
+        ("suite_seed", pa.int64()),
+        ("model", LABEL),
+        ("entry", LABEL),
+        ("statistic", LABEL),
+        ("training_seed", pa.int64()),
+        ("num_seeds", pa.int64()),
+        ("column", LABEL),
+        ("metric", LABEL),
+        ("unit", LABEL),
+        ("conditions", LABEL),
+        ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("interval", LABEL),
+        ("num_examples", pa.int64()),
+        ("missing", pa.int64()),
+        ("limit", pa.int64()),
+        ("all_examples", pa.bool_()),
+        ("batch_size", pa.int64()),
+        ("is_coupled", pa.bool_()),
+        ("num_flags", pa.int64()),
+        ("flags", pa.string()),
+    ]
+)
+CHECKPOINT, MEAN = "checkpoint", "mean over seeds"
+
+
+def cells_of(suite: Suite, report: Report, training_seeds: Mapping[str, int], *, all_seeds: bool) -> pa.Table:
+    """Return the cells of a report of checkpoints, a row per model and column.
+
+    ``all_seeds`` adds a row for each mean over the training seeds of an entry.
+    """
+    rows = [(row, CHECKPOINT) for row in report.rows]
+    if all_seeds:
+        rows += [(row, MEAN) for row in over_seeds(report).rows if row.seeds]
+    listed = [
+        _cell(suite, report, row, column, statistic, training_seeds)
+        for row, statistic in rows
+        for column in report.columns
+    ]
+    return pa.Table.from_pylist(listed, schema=CELLS)
+
+
+def _cell(
+    suite: Suite, report: Report, row: Row, column: Column, statistic: str, training_seeds: Mapping[str, int]
+) -> dict[str, Any]:
+    cell, metric = row.cells[column.key], METRICS[column.metric]
+    of_seeds = statistic == MEAN
+    # A name that was asked for and has no results may be no Unicode.
+    model = row.model.encode("utf-8", "backslashreplace").decode()
+    has_interval = cell.estimate is not None and cell.estimate.low is not None
+    return {
+        "suite": report.suite,
+        "suite_version": report.version,
+        "suite_seed": report.seed,
+        "model": model,
+        "entry": entry_name(model),
+        "statistic": statistic,
+        "training_seed": None if of_seeds else training_seeds.get(row.model),
+        "num_seeds": len(row.seeds) or 1,
+        "column": column.key,
+        "metric": column.metric,
+        "unit": unit_of(column),
+        "conditions": "+".join(column.conditions),
+        **dict(zip(("value", "low", "high"), numbers_of(cell), strict=True)),
+        "interval": (SEED_INTERVAL if of_seeds else metric.interval) if has_interval else None,
+        "num_examples": cell.num_examples,
+        "missing": cell.missing,
+        "limit": row.limit,
+        "all_examples": row.all_examples,
+        "batch_size": suite.batch_size,
+        "is_coupled": row.batch_size is not None,
+        "num_flags": None if row.flags is None else len(row.raised),
+        "flags": None if row.flags is None else ", ".join(flag.name for flag in row.raised),
+    }
+
+
+_LABELS = pa.schema(
+    [
+        ("suite", LABEL),
+        ("suite_version", pa.int64()),
+        ("suite_seed", pa.int64()),
+        ("model", LABEL),
+        ("entry", LABEL),
+        ("training_seed", pa.int64()),
+        ("dataset", LABEL),
+        ("condition", LABEL),
+        ("budget", LABEL),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCondition:
+    """Measured examples of one condition of a suite by one model.
+
+    Attributes:
+        coverage: the records that count, without their outcomes; there is at least one.
+        is_audit: whether it is an audit of the model, which no row is about.
+    """
+
+    suite: Suite
+    seed: int
+    model: str
+    condition: Condition
+    coverage: Coverage
+    is_audit: bool = False
+
+    @property
+    def first(self) -> Record:
+        """Return the first record, without outcomes."""
+        return self.coverage.records[0]
+
+
+def measured_by(
+    suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int
+) -> list[MeasuredCondition]:
+    """Return all that is measured of some models under a suite, in the order of models and conditions.
+
+    Arguments are those of ``report_of_store``; outcomes are not kept in memory.
+    """
+    results = Stored(suite, store, None, seed)
+    found = []
+    for model in models:
+        described = results.described(model)
+        for conditions, is_audit in ((suite.conditions, False), (audits_of(suite), True)):
+            coverages = cover(conditions, described, dataset_sizes=results.sizes, limit=limit)
+            found += [
+                MeasuredCondition(
+                    suite=suite,
+                    seed=seed,
+                    model=model,
+                    condition=condition,
+                    coverage=coverages[condition.name],
+                    is_audit=is_audit,
+                )
+                for condition in conditions
+                if coverages[condition.name].records
+            ]
+    return found
+
+
+def schema_for(suites: Sequence[Suite]) -> pa.Schema:
+    """Return the columns of the outcomes of some suites: those of all their tasks.
+
+    Raises:
+        UsageError: two tasks have a column of the same name with different types.
+    """
+    fields = {field.name: field for field in _LABELS}
+    for task in dict.fromkeys(suite.task for suite in suites):
+        for field in schema_of(TASKS[task].outcome):
+            known = fields.setdefault(field.name, field.with_nullable(True))
+            if known.type != field.type:
+                raise UsageError(
+                    f"outcomes of {task} have a column {field.name!r} of {field.type}, and those of another suite of "
+                    f"{known.type}; export the suites into folders of their own"
+                )
+    return pa.schema(list(fields.values()))
+
+
+def outcomes_of(
+    measured: MeasuredCondition, store: Store, schema: pa.Schema, training_seeds: Mapping[str, int]
+) -> Iterator[pa.Table]:
+    """Yield the outcomes of a condition in dataset order, as one table; none if they are gone by now.
+
+    Raises:
+        StoreError: a file cannot be read, or a text is not Unicode.
+    """
+    coverage, wanted = measured.coverage, measured.coverage.num_wanted or 0
+    kept = {record.shard.key for record in coverage.records}
+    records = [each for each in store.records_of([measured.first.shard.measurement_key]) if each.shard.key in kept]
+    try:
+        parts = [_rows(measured, record, wanted, schema, training_seeds) for record in tile(records, wanted)]
+    except (pa.ArrowException, UnicodeError) as error:
+        raise StoreError(f"{measured.model} / {measured.condition.name} cannot be exported: {error}") from error
+    if parts:
+        yield pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+
+
+def _rows(
+    measured: MeasuredCondition, record: Record, wanted: int, schema: pa.Schema, training_seeds: Mapping[str, int]
+) -> pa.Table:
+    shard = record.shard
+    # Outcomes of one example, at each budget of a sweep, are adjacent.
+    each = len(record.outcomes) // (shard.stop - shard.start)
+    outcomes = record.outcomes[: (min(shard.stop, wanted) - shard.start) * each]
+    count, suite, columns = len(outcomes), measured.suite, columns_of(outcomes)
+    known = {
+        "suite": label(suite.name, count),
+        "suite_version": pa.array([suite.version] * count, pa.int64()),
+        "suite_seed": pa.array([measured.seed] * count, pa.int64()),
+        "model": label(measured.model, count),
+        "entry": label(entry_name(measured.model), count),
+        "training_seed": pa.array([training_seeds.get(measured.model)] * count, pa.int64()),
+        "dataset": label(shard.dataset.name, count),
+        "condition": label(measured.condition.name, count),
+        "budget": _budgets(measured.condition, outcomes),
+    }
+    known |= {name: columns.column(name) for name in columns.column_names}
+    arrays = [known.get(field.name, pa.nulls(count, field.type)) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _budgets(condition: Condition, outcomes: Outcomes) -> pa.DictionaryArray:
+    """Return the budget of each row as its suite declares it."""
+    epsilons = outcomes.values("epsilon")
+    if epsilons is None:
+        return label(condition.budget, len(outcomes))
+    declared = {view.epsilon: view.attack.threat_model for view in views_of(condition)}
+    found = epsilons.array.tolist()
+    names = list(dict.fromkeys(found))
+    threats = [declared.get(name) for name in names]
+    texts = [name if threat is None else threat.epsilon_text for name, threat in zip(names, threats, strict=True)]
+    return labels(texts, [names.index(name) for name in found])

@@ -3,8 +3,7 @@
 A plot is values, made from a leaderboard or from training histories; matplotlib draws it and is imported by that alone.
 """
 
-from robench.figures.panels import Plot, with_panels
-from robench.figures.plots import budget_plot, corruption_plot, seeds_plot, training_plot
+from robench.figures.plots import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
 from robench.figures.render import SUFFIXES, TABLE_PICTURES, check_matplotlib, rendered
 
 __all__ = [

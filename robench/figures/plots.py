@@ -1,4 +1,4 @@
-"""Plots of a leaderboard and of training histories.
+"""Plots of a leaderboard and of training histories, before they are drawn: panels of lines, or of points of seeds.
 
 A leaderboard's curves and profiles are drawn as they are, its means over training seeds as points; of histories losses
 and validation accuracy by epoch, a thin line a seed and their mean.
@@ -6,15 +6,14 @@ and validation accuracy by epoch, a thin line a seed and their mean.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robench.core.checkpoint import entry_name
-from robench.core.errors import IncompleteError
+from robench.core.errors import IncompleteError, UsageError
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.figures.panels import LinePanel, Plot, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
 from robench.leaderboard.curves import MOST_LINES, chosen_lines
 from robench.reports.grid import cell_text
@@ -24,10 +23,106 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from robench.core.report import Cell
-    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard, Point
+    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
     from robench.training.history import Epoch, TrainingHistory
 
     Read = Callable[[Epoch], float | None]
+
+MOST_PANELS = 60
+MOST_MODELS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """Line of one model.
+
+    Attributes:
+        points: ascending; points without a value are gaps. Values are in the unit of the panel's axis.
+        is_seed: whether it is one of several training seeds, whose mean is another line of the same model.
+    """
+
+    model: str
+    points: tuple[Point, ...]
+    is_seed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinePanel:
+    """Panel of lines.
+
+    Attributes:
+        ticks: places on the axis with their labels, ascending; empty where the axis counts.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    ticks: tuple[tuple[float, str], ...]
+    series: tuple[Series, ...]
+    is_per_cent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedRow:
+    """Numbers of one model in a panel of points, in the unit of its axis.
+
+    Attributes:
+        seeds: number of each training seed; one of a single checkpoint.
+        mean: over the seeds, with ``low`` and ``high``, the bounds of its interval; None of a single checkpoint.
+        gap: text in place of numbers that are missing or infinite; empty where all are there.
+    """
+
+    model: str
+    seeds: tuple[float, ...] = ()
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedPanel:
+    """Panel with a row of points for each model, from the top."""
+
+    title: str
+    x_label: str
+    rows: tuple[SeedRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Plot of one or several panels of one kind, over the same models.
+
+    Attributes:
+        models: in the order of legend and styles; ``labels``: their names in the legend where these say more.
+        left_out: models that are not drawn, since there are too many for one legend.
+    """
+
+    panels: tuple[LinePanel | SeedPanel, ...]
+    models: tuple[str, ...]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def with_panels(plot: Plot, wanted: Sequence[str]) -> Plot:
+    """Return the plot with the panels whose titles contain one of the texts, or with all if there are no texts.
+
+    Raises:
+        UsageError: no title contains one of the texts, or there are too many panels or models for one figure.
+    """
+    titles = [panel.title for panel in plot.panels]
+    for text in wanted:
+        if not any(text in title for title in titles):
+            shown = ", ".join(clipped(title) for title in titles[:MOST_PANELS])
+            raise UsageError(f"no panel's title contains {text!r}; there are: {shown}")
+    kept = tuple(panel for panel in plot.panels if not wanted or any(text in panel.title for text in wanted))
+    if len(kept) > MOST_PANELS:
+        raise UsageError(f"{len(kept)} panels are too many for one figure; choose at most {MOST_PANELS} with --panel")
+    if len(plot.models) > MOST_MODELS:
+        raise UsageError(f"{len(plot.models)} models are too many for one figure; name at most {MOST_MODELS}")
+    return replace(plot, panels=kept)
+
 
 _IN_PER_CENT = ("share", "ratio")
 
@@ -35,12 +130,10 @@ _IN_PER_CENT = ("share", "ratio")
 def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
     """Return accuracies against the budgets of sweeps and the distances of minimum-norm attacks.
 
-    Args:
-        board: of the suites' results.
-        all_models: draw every row of the leaderboard instead of the eight best by their mean.
+    ``all_models`` draws every row of the leaderboard instead of the eight best by their mean.
 
     Raises:
-        IncompleteError: no sweep or minimum-norm attack of the suites has a number.
+        IncompleteError: there is nothing to draw, here as in the other plots.
     """
     intervals = {
         column.interval for column in board.columns for chart in board.curves if column.metric == chart.y_label
@@ -49,24 +142,12 @@ def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
 
 
 def corruption_plot(board: Leaderboard, *, all_models: bool) -> Plot:
-    """Return the accuracy under each type of corruption against its severity, a panel a type.
-
-    Args:
-        board: of the suites' results.
-        all_models: draw every row of the leaderboard instead of the eight best by their mean.
-
-    Raises:
-        IncompleteError: no corruption of the suites has a number.
-    """
+    """Return the accuracy under each type of corruption against its severity, a panel a type; see ``budget_plot``."""
     return _line_plot(board, board.profiles, "type of corruption", all_models, [])
 
 
 def seeds_plot(board: Leaderboard) -> Plot:
-    """Return each column's numbers of single training seeds as points, with their means and intervals.
-
-    Raises:
-        IncompleteError: no model has a number.
-    """
+    """Return each column's numbers of single training seeds as points, with their means and intervals."""
     panels = tuple(
         SeedPanel(
             title=column.label,
@@ -170,12 +251,12 @@ def _notes(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
         yield f"First {' or '.join(map(str, limits))} examples of each condition."
     if any(row.all_examples for row in rows):
         yield "All examples of each dataset, instead of a suite's number."
-    if flagged := [f"{clipped(row.model)}: {_flag_names(row)}" for row in rows if row.raised]:
+    if flagged := [
+        f"{clipped(row.model)}: {', '.join(dict.fromkeys(each.flag.name for each in row.raised))}"
+        for row in rows
+        if row.raised
+    ]:
         yield clipped(f"Flags are raised for {'; '.join(flagged)}.", NOTE_WIDTH)
-
-
-def _flag_names(row: BoardRow) -> str:
-    return ", ".join(dict.fromkeys(each.flag.name for each in row.raised))
 
 
 def _nothing(board: Leaderboard, noun: str) -> IncompleteError:
@@ -190,14 +271,15 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 
     Histories of one entry, ``NAME`` and ``NAME@SEED``, share a style: a thin line each, and a thick one for the mean of
     the epochs that all of them have.
-
-    Raises:
-        IncompleteError: no history has a finite number.
     """
     entries: dict[str, list[TrainingHistory]] = {}
     for history in histories:
         entries.setdefault(entry_name(history.checkpoint), []).append(history)
-    panels = [panel for panel in _panels(entries) if _has_points(panel)]
+    panels = [
+        panel
+        for panel in _panels(entries)
+        if any(point.value is not None for series in panel.series for point in series.points)
+    ]
     if not panels:
         raise IncompleteError("there is nothing to draw: no epoch of these training histories has a finite loss")
     several = [found for found in entries.values() if len(found) > 1]
@@ -213,7 +295,7 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 
 def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
     kinds: tuple[tuple[str, str, Read], ...] = (
-        ("training loss", "loss (nats)", _loss),
+        ("training loss", "loss (nats)", lambda epoch: epoch.loss_nats),
         ("validation loss", "loss (nats)", _validation_loss),
         ("validation accuracy", "top-1 accuracy (%)", _accuracy),
     )
@@ -221,10 +303,6 @@ def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
         series = tuple(each for name, found in entries.items() for each in _series(name, found, read))
         is_per_cent = read is _accuracy
         yield LinePanel(title=title, x_label="epoch", y_label=y_label, ticks=(), series=series, is_per_cent=is_per_cent)
-
-
-def _loss(epoch: Epoch) -> float | None:
-    return epoch.loss_nats
 
 
 def _validation_loss(epoch: Epoch) -> float | None:
@@ -257,7 +335,3 @@ def _one(name: str, line: dict[int, float | None], *, is_seed: bool = False) -> 
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
-
-
-def _has_points(panel: LinePanel) -> bool:
-    return any(point.value is not None for series in panel.series for point in series.points)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from robench.core.report import Report
-    from robench.figures.panels import Plot
+    from robench.figures.plots import Plot
     from robench.reports.grid import Grid
 
 SUFFIXES: Mapping[str, str] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
@@ -34,11 +34,7 @@ _METADATA: Mapping[str, dict[str, None]] = {
 
 
 def check_matplotlib() -> None:
-    """Refuse to go on where matplotlib cannot be imported.
-
-    Raises:
-        UsageError: it is not installed, or its import fails.
-    """
+    """Refuse to go on where matplotlib cannot be imported, by a UsageError."""
     try:
         import matplotlib  # noqa: F401  # the import is the check
     except ModuleNotFoundError as error:
@@ -51,15 +47,7 @@ def check_matplotlib() -> None:
 
 
 def rendered(plot: Plot, format_name: str) -> bytes:
-    """Return a plot as the content of a file.
-
-    Args:
-        plot: at least one panel.
-        format_name: ``svg``, ``pdf`` or ``png``.
-
-    Raises:
-        UsageError: matplotlib cannot be imported.
-    """
+    """Return a plot as the content of a file: ``svg``, ``pdf`` or ``png``; raises like ``check_matplotlib``."""
 
     def draw() -> Figure:
         # Imported here: the extra 'figures' is optional.
@@ -90,11 +78,7 @@ _LABEL_WIDTH = 18
 
 
 def table_picture(report: Report, format_name: str) -> bytes:
-    """Return a report as the content of a picture file: ``svg``, ``pdf`` or ``png``.
-
-    Raises:
-        UsageError: matplotlib cannot be imported.
-    """
+    """Return a report as the content of a picture file (``svg``, ``pdf``, ``png``); raises like ``rendered``."""
     return content_of(partial(_drawn_table, grid_of(report)), format_name)
 
 
@@ -107,7 +91,7 @@ def _drawn_table(grid: Grid) -> Figure:
     # Imported here: the extra 'figures' is optional.
     from matplotlib.figure import Figure
 
-    from robench.figures.style import TINY, legible
+    from robench.figures.draw import TINY, legible
 
     header = [wrap(legible(text, NOTE_WIDTH), _LABEL_WIDTH) or [""] for text in grid.header]
     rows = [[legible(text, NOTE_WIDTH) for text in row] for row in grid.rows]

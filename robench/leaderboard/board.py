@@ -44,10 +44,8 @@ class BoardColumn:
     Attributes:
         key: the suite's name and the column's key, joined by a slash.
         label: the column's label; with the suite's name before it where there are several suites.
-        column: as the suite has it.
         measurements: keys of ``BoardRow.measured`` that the column is computed from.
         metric: title of the metric; ``unit``: of its estimates; ``interval``: method of its bounds.
-        lower_is_better: whether the least number is the best.
     """
 
     key: str
@@ -67,10 +65,8 @@ class ConditionProvenance:
 
     Attributes:
         checkpoint: name of the checkpoint, which is the row's unless that is a mean over seeds.
-        budget: budget of the attack as its suite spells it; None without one, and for sweeps.
-        fingerprint: digest of the dataset; ``dataset_size``: its number of examples.
+        budget: budget of the attack as its suite spells it; None without one, or with several.
         num_examples: number of examples with an outcome; ``missing``: without one, None if unknown.
-        versions: releases of libraries, several joined by commas.
         finished_at: time when the last of the outcomes was kept, UTC, ISO 8601.
     """
 
@@ -122,14 +118,12 @@ class BoardRow:
 
     Attributes:
         entry: None for a model that no registry has.
-        limit: number of examples asked for, None for all.
         all_examples: whether all examples were asked for in place of the number that a suite states.
         batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
         cells: by key of the column; ``ranks``: likewise, of columns whose number it has.
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
             are left out.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
-        flags: None where nothing was checked.
     """
 
     model: str
@@ -167,8 +161,6 @@ class Chart:
     Attributes:
         group: charts of one group belong together, such as all types of corruption of a family.
         ticks: places on the axis with their labels, ascending.
-        lines: points by model, ascending.
-        x_unit: unit of the axis; empty where it has none.
     """
 
     group: str

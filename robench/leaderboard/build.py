@@ -45,24 +45,18 @@ def leaderboard_of(
     average_seeds: bool = False,
     is_tested: bool = True,
 ) -> Leaderboard:
-    """Return one table over suites.
+    """Return one table over suites of different names.
 
-    Args:
-        suites: one or several, of different names.
-        store: all results.
-        models: rows in this order; None for all models that have results of any of the suites, by name.
-        limit: only the first so many examples of each condition, see ``reports.build_report``.
-        seed: in place of the suites' own.
-        checkpoints: entries of registries by name, which describe the models.
-        average_seeds: whether checkpoints of one entry, ``NAME`` and ``NAME@SEED``, are one row, the mean over them.
-        is_tested: whether numbers are tested against each other; what only draws them saves the time.
+    Arguments are those of ``reports.report_of_store``; without ``models`` rows are all that have results of any of the
+    suites, by name. ``checkpoints``, entries of registries by name, describe the models. Numbers are tested against
+    each other unless ``is_tested`` is False: what only draws them saves the time.
 
     Raises:
-        UsageError: two suites have the same name, or the limit is below 1.
-        UnknownNameError: a column names a metric or condition that does not exist.
-        StoreError: a file cannot be read, or is of a later robench.
+        UsageError: two suites have the same name; further errors are those of ``reports.report_of_store``.
     """
-    _check_names(suites)
+    names = [suite.name for suite in suites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
     wanted = list(dict.fromkeys(_models(suites, store, seed) if models is None else models))
     reports = [
         report_of_store(suite, store, models=wanted, limit=limit, seed=seed, average_seeds=average_seeds)
@@ -95,15 +89,7 @@ def ranked(
 ) -> Report:
     """Return a report with the rank of each number among its rows, if there are several.
 
-    Args:
-        report: report of ``store``, also one of means over training seeds.
-        suite: its suite.
-        store: all results.
-        limit: limit of the report.
-        measurements: keys of the report's measurements by model, if it was restricted to some.
-
-    Raises:
-        StoreError: a file cannot be read, or is of a later robench.
+    The report is one of ``store``, also of means over training seeds, under the same ``limit`` and ``measurements``.
     """
     if len(report.rows) < 2:
         return report
@@ -123,11 +109,7 @@ def ranked(
 
 
 def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str | None = None) -> Leaderboard:
-    """Return a leaderboard with some of its columns, and its rows in order of one of them; see ``reports.arranged``.
-
-    Raises:
-        UsageError: no column is so named, or several are by ``sort``.
-    """
+    """Return a leaderboard with some of its columns, and its rows in order of one of them; see ``reports.arranged``."""
     all_columns = [each.column for each in board.columns]
     shown = {column.key for name in columns for column in named_columns(all_columns, name)}
     rows = board.rows
@@ -144,12 +126,6 @@ def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str
     }
     kept = tuple(each for each in board.columns if not columns or each.column.key in shown)
     return replace(board, columns=kept, rows=rows, pairs=pairs)
-
-
-def _check_names(suites: Sequence[Suite]) -> None:
-    names = [suite.name for suite in suites]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
 
 
 def _models(suites: Sequence[Suite], store: Store, seed: int | None) -> list[str]:

@@ -25,11 +25,9 @@ _MARKERS = ("circle", "box", "diamond", "triangle")
 
 
 def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:
-    """Return a chart as one SVG element.
+    """Return a chart as one SVG element, its proportions in [0, 1] drawn in per cent from 0 to 100.
 
-    Args:
-        chart: proportions in [0, 1], drawn in per cent from 0 to 100.
-        styles: number of the line's style by model; models without one are not drawn.
+    ``styles`` has the number of the line's style by model; models without one are not drawn.
     """
     label = f"{chart.title}: {chart.y_label} in per cent against {chart.x_label}"
     lines = [_line(chart, chart.lines[model], model, style) for model, style in styles.items() if model in chart.lines]
@@ -52,12 +50,9 @@ def sample_of(style: int) -> str:
 
 
 def bar_of(estimate: Estimate, largest: float, seeds: Sequence[float] = ()) -> str:
-    """Return a number with its interval as a small bar.
+    """Return a number with its interval as a small bar, with numbers of single training seeds as points.
 
-    Args:
-        estimate: its value, and its interval if it has one; infinite values lie at the right end.
-        largest: number at the right end; 0 is at the left.
-        seeds: numbers of single training seeds, drawn as points.
+    0 is at the left end and ``largest`` at the right, where infinite values lie too.
     """
     if largest <= 0:
         return ""

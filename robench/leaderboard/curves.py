@@ -14,11 +14,10 @@ from robench.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from fractions import Fraction
 
     from robench.core.suite import Condition, Suite
     from robench.leaderboard.board import BoardColumn, BoardRow
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 PROPORTION = "share"
 MOST_LINES = 8
@@ -118,7 +117,7 @@ def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, st
             axis,
             _unit_in(view.condition, "input"),
             float(distance.value),
-            _tick(distance.value),
+            distance.value.spelling if isinstance(distance.value, Spelled) else f"{float(distance.value):g}",
         )
     threat_model = view.attack.threat_model
     if len(column.column.conditions) != 1 or view.epsilon is None or threat_model is None:
@@ -131,10 +130,6 @@ def _unit_in(condition: Condition, space: str) -> str:
     """Return the unit of budgets in a space, such as ``pixel units``."""
     domain = DOMAINS.get(condition.dataset.domain)
     return f"{(domain.unit if space == 'input' and domain is not None else '') or space} units"
-
-
-def _tick(value: Fraction) -> str:
-    return value.spelling if isinstance(value, Spelled) else f"{float(value):g}"
 
 
 def _line(row: BoardRow, places: Iterable[tuple[float, BoardColumn]]) -> tuple[Point, ...]:

@@ -22,16 +22,11 @@ from robench.reports.machine_readable import Json, plain_cell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.leaderboard.board import BoardColumn, BoardRow, BoardSuite, ConditionProvenance, Leaderboard
-    from robench.reports.machine_readable import Json
+    from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 
 
 def render_json(board: Leaderboard) -> str:
-    """Return the leaderboard as one JSON document, see ``document_of``.
-
-    Raises:
-        ValueError: a number is NaN.
-    """
+    """Return the leaderboard as one JSON document, see ``document_of``; raises ValueError if a number is NaN."""
     return inert_json(document_of(board)) + "\n"
 
 
@@ -43,23 +38,11 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
     """
     return {
-        "suites": [_suite(suite) for suite in board.suites],
+        "suites": [asdict(suite) for suite in board.suites],
         "test": TEST,
         "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
         "rows": [_row(row, board) for row in board.rows],
         "notes": list(notes_of(board)),
-    }
-
-
-def _suite(suite: BoardSuite) -> Json:
-    return {
-        "name": suite.name,
-        "version": suite.version,
-        "seed": suite.seed,
-        "description": suite.description,
-        "batch_size": suite.batch_size,
-        "provenance": dict(suite.provenance),
-        "notes": list(suite.notes),
     }
 
 
@@ -118,12 +101,7 @@ MANIFEST_NAME = "manifest.json"
 
 
 def render_manifest(board: Leaderboard, files: Mapping[str, str]) -> str:
-    """Return the manifest as JSON.
-
-    Args:
-        board: the leaderboard.
-        files: text of each of its files, by name.
-    """
+    """Return the manifest as JSON; ``files`` has the text of each file of the leaderboard, by name."""
     document: dict[str, Json] = {
         "robench": version(OWN),
         "files": {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in files.items()},

@@ -176,7 +176,9 @@ NOTHING = '<tr class="nothing"><td colspan="{}">No model has been measured on th
 def table_of(board: Leaderboard) -> str:
     """Return the table as one element: a row a model, a column a number, and flags where any model was checked."""
     grid = grid_of_board(board)
-    headers = "".join(_header(label, place) for place, label in enumerate(grid.header))
+    headers = "".join(
+        f'<th scope="col" data-place="{place}">{escape(label)}</th>' for place, label in enumerate(grid.header)
+    )
     largest = {column.key: _largest(board, column) for column in board.columns}
     rows = [
         _row(board, row, place, texts[0], texts[len(board.columns) + 1 :], largest)
@@ -188,10 +190,6 @@ def table_of(board: Leaderboard) -> str:
         f'<table id="board">\n<caption class="hidden-text">{caption}</caption>\n'
         f"<thead><tr>{headers}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
     )
-
-
-def _header(label: str, place: int) -> str:
-    return f'<th scope="col" data-place="{place}">{escape(label)}</th>'
 
 
 def _row(

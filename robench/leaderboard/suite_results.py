@@ -11,10 +11,10 @@ from robench.core.suite import views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.metrics import METRICS, title_of, unit_of
-from robench.reports.coverage import Coverage, cover
-from robench.reports.estimates import readings_of
+from robench.reports.build import readings_of
 from robench.reports.notes import releases_and_devices
 from robench.reports.results import Stored
+from robench.reports.selection import Coverage, cover
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,7 +29,6 @@ class SuiteResults:
     """Results of one suite in a store.
 
     Attributes:
-        report: its table.
         measured: provenance by model and key of the condition.
         testable: what tests are about, by key of the column and model: contributions of the examples to a complete
             number, or the numbers of training seeds.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,8 @@ from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Report, Row
 from robench.leaderboard.pairing import TEST
 from robench.reports.grid import ONE_CHECKPOINT, grid_of
-from robench.reports.machine_readable import inert_text
+from robench.reports.machine_readable import numbers_of
+from robench.reports.markup import csv_of, inert_text
 from robench.reports.readable import latex_of, markdown_of
 
 if TYPE_CHECKING:
@@ -94,15 +93,10 @@ def render_csv(board: Leaderboard) -> str:
 
     ``p`` and ``p_holm`` are those of ``pairing.ranks``; missing ones are empty, as are missing numbers.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_HEADER)
-    for row in board.rows:
-        writer.writerows(_lines(row, board))
-    return file.getvalue()
+    return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board)])
 
 
-def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[str | int | float | None, ...]]:
+def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
     entry = row.entry
     facets = ("", "", "") if entry is None else (entry.family, entry.attention, entry.architecture)
     start = (*map(inert_text, (row.model, *facets)), row.limit)
@@ -114,17 +108,15 @@ def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[str | int | floa
         yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 4)
 
 
-def _fields(row: BoardRow, column: BoardColumn) -> tuple[str | int | float | None, ...]:
+def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
     cell, rank = row.cells[column.key], row.ranks.get(column.key)
-    estimate = cell.estimate
-    numbers = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
     rank_fields = (None,) * 4 if rank is None else (rank.p, rank.adjusted, rank.is_best, rank.is_close)
     return (
         inert_text(column.suite),
         inert_text(column.column.key),
         inert_text(column.column.metric),
         inert_text("+".join(column.column.conditions)),
-        *numbers,
+        *numbers_of(cell),
         cell.num_examples,
         cell.missing,
         row.all_examples or None,

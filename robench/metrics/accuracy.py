@@ -1,7 +1,8 @@
 """Top-1 and top-5 accuracy: the proportion of examples whose true class ranks first, or among the first five.
 
 Over all examples of a condition, including those misclassified without any perturbation, so that under an attack the
-number is the robust accuracy.
+number is the robust accuracy. All metrics raise an IncompleteError where there are no outcomes, and a ContractError
+where outcomes are not of the metric's task or scope (``Metric.compute``).
 """
 
 from __future__ import annotations
@@ -45,52 +46,34 @@ TOP5_ACCURACY = Metric(
 
 
 def top1_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of one condition's examples whose true class ranks first, with its Wilson interval.
-
-    Raises:
-        IncompleteError: there are no outcomes.
-        ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
-    """
+    """Return the proportion of one condition's examples whose true class ranks first, with its Wilson interval."""
     return proportion(only_condition(readings).column("correct_top1"))
 
 
 def top5_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of one condition's examples whose true class ranks among the first five.
-
-    Raises:
-        IncompleteError: there are no outcomes.
-        ContractError: there is not exactly one condition, or its outcomes are not a classifier's, or lack it.
-    """
+    """Return the proportion of one condition's examples whose true class ranks among the first five."""
     return proportion(_among_five(only_condition(readings)))
 
 
 def top1_contributions(readings: Readings) -> Contributions:
-    """Return whether the true class of each example came first; errors as of ``top1_accuracy``."""
+    """Return whether the true class of each example came first."""
     outcomes = only_condition(readings)
     return verdicts_of(outcomes, outcomes.column("correct_top1"))
 
 
 def top5_contributions(readings: Readings) -> Contributions:
-    """Return whether the true class of each example was among the first five; errors as of ``top5_accuracy``."""
+    """Return whether the true class of each example was among the first five."""
     outcomes = only_condition(readings)
     return verdicts_of(outcomes, _among_five(outcomes))
 
 
 def verdicts_of(outcomes: Outcomes, verdicts: NDArray[Any]) -> Contributions:
-    """Return one value per example of one condition, whose mean is the metric's number.
-
-    Raises:
-        IncompleteError: there are no outcomes, or an example is there twice.
-    """
+    """Return one value per example of one condition, whose mean is the metric's number."""
     return Contributions((Sample(ids_of(outcomes, "the condition"), verdicts),))
 
 
 def proportion(correct: NDArray[np.bool_]) -> Estimate:
-    """Return the proportion of true values, in [0, 1], with its Wilson 95 % interval.
-
-    Raises:
-        IncompleteError: there are none, and a proportion of nothing is undefined.
-    """
+    """Return the proportion of true values, in [0, 1], with its Wilson 95 % interval; none is an IncompleteError."""
     import numpy as np
 
     total = len(correct)
@@ -110,11 +93,7 @@ def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
 
 
 def only_condition(readings: Readings) -> Outcomes:
-    """Return the outcomes of the one condition that a column reads.
-
-    Raises:
-        ContractError: there is not exactly one.
-    """
+    """Return the outcomes of the one condition that a column reads; others are a ContractError."""
     conditions = readings.measured
     if len(conditions) != 1:
         raise ContractError(

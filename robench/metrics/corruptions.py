@@ -19,6 +19,7 @@ interval describes the variation on other images for fixed errors of the referen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -92,74 +93,6 @@ CORRUPTION_METRICS = (
 )
 
 
-def corruption_error(readings: Readings) -> Estimate:
-    """Return the corruption error of the measured type.
-
-    Raises:
-        IncompleteError: a severity or an example is missing.
-        ContractError: the outcomes are not a classifier's.
-    """
-    return _of_type(readings).estimate()
-
-
-def mean_corruption_error(readings: Readings) -> Estimate:
-    """Return the mCE; raises like ``corruption_error``, and for a missing type."""
-    return _of_family(readings).estimate()
-
-
-def relative_mean_corruption_error(readings: Readings) -> Estimate:
-    """Return the relative mCE; raises like ``mean_corruption_error``, and for a missing clean condition."""
-    return _relative(readings).estimate()
-
-
-def mean_error(readings: Readings) -> Estimate:
-    """Return the mean error without a reference; raises like ``mean_corruption_error``."""
-    return verdict_terms(_averaged(readings), wrong).estimate("share")
-
-
-def mean_top1_accuracy(readings: Readings) -> Estimate:
-    """Return the mean top-1 accuracy over the severities of one type, or over the types of a family too.
-
-    Errors as ``corruption_error``'s.
-    """
-    return verdict_terms(_averaged(readings), right).estimate("share")
-
-
-def mean_top5_accuracy(readings: Readings) -> Estimate:
-    """Return the mean top-5 accuracy; else as ``mean_top1_accuracy``."""
-    return verdict_terms(_averaged(readings), among_five).estimate("share")
-
-
-def corruption_error_contributions(readings: Readings) -> Contributions:
-    """Return the contribution of each image to the corruption error; raises like ``corruption_error``."""
-    return _of_type(readings).contributions
-
-
-def mean_corruption_error_contributions(readings: Readings) -> Contributions:
-    """Return the contribution of each image to the mCE; raises like ``mean_corruption_error``."""
-    return _of_family(readings).contributions
-
-
-def relative_mean_corruption_error_contributions(readings: Readings) -> Contributions:
-    """Return the contribution of each image to the relative mCE; raises like ``relative_mean_corruption_error``."""
-    return _relative(readings).contributions
-
-
-def mean_error_contributions(readings: Readings) -> Contributions:
-    """Return the error of each image over types and severities; errors as of ``mean_error``."""
-    return verdict_terms(_averaged(readings), wrong).contributions
-
-
-def mean_top1_accuracy_contributions(readings: Readings) -> Contributions:
-    """Return the top-1 accuracy of each image over types and severities; errors as of ``mean_top1_accuracy``."""
-    return verdict_terms(_averaged(readings), right).contributions
-
-
-def mean_top5_accuracy_contributions(readings: Readings) -> Contributions:
-    """Return the top-5 accuracy of each image over types and severities; errors as of ``mean_top5_accuracy``."""
-    return verdict_terms(_averaged(readings), among_five).contributions
-
-
 def _of_type(readings: Readings) -> Terms:
     ((corruption, severities),) = readings.corrupted.items()
     return type_terms(corruption, severities, REFERENCES[readings.family])
@@ -173,6 +106,10 @@ def _relative(readings: Readings) -> Terms:
     if readings.clean is None:
         raise IncompleteError("the relative mCE needs the images without corruption; add {name: clean}")
     return relative_terms(readings.clean, _averaged(readings), _reference(readings))
+
+
+def _mean_of(verdicts: Verdicts, readings: Readings) -> Terms:
+    return verdict_terms(_averaged(readings), verdicts)
 
 
 def _averaged(readings: Readings) -> Corrupted:
@@ -189,7 +126,6 @@ class Terms:
     """Number of severities at which a verdict holds, by type of corruption and image, and the units they are added in.
 
     Attributes:
-        ids: ids of the images (N,).
         counts: counts (N,) of severities, by type.
         units: what a type's proportion is divided by.
     """
@@ -232,31 +168,21 @@ class Terms:
 def type_terms(corruption: str, severities: Severities, reference: ReferenceErrors) -> Terms:
     """Count the terms of one type's error over the reference's; 1 is as bad as the reference.
 
-    Args:
-        corruption: the type, such as ``gaussian_noise``.
-        severities: the outcomes at each of the severities 1 to 5, of the same examples.
-        reference: errors that serve as units.
+    ``severities`` has the outcomes at each of the severities 1 to 5, of the same examples.
 
     Raises:
-        IncompleteError: a severity or an example is missing.
+        IncompleteError: a type, a severity or an example is missing.
         ContractError: the outcomes are not a classifier's.
-        UnknownNameError: the reference has no error for the type.
+        UnknownNameError: the reference has no error for a type.
     """
     _check_known([corruption], reference)
     return Terms(*_tally({corruption: severities}, wrong), reference.corrupted)
 
 
 def mean_terms(corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
-    """Count the terms of the mCE over all types of the reference.
+    """Count the terms of the mCE over all types of the reference, such as ``ALEXNET.over(COMMON_CORRUPTIONS)``.
 
-    Args:
-        corrupted: by type and severity (1 to 5), outcomes of the same examples everywhere.
-        reference: errors that serve as units; ``ALEXNET.over(COMMON_CORRUPTIONS)`` has the fifteen of ImageNet-C.
-
-    Raises:
-        IncompleteError: a type, a severity or an example is missing.
-        ContractError: the outcomes are not a classifier's.
-        UnknownNameError: the reference has no error for a type.
+    ``corrupted`` has outcomes by type and severity, of the same examples everywhere; raises like ``type_terms``.
     """
     _check_types(corrupted, reference)
     return Terms(*_tally(corrupted, wrong), reference.corrupted)
@@ -265,10 +191,8 @@ def mean_terms(corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
 def relative_terms(clean: Outcomes, corrupted: Corrupted, reference: ReferenceErrors) -> Terms:
     """Count the terms of the relative mCE: the increase of the error under corruptions over the reference's increase.
 
-    Negative if corruptions help. Arguments and errors as in ``mean_terms``; ``clean`` has the same examples.
-
-    Raises:
-        DeclarationError: a corruption does not raise the reference's error.
+    Negative if corruptions help. ``clean`` has the same examples; raises like ``mean_terms``, and a DeclarationError
+    where a corruption does not raise the reference's error.
     """
     _check_types(corrupted, reference)
     ids, tallies = _tally(corrupted, wrong)
@@ -283,11 +207,7 @@ def verdict_terms(corrupted: Corrupted, verdicts: Verdicts) -> Terms:
 
 
 def errors_of(model: str, clean: Outcomes, corrupted: Corrupted) -> ReferenceErrors:
-    """Return a measured model's errors as units for others; arguments and errors as above.
-
-    Raises:
-        DeclarationError: it makes no errors under a corruption.
-    """
+    """Return a measured model's errors as units for others; none under a corruption is a DeclarationError."""
     num_wrong, num_images = int(wrong(clean).sum()), len(ids_of(clean, "the clean condition"))
     means = {
         corruption: int(counts.sum()) / (len(SEVERITIES) * len(counts))
@@ -342,3 +262,23 @@ def _tally(corrupted: Corrupted, verdicts: Verdicts) -> tuple[NDArray[Any], dict
     if ids is None:
         raise IncompleteError("there are no corruptions to take a mean over; name their conditions")
     return ids, counts
+
+
+def _functions(
+    terms_of: Callable[[Readings], Terms], unit: str
+) -> tuple[Callable[[Readings], Estimate], Callable[[Readings], Contributions]]:
+    """Return the function of a metric's number, and that of the contributions of images to it.
+
+    Both raise an IncompleteError where a condition, a type, a severity or an example is missing, and a ContractError
+    where outcomes are not a classifier's.
+    """
+    return (lambda readings: terms_of(readings).estimate(unit)), (lambda readings: terms_of(readings).contributions)
+
+
+corruption_error, corruption_error_contributions = _functions(_of_type, "ratio")
+mean_corruption_error, mean_corruption_error_contributions = _functions(_of_family, "ratio")
+relative_mean_corruption_error, relative_mean_corruption_error_contributions = _functions(_relative, "ratio")
+# Means over severities of one type, or over the types of a family too.
+mean_error, mean_error_contributions = _functions(partial(_mean_of, wrong), "share")
+mean_top1_accuracy, mean_top1_accuracy_contributions = _functions(partial(_mean_of, right), "share")
+mean_top5_accuracy, mean_top5_accuracy_contributions = _functions(partial(_mean_of, among_five), "share")

@@ -67,41 +67,6 @@ DETECTION_METRICS = (
 )
 
 
-def aupr(readings: Readings) -> Estimate:
-    """Return the average precision of separating the measured examples, the positives, from the negatives.
-
-    Raises:
-        IncompleteError: a condition has no outcomes, or an example twice.
-        ContractError: there are no negatives, or outcomes are not a classifier's, or without confidence.
-    """
-    return _estimate(readings, average_precision)
-
-
-def auroc(readings: Readings) -> Estimate:
-    """Return the area under the receiver operating characteristic; arguments and errors as in ``aupr``."""
-    return _estimate(readings, area_under_roc)
-
-
-def fpr95(readings: Readings) -> Estimate:
-    """Return the false positive rate at 95 % recall; arguments and errors as in ``aupr``."""
-    return _estimate(readings, false_positive_rate_at_95)
-
-
-def aupr_contributions(readings: Readings) -> Contributions:
-    """Return the confidence of each positive and negative; errors as of ``aupr``."""
-    return _contributions(readings, average_precision)
-
-
-def auroc_contributions(readings: Readings) -> Contributions:
-    """Return the confidence of each positive and negative; errors as of ``aupr``."""
-    return _contributions(readings, area_under_roc)
-
-
-def fpr95_contributions(readings: Readings) -> Contributions:
-    """Return the confidence of each positive and negative; errors as of ``aupr``."""
-    return _contributions(readings, false_positive_rate_at_95)
-
-
 def average_precision(positives: NDArray[np.float64], negatives: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the average precision, given numbers of positives and negatives by descending score.
 
@@ -149,6 +114,7 @@ def false_positive_rate_at_95(positives: NDArray[np.float64], negatives: NDArray
 
 
 def _contributions(readings: Readings, statistic: Statistic) -> Contributions:
+    """Return the confidence of each positive and negative."""
     positives, negatives = _both(readings)
     samples = (
         Sample(positives.ids, positives.confidences, "positives"),
@@ -244,3 +210,13 @@ def _scored(outcomes: Outcomes, where: str) -> _Scored:
         )
     order = np.argsort(confidences, kind="stable")
     return _Scored(ids[order], confidences[order])
+
+
+# Each number and the confidences that it depends on. They raise an IncompleteError where a condition has no outcomes or
+# an example twice, and a ContractError without negatives or confidences.
+aupr = partial(_estimate, statistic=average_precision)
+auroc = partial(_estimate, statistic=area_under_roc)
+fpr95 = partial(_estimate, statistic=false_positive_rate_at_95)
+aupr_contributions = partial(_contributions, statistic=average_precision)
+auroc_contributions = partial(_contributions, statistic=area_under_roc)
+fpr95_contributions = partial(_contributions, statistic=false_positive_rate_at_95)

@@ -57,12 +57,7 @@ MEDIAN_DISTANCE = Metric(
 
 
 def accuracy_at_distance(readings: Readings) -> Estimate:
-    """Return the proportion of all examples that are right when clean and up to the distance, with Wilson's interval.
-
-    Raises:
-        IncompleteError: there are no outcomes.
-        ContractError: no distance is given, or the outcomes are not those of a minimum-norm attack on a classifier.
-    """
+    """Return the proportion of all examples that are right when clean and up to the distance, with its interval."""
     return proportion(_beyond(readings))
 
 
@@ -70,10 +65,6 @@ def median_distance(readings: Readings) -> Estimate:
     """Return the median distance over the examples that are right when clean, infinite for those never fooled.
 
     It is in units of the inputs. For an even number, it is the mean of the middle two. Bounds may be infinite, too.
-
-    Raises:
-        IncompleteError: there are no outcomes, or no example is right when clean.
-        ContractError: the outcomes are not those of a minimum-norm attack on a classifier.
     """
     import numpy as np
 
@@ -89,12 +80,12 @@ def median_distance(readings: Readings) -> Estimate:
 
 
 def accuracy_contributions(readings: Readings) -> Contributions:
-    """Return whether each example is right up to the distance; errors as of ``accuracy_at_distance``."""
+    """Return whether each example is right up to the distance."""
     return verdicts_of(only_condition(readings), _beyond(readings))
 
 
 def median_contributions(readings: Readings) -> Contributions:
-    """Return the distance at which each example fell, whose median is taken; errors as of ``median_distance``."""
+    """Return the distance at which each example fell, whose median is taken."""
     sample = Sample(ids_of(only_condition(readings), "the condition"), _distances(readings))
     return Contributions((sample,), _median_of_rows)
 

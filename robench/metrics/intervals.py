@@ -69,9 +69,7 @@ def wilson_interval(num_successes: float, num_trials: float) -> tuple[float, flo
 def resample_counts(ids: NDArray[Any], *, purpose: str = "bootstrap") -> Iterator[NDArray[np.float64]]:
     """Yield the multiplicity of each example in each resample, ``NUM_RESAMPLES`` rows in all, some at a time.
 
-    Args:
-        ids: ids of the examples (N,), in any order, which is also that of the columns.
-        purpose: name of the set of examples; sets with different names are drawn independently.
+    Columns are in the order of the ids (N,). Sets with different ``purpose`` are drawn independently.
 
     Raises:
         IncompleteError: there are no examples.

@@ -7,6 +7,7 @@ is no interval; above, ``language.INTERVAL`` states its simulated coverage.
 
 from __future__ import annotations
 
+from functools import partial
 from math import fsum, log
 from typing import TYPE_CHECKING
 
@@ -64,61 +65,6 @@ LANGUAGE_METRICS = (
 )
 
 
-def perplexity(readings: Readings) -> Estimate:
-    """Return exp of the mean loss of a token.
-
-    Raises:
-        IncompleteError: there are no outcomes, or no tokens.
-        ContractError: there is not exactly one condition, or its outcomes are not a language model's.
-    """
-    return _estimate(readings, _all, _exp, "perplexity")
-
-
-def token_loss(readings: Readings) -> Estimate:
-    """Return the mean loss of a token in nats; raises like ``perplexity``."""
-    return _estimate(readings, _all, _same, "nats")
-
-
-def bits_per_token(readings: Readings) -> Estimate:
-    """Return the mean loss of a token in bits; raises like ``perplexity``."""
-    return _estimate(readings, _all, _bits, "bits")
-
-
-def kept_perplexity(readings: Readings) -> Estimate:
-    """Return the perplexity of the words that are as in the clean text; raises like ``perplexity``."""
-    return _estimate(readings, _kept, _exp, "perplexity")
-
-
-def swapped_perplexity(readings: Readings) -> Estimate:
-    """Return the perplexity of the words that are not as in the clean text; raises like ``perplexity``."""
-    return _estimate(readings, _swapped, _exp, "perplexity")
-
-
-def perplexity_contributions(readings: Readings) -> Contributions:
-    """Return loss and number of tokens of each text; raises like ``perplexity``."""
-    return _contributions(readings, _all, _exp)
-
-
-def token_loss_contributions(readings: Readings) -> Contributions:
-    """Return loss and number of tokens of each text; raises like ``perplexity``."""
-    return _contributions(readings, _all, _same)
-
-
-def bits_per_token_contributions(readings: Readings) -> Contributions:
-    """Return loss and number of tokens of each text; raises like ``perplexity``."""
-    return _contributions(readings, _all, _bits)
-
-
-def kept_perplexity_contributions(readings: Readings) -> Contributions:
-    """Return loss and number of kept words of each text; raises like ``perplexity``."""
-    return _contributions(readings, _kept, _exp)
-
-
-def swapped_perplexity_contributions(readings: Readings) -> Contributions:
-    """Return loss and number of swapped words of each text; raises like ``perplexity``."""
-    return _contributions(readings, _swapped, _exp)
-
-
 def _all(outcomes: Outcomes) -> Sums:
     return outcomes.column("loss_nats"), outcomes.column("num_tokens").astype(float)
 
@@ -150,8 +96,14 @@ def _estimate(
     readings: Readings,
     sums_of: Callable[[Outcomes], Sums],
     of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    unit: str,
+    unit: str = "perplexity",
 ) -> Estimate:
+    """Return a function of the mean loss of a token.
+
+    Raises:
+        IncompleteError: there are no outcomes, or no tokens.
+        ContractError: there is not exactly one condition, or its outcomes are not a language model's.
+    """
     import numpy as np
 
     outcomes = only_condition(readings)
@@ -174,6 +126,7 @@ def _contributions(
     sums_of: Callable[[Outcomes], Sums],
     of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> Contributions:
+    """Return loss and number of tokens of each text; raises like ``_estimate``."""
     import numpy as np
 
     outcomes = only_condition(readings)
@@ -186,3 +139,16 @@ def _contributions(
 
     # Both have the same ids and the same draws: a text's loss and number of tokens stay together.
     return Contributions((Sample(outcomes.ids, losses), Sample(outcomes.ids, counts)), statistic)
+
+
+# Each number, and the losses and counts of texts that it depends on; kept words are as in the clean text.
+perplexity = partial(_estimate, sums_of=_all, of_mean=_exp)
+token_loss = partial(_estimate, sums_of=_all, of_mean=_same, unit="nats")
+bits_per_token = partial(_estimate, sums_of=_all, of_mean=_bits, unit="bits")
+kept_perplexity = partial(_estimate, sums_of=_kept, of_mean=_exp)
+swapped_perplexity = partial(_estimate, sums_of=_swapped, of_mean=_exp)
+perplexity_contributions = partial(_contributions, sums_of=_all, of_mean=_exp)
+token_loss_contributions = partial(_contributions, sums_of=_all, of_mean=_same)
+bits_per_token_contributions = partial(_contributions, sums_of=_all, of_mean=_bits)
+kept_perplexity_contributions = partial(_contributions, sums_of=_kept, of_mean=_exp)
+swapped_perplexity_contributions = partial(_contributions, sums_of=_swapped, of_mean=_exp)

@@ -80,10 +80,7 @@ class Metric:
     def contributed(self, readings: Readings) -> Contributions | None:
         """Return the contributions of single examples to the number; None if the metric does not state them.
 
-        Raises:
-            IncompleteError: there are no outcomes, or those of two conditions do not belong together.
-            ContractError: they are not of the metric's task or scope; or a metric that is not robench's raised an
-                error, or returned no contributions.
+        Raises like ``compute``.
         """
         if self.contributions is None:
             return None

@@ -29,9 +29,6 @@ def exact_p_value(first: ArrayLike, second: ArrayLike) -> float:
 
     >>> exact_p_value([True] * 5, [False] * 5)
     0.0625
-
-    Raises:
-        ContractError: their numbers of examples differ.
     """
     only_first, only_second = discordant(first, second)
     return min(1.0, 2 * tail_p_value(max(only_first, only_second), only_first + only_second))
@@ -70,14 +67,7 @@ def tail_p_value(count: int, num_trials: int) -> float:
 def newcombe_interval(both: int, only_first: int, only_second: int, neither: int) -> tuple[float, float]:
     """Return the bounds of the 95 % interval of the first proportion less the second, in [-1, 1].
 
-    Args:
-        both: number of examples for which both verdicts are true.
-        only_first: number for which the first alone is true.
-        only_second: number for which the second alone is true.
-        neither: number for which neither is true.
-
-    Raises:
-        ValueError: there are no examples.
+    Arguments are the numbers of examples with both verdicts true, one of them alone, or neither.
 
     >>> [round(bound, 3) for bound in newcombe_interval(1, 1, 7, 12)]
     [-0.507, -0.026]

@@ -37,17 +37,13 @@ def robust_accuracy(readings: Readings) -> Estimate:
     """Return the proportion of all examples that are right (top-1) clean and under every attack, joined by id.
 
     Without attacks this is the clean accuracy.
-
-    Raises:
-        IncompleteError: there are no outcomes, an example is duplicated, or two conditions have different examples.
-        ContractError: the outcomes are not a classifier's.
     """
     _, survives = _surviving(readings)
     return proportion(survives)
 
 
 def robust_contributions(readings: Readings) -> Contributions:
-    """Return whether each example is right clean and under every attack; errors as of ``robust_accuracy``."""
+    """Return whether each example is right clean and under every attack."""
     return Contributions((Sample(*_surviving(readings)),))
 
 

@@ -51,11 +51,7 @@ ANY_DISTANCE = Expectation(
 
 
 def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, what: str) -> Flag:
-    """Return whether fewer examples survive the attack that should be weaker; verdicts are of the same examples.
-
-    Raises:
-        ContractError: the numbers of verdicts differ.
-    """
+    """Return whether fewer examples survive the attack that should be weaker; verdicts are of the same examples."""
     p_value = exact_p_value(stronger, weaker)
     gain = (int(np.count_nonzero(stronger)) - int(np.count_nonzero(weaker))) / np.size(stronger)
     return Flag(

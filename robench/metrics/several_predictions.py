@@ -47,12 +47,7 @@ WORST_ACCURACY = Metric(
 
 
 def mean_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of right predictions (top-1) over examples and predictions; for one, top-1 accuracy.
-
-    Raises:
-        IncompleteError: there are no outcomes, or examples have different numbers of predictions.
-        ContractError: there is not exactly one condition, or its outcomes are not a classifier's.
-    """
+    """Return the proportion of right predictions (top-1) over examples and predictions; for one, top-1 accuracy."""
     made, right = _counts(only_condition(readings))
     if not len(made):
         return proportion(right > 0)
@@ -70,10 +65,7 @@ def worst_accuracy(readings: Readings) -> Estimate:
 
 
 def mean_contributions(readings: Readings) -> Contributions:
-    """Return the proportion of right predictions of each example, of one prediction whether it is right.
-
-    Errors as of ``mean_accuracy``.
-    """
+    """Return the proportion of right predictions of each example, of one prediction whether it is right."""
     outcomes = only_condition(readings)
     made, right = _counts(outcomes)
     if len(made):
@@ -82,7 +74,7 @@ def mean_contributions(readings: Readings) -> Contributions:
 
 
 def worst_contributions(readings: Readings) -> Contributions:
-    """Return whether every prediction of each example is right; errors as of ``worst_accuracy``."""
+    """Return whether every prediction of each example is right."""
     outcomes = only_condition(readings)
     made, right = _counts(outcomes)
     return verdicts_of(outcomes, made == right)

@@ -93,7 +93,7 @@ class LoadedModel:
         """Return the gradient of a score of the outputs by a text's embedded tokens, and embeddings of words.
 
         ``score`` is a function of the outputs for a text (1, T), such as a margin. Returned are the gradient (L, C) by
-        the tokens that the model reads, and a function of n words to their embeddings (n, C); None unless the module is a
+        the tokens that the model reads, and a function of n words to their embeddings (n, C); None unless it is a
         ``WordModel``.
         """
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))

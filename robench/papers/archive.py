@@ -1,24 +1,37 @@
-"""Archive of results: a results folder reduced to the outcomes that the tables' numbers need.
+"""Archives of results: a results folder, reduced to the outcomes that the tables' numbers need, as one file.
 
-Each measurement is one file, unless its shards come from several devices or releases. Optional columns that no metric
+Each measurement is one record, unless its shards come from several devices or releases. Optional columns that no metric
 of the suite reads are left out, such as losses, passes and distances of attacks with a budget.
+
+The file is a tar archive under xz, a tenth of the room of thousands of small files, with names in order and no times,
+owners or modes, so that the same results give the same bytes under one release of the library.
 """
 
 from __future__ import annotations
 
+import io
+import re
+import tarfile
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from robench.core.columns import fields_of
+from robench.core.errors import StoreError, UsageError
+from robench.core.files import write_whole, writing
+from robench.core.inert import printable
 from robench.core.shard import shard_key
 from robench.core.suite import views_of
 from robench.metrics import METRICS
 from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from robench.core.columns import Outcomes
     from robench.core.protocols import Store
@@ -34,13 +47,9 @@ Source = tuple[str, str]
 def archived(
     models: Mapping[str, Collection[str]], suites: Mapping[str, Suite], store: Store, manifests: Sequence[Manifest]
 ) -> Iterator[Record]:
-    """Yield the reduced records of some models under some suites.
+    """Yield the reduced records of some models under some suites, both by the suite's name.
 
-    Args:
-        models: models by suite, seeds by name.
-        suites: by name.
-        store: kept results.
-        manifests: descriptions of all that it has.
+    Models are names of checkpoints, one for each seed; ``manifests`` describe all that the store has.
     """
     fields = {name: fields_read(suites[name]) for name in models}
     for manifest in manifests:
@@ -108,3 +117,88 @@ def _without(outcomes: Outcomes, read: frozenset[str] | None) -> Outcomes:
     kept = read | _READ_BY_REPORTS
     fields = fields_of(outcomes.row_type).values()
     return outcomes.replaced(**{each.name: None for each in fields if each.optional and each.name not in kept})
+
+
+SUFFIX = ".tar.xz"
+# A measurement's folder, and a file in it.
+_MEMBER = re.compile(r"records/[0-9a-f]{32}/[0-9A-Za-z_][0-9A-Za-z_.-]{0,80}")
+_LARGEST_MEMBER = 1 << 30
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a path is that of an archive, by its suffix."""
+    return path.name.endswith(SUFFIX)
+
+
+def packed(results: Path) -> bytes:
+    """Return the content of the file of a results folder, whose failures and temporary files are left out."""
+    file = io.BytesIO()
+    names = sorted(path.relative_to(results).as_posix() for path in results.glob("records/*/*"))
+    with tarfile.open(fileobj=file, mode="w:xz", format=tarfile.USTAR_FORMAT) as archive:
+        for name in names:
+            if _MEMBER.fullmatch(name):
+                content = (results / name).read_bytes()
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+def add_records(records: Iterable[Record], archive: Path) -> tuple[int, int]:
+    """Add records to an archive, which is made if it does not exist; return their number and the file's size in bytes.
+
+    A record that is there already stays as it is.
+
+    Raises:
+        UsageError: the path does not end in the suffix of archives.
+        StoreError: the archive cannot be read or written.
+    """
+    if not is_archive(archive):
+        raise UsageError(f"--archive must be a file ending in {SUFFIX}, got {archive.name!r}")
+    kept = unpacked(archive) if archive.exists() else TemporaryDirectory(prefix="robench-archive-")
+    with kept as folder:
+        store = FolderStore(Path(folder))
+        count = 0
+        for record in records:
+            store.put(record)
+            count += 1
+        content = packed(Path(folder))
+    with writing(archive):
+        write_whole(archive, content)
+    return count, len(content)
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Unpack a file into a temporary results folder, which is removed in the end; nothing else is written.
+
+    Raises:
+        StoreError: it cannot be read, has another format, or a member other than results.
+    """
+    # Imported here: a Python that was built without it can do without archives.
+    import lzma
+
+    try:
+        # As a whole, since tarfile takes a broken stream for the end of the archive.
+        content = lzma.decompress(path.read_bytes())
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise StoreError(f"{path} cannot be read as an archive of results ({error}); restore it") from error
+    with TemporaryDirectory(prefix="robench-archive-") as name:
+        folder = Path(name)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                for member in archive:
+                    _unpack(archive, member, folder, path)
+        except (OSError, tarfile.TarError) as error:
+            raise StoreError(f"{path} cannot be read as an archive of results ({error}); restore it") from error
+        yield folder
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, path: Path) -> None:
+    if not (member.isreg() and _MEMBER.fullmatch(member.name) and member.size <= _LARGEST_MEMBER):
+        raise StoreError(f"{path} has {printable(member.name)!r}, which is not a file of results; restore the archive")
+    content = archive.extractfile(member)
+    assert content is not None  # it is a regular file
+    place = folder / PurePosixPath(member.name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content.read())

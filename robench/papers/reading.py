@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from robench.comparison.baseline import measured as results_of
 from robench.comparison.compare import compare_column
-from robench.comparison.measured import measured as results_of
 from robench.core.checkpoint import PLAIN_LAYOUT, entry_name
 from robench.core.errors import IncomparableError, UsageError
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
@@ -11,8 +9,7 @@ from typing import TYPE_CHECKING
 from robench.core.inert import inert_json
 from robench.papers.layout import page_of
 from robench.papers.table import PaperTable
-from robench.reports.machine_readable import inert_text
-from robench.reports.readable import CSS, escaped
+from robench.reports.markup import csv_of, escaped, html_list, html_page, inert_text, markdown_table, text_table
 
 if TYPE_CHECKING:
     from robench.papers.basis import Number
@@ -39,13 +36,10 @@ _CSV_HEADER = (
 
 def render_text(table: PaperTable) -> str:
     """Render the table as plain text, each block with its notes below."""
-    from tabulate import tabulate
-
     page = page_of(table)
     parts = [f"{page.title}\n{page.source}"]
     for block in page.blocks:
-        # Without disable_numparse 68.70 becomes 68.7.
-        grid = tabulate(block.rows, headers=block.header, tablefmt="simple", disable_numparse=True)
+        grid = text_table(block.header, block.rows)
         notes = "".join(f"\n{note}" for note in block.notes)
         parts.append("\n\n".join(part for part in (block.heading, grid + (f"\n{notes}" if notes else "")) if part))
     return "\n\n".join([*parts, "\n".join(page.closing)]) + "\n"
@@ -53,15 +47,11 @@ def render_text(table: PaperTable) -> str:
 
 def render_markdown(table: PaperTable) -> str:
     """Render the table in GitHub's Markdown, with all texts escaped."""
-    from tabulate import tabulate
-
     page = page_of(table)
     parts = [f"# {escaped(page.title)}", escaped(page.source)]
     for block in page.blocks:
         parts += [f"## {escaped(block.heading)}"] if block.heading else []
-        rows = [[escaped(text) for text in row] for row in block.rows]
-        header = [escaped(text) for text in block.header]
-        parts.append(tabulate(rows, headers=header, tablefmt="github", disable_numparse=True))
+        parts.append(markdown_table(block.header, block.rows))
         parts += ["\n".join(f"- {escaped(note)}" for note in block.notes)] if block.notes else []
     return "\n\n".join([*parts, *map(escaped, page.closing)]) + "\n"
 
@@ -70,24 +60,8 @@ def render_html(table: PaperTable) -> str:
     """Render the table as a self-contained page without scripts, fonts or images."""
     page = page_of(table)
     blocks = "".join(_html_block(block) for block in page.blocks)
-    return f"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{escape(page.title)}</title>
-<style>
-{CSS}</style>
-</head>
-<body>
-<h1>{escape(page.title)}</h1>
-<p>{escape(page.source)}</p>
-{blocks}<footer>{escape(" ".join(page.closing))}</footer>
-</body>
-</html>
-"""
+    footer = f"<footer>{escape(' '.join(page.closing))}</footer>"
+    return html_page(page.title, f"<p>{escape(page.source)}</p>\n{blocks}{footer}")
 
 
 def render_json(table: PaperTable) -> str:
@@ -125,41 +99,32 @@ def render_json(table: PaperTable) -> str:
 
 def render_csv(table: PaperTable) -> str:
     """Render the table as CSV, a line for each printed number, twin and claim, whose numbers are gains."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_CSV_HEADER)
+    lines: list[tuple[object, ...]] = []
     for row in table.rows:
         for name, cell in row.cells.items():
-            verdict = (cell.difference, cell.verdict.title, inert_text(cell.verdict.reason))
-            inconsistent = inert_text(cell.inconsistent or "")
+            judged = (cell.difference, cell.verdict.title, inert_text(cell.verdict.reason))
             place = (table.name, "printed", inert_text(row.label), "", inert_text(name), inert_text(cell.printed))
-            writer.writerow((*place, *_csv_number(cell.ours), *verdict, inconsistent))
+            lines.append((*place, *_csv_number(cell.ours), *judged, inert_text(cell.inconsistent or "")))
     for twin_row in table.twins:
         for name, twin in twin_row.cells.items():
-            where = (table.name, "twin", inert_text(twin_row.label), "", inert_text(name), "")
-            writer.writerow((*where, *_csv_number(twin.ours), None, "", inert_text(twin.reason), ""))
+            place = (table.name, "twin", inert_text(twin_row.label), "", inert_text(name), "")
+            lines.append((*place, *_csv_number(twin.ours), None, "", inert_text(twin.reason), ""))
     for claim in table.claims:
-        names = [inert_text(text) for text in (claim.row, claim.baseline, claim.column)]
+        names = (inert_text(text) for text in (claim.row, claim.baseline, claim.column))
         found = claim.verdict
         number = (inert_text(claim.unit), "", "", found.num_seeds, "", found.gain, found.low, found.high)
-        verdict = (
-            None if found.gain is None else found.gain - claim.printed_gain,
-            found.name,
-            inert_text(found.reason),
-        )
-        writer.writerow((table.name, "claim", *names, claim.printed_gain, *number, *verdict, ""))
-    return file.getvalue()
+        difference = None if found.gain is None else found.gain - claim.printed_gain
+        judged = (difference, found.name, inert_text(found.reason))
+        lines.append((table.name, "claim", *names, claim.printed_gain, *number, *judged, ""))
+    return csv_of(_CSV_HEADER, lines)
 
 
 def _html_block(block: Block) -> str:
     heading = f"<h2>{escape(block.heading)}</h2>\n" if block.heading else ""
     header = "".join(f"<th>{escape(text)}</th>" for text in block.header)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>\n" for row in block.rows)
-    notes = "".join(f"<li>{escape(note)}</li>\n" for note in block.notes)
-    return (
-        f'{heading}<div class="scroll">\n<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n'
-        f"</div>\n{f'<ul>{chr(10)}{notes}</ul>{chr(10)}' if notes else ''}"
-    )
+    table = f"<table>\n<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    return f'{heading}<div class="scroll">\n{table}</div>\n{html_list(block.notes)}'
 
 
 def _json_number(number: Number) -> dict[str, Json]:

@@ -52,11 +52,7 @@ def arranged(
 
 
 def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
-    """Return the columns whose key, metric or only condition is ``name``, or whose key matches it as a pattern.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Return the columns whose key, metric or only condition is ``name``, or whose key matches it as a pattern."""
     found = [
         column
         for column in columns
@@ -70,11 +66,7 @@ def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
 
 
 def one_column(columns: Sequence[Column], name: str) -> Column:
-    """Return the one column that ``named_columns`` finds.
-
-    Raises:
-        UsageError: there are none or several.
-    """
+    """Return the one column that ``named_columns`` finds; raises UsageError if there are none or several."""
     first, *others = named_columns(columns, name)
     if others:
         keys = ", ".join(column.key for column in (first, *others))

@@ -9,28 +9,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robench.core.errors import UnknownNameError, UsageError
+from robench.core.errors import IncompleteError, UnknownNameError, UsageError
 from robench.core.providers import releases_of
 from robench.core.report import Cell, Report, Row
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import View, views_of
 from robench.evaluation.actions import audits_of
-from robench.metrics import METRICS
-from robench.reports.coverage import cover
-from robench.reports.estimates import cell_of
+from robench.metrics import METRICS, Readings, unit_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, precision_note, provenance_of
 from robench.reports.results import Given, Stored
 from robench.reports.seeds import over_seeds
+from robench.reports.selection import cover
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from robench.core.columns import Outcomes
     from robench.core.protocols import Store
     from robench.core.records import Failure, Provenance, Record
-    from robench.core.suite import Suite
-    from robench.reports.coverage import Coverage
+    from robench.core.report import Estimate
+    from robench.core.suite import Column, Suite
     from robench.reports.results import Results
+    from robench.reports.selection import Coverage
 
 
 def build_report(
@@ -81,14 +82,13 @@ def report_of_store(
     average_seeds: bool = False,
     precision: str = EXACT_DTYPE,
 ) -> Report:
-    """Return the table of a suite from a store, one model in memory at a time; see ``build_report``.
+    """Return the table of a suite from a store, one model in memory at a time.
 
-    A measurement belongs to the model named in its first record. With ``average_seeds`` the checkpoints ``NAME`` and
-    ``NAME@SEED`` are one row, the mean over them.
+    Arguments are those of ``build_report``. A measurement belongs to the model named in its first record. With
+    ``average_seeds`` the checkpoints ``NAME`` and ``NAME@SEED`` are one row, the mean over them.
 
     Raises:
-        UsageError, UnknownNameError: see ``build_report``.
-        StoreError: a file cannot be read, or is of a later robench.
+        StoreError: a file cannot be read, or is of a later robench; further errors are those of ``build_report``.
     """
     wanted_seed = suite.seed if seed is None else seed
     results = Stored(suite, store, measurements, wanted_seed, precision)
@@ -146,11 +146,7 @@ def views_by_name(suite: Suite) -> dict[str, View]:
 
 
 def check_columns(suite: Suite) -> None:
-    """Refuse a suite whose columns name a metric or condition that there is not.
-
-    Raises:
-        UnknownNameError: one does.
-    """
+    """Refuse a suite whose columns name an unknown metric or condition, by an UnknownNameError."""
     views = views_by_name(suite)
     for column in suite.columns:
         if column.metric not in METRICS:
@@ -168,15 +164,9 @@ def row_of(
     limit: int | None,
     is_coupled: bool,
 ) -> Row:
-    """Return the row of one model.
+    """Return the row of one model, given the coverage of each condition and of each audit, by their names.
 
-    Args:
-        suite: the measured suite.
-        model: name of the row.
-        coverages: stored results of each condition, by its name.
-        audits: likewise of the suite's audits.
-        limit: the first examples that were asked for; None for all.
-        is_coupled: whether the model's entry says that its rows influence each other.
+    ``limit`` is the number of first examples that were asked for; ``is_coupled`` whether the entry says so.
     """
     cells: dict[str, Cell] = {}
     reasons: list[str] = []
@@ -207,3 +197,55 @@ def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failu
         and all(result.provenance.limit is not None for result in results)
         and not any(cell.estimate is not None for cell in row.cells.values())
     )
+
+
+def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Estimate:
+    """Return the number of a column, whose metric must be known, from the views of the suite and their coverage.
+
+    Raises:
+        IncompleteError: examples are missing, or those of two conditions do not belong together.
+        ContractError: the outcomes do not fit the metric.
+    """
+    estimate = METRICS[column.metric].compute(readings_of(column, views, coverages))
+    return replace(estimate, unit=unit_of(column))
+
+
+def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Readings:
+    """Return the outcomes that a column reads, by role; raises IncompleteError if examples are missing."""
+    measured: list[Outcomes] = []
+    others: dict[str, Outcomes] = {}
+    corrupted: dict[str, dict[int, Outcomes]] = {}
+    for name, role in column.reads:
+        view = views[name]
+        outcomes = coverages[view.condition.name].outcomes_at(view.epsilon)
+        if role.name == "measured":
+            measured.append(outcomes)
+        elif role.name == "corrupted":
+            corrupted.setdefault(role.corruption, {})[role.severity] = outcomes
+        else:
+            others[role.name] = outcomes
+    return Readings(
+        measured=tuple(measured),
+        clean=others.get("clean"),
+        negatives=others.get("negatives"),
+        corrupted=corrupted,
+        family=column.family,
+        norm=column.norm,
+        within=None if column.distance is None else float(column.distance.value),
+    )
+
+
+def cell_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
+    """Return the cell and, where every example is in and there is yet no number, the reason."""
+    covered = [coverages[views[name].condition.name] for name in column.conditions]
+    num_in = min(coverage.num_in for coverage in covered)
+    missing = [coverage.missing for coverage in covered]
+    known = [number for number in missing if number is not None]
+    most = max(known) if len(known) == len(missing) else None
+    if most != 0:
+        return Cell(estimate=None, num_examples=num_in, missing=most), ""
+    try:
+        estimate = estimate_of(column, views, coverages)
+    except IncompleteError as error:
+        return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
+    return Cell(estimate=estimate, num_examples=num_in, missing=most), ""

@@ -1,34 +1,41 @@
-"""Explanation of one model's results: conditions, flags with their meaning, failures, and single examples."""
+"""Explanation of one model's results, with its renderers: conditions, flags, failures, and single examples."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from robench.core.budgets import spelling_of
 from robench.core.errors import IncompleteError, UnknownNameError, UsageError
 from robench.core.identity import to_plain
+from robench.core.inert import NOTE_WIDTH, clipped, inert_json
+from robench.core.outcomes import Outcome
 from robench.core.rendered import Rendered
 from robench.core.suite import views_of
 from robench.metrics import title_of
 from robench.reports.build import report_of_store
-from robench.reports.coverage import cover
+from robench.reports.grid import cell_text
+from robench.reports.machine_readable import plain_cell
+from robench.reports.markup import text_table
 from robench.reports.results import Stored
+from robench.reports.selection import cover
 from robench.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from robench.core.columns import Outcomes
     from robench.core.declared import PerturbationDeclaration
     from robench.core.flags import Flag
     from robench.core.identity import Plain
-    from robench.core.outcomes import Outcome
     from robench.core.protocols import Store
     from robench.core.report import Cell, Row
     from robench.core.suite import Column, Suite, View
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
+
 
 # Examples that are named where an attack turned them.
 NUM_NAMED = 5
@@ -41,8 +48,7 @@ class ExplainedView:
     Attributes:
         name: name in keys of columns, such as ``pgd@4/255``.
         perturbation: kind of the perturbation; ``settings``: its fields that have no default, or another value.
-        budget: norm and radius, such as ``linf-8/255``; empty without an attack.
-        cells: numbers of this view alone, by the title of their metric.
+        budget: norm and radius, such as ``linf-8/255``; empty without one.
         num_in: number of measured examples; ``num_wanted``: of all, None if it is unknown.
         turned: ids of the first examples that are right when clean and wrong here; ``num_turned``: number of all, None
             if unknown.
@@ -65,17 +71,14 @@ class Explanation(Rendered):
     """Explanation of one model's results under one suite.
 
     Attributes:
-        limit: number of first examples of each condition; None for all.
         all_examples: whether conditions cover whole datasets in place of numbers that the suite states.
-        views: conditions in the suite's order; a sweep has one for each budget.
-        combined: columns over several conditions, with their numbers.
+        views: conditions in the suite's order, one for each budget of a sweep.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         failures: name of the condition, range of examples, and error of each failed shard.
-        notes: sentences about the numbers.
         example: id of the asked example, None if none was asked for; ``outcomes``: its outcome by the name of the view.
     """
 
-    renderers: ClassVar[str] = "robench.reports.explanation_text:RENDERERS"
+    renderers: ClassVar[str] = "robench.reports.explanation:RENDERERS"
 
     model: str
     suite: str
@@ -103,18 +106,11 @@ def explain(
 ) -> Explanation:
     """Return the explanation of a model's kept results; neither model nor data is needed.
 
-    Args:
-        suite: the suite.
-        store: kept results.
-        model: name under which it was measured.
-        example: id of an example whose outcomes are wanted too.
-        limit: only the first so many examples of each condition; None for all, or, of a model that was only measured
-            with a limit, for the largest.
-        seed: replaces the suite's own.
+    ``example`` is the id of an example whose outcomes are wanted too. Without a ``limit`` a model that was only
+    measured with one is explained with the largest.
 
     Raises:
-        UnknownNameError: the model has no results of the suite.
-        IncompleteError: no model has.
+        UnknownNameError, IncompleteError: the model, or every model, has no results of the suite.
         UsageError: the example has no outcome.
         StoreError: a file cannot be read, or is of a later robench.
     """
@@ -216,3 +212,151 @@ def _outcomes_of_example(example: str, views: Sequence[View], coverages: Mapping
     if not found:
         raise UsageError(f"no outcome of example {example!r} is kept; ids are such as {', '.join(known) or 'none'}")
     return found
+
+
+_WIDTH, _DONE_WIDTH = 116, 44
+
+
+def render_text(explanation: Explanation) -> str:
+    """Render an explanation as tables and sentences, without colours."""
+    limit = "" if explanation.limit is None else f", first {explanation.limit} examples of each condition"
+    limit = ", all examples" * explanation.all_examples + limit
+    title = f"{explanation.model} under {explanation.suite}, version {explanation.version}, seed {explanation.seed}"
+    parts = [[clipped(title + limit, NOTE_WIDTH)], [_conditions_table(explanation)], *_sections(explanation)]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+
+def render_json(explanation: Explanation) -> str:
+    """Render an explanation as JSON, with the numbers and flags as in reports."""
+    document = {
+        "model": explanation.model,
+        "suite": explanation.suite,
+        "version": explanation.version,
+        "seed": explanation.seed,
+        "limit": explanation.limit,
+        "all_examples": explanation.all_examples,
+        "conditions": [_plain_view(view) for view in explanation.views],
+        "combined": {column.key: plain_cell(cell) for column, cell in explanation.combined},
+        "flags": None if explanation.flags is None else [dataclasses.asdict(flag) for flag in explanation.flags],
+        "failures": list(explanation.failures),
+        "notes": list(explanation.notes),
+        "example": explanation.example,
+        "outcomes": {name: dataclasses.asdict(outcome) for name, outcome in explanation.outcomes.items()},
+    }
+    return inert_json(document) + "\n"
+
+
+RENDERERS: Mapping[str, Callable[[Explanation], str]] = {"text": render_text, "json": render_json}
+
+
+def _plain_view(view: ExplainedView) -> dict[str, Any]:
+    fields = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
+    return fields | {"cells": {title: plain_cell(cell) for title, cell in view.cells.items()}}
+
+
+def _conditions_table(explanation: Explanation) -> str:
+    titles = list(dict.fromkeys(title for view in explanation.views for title in view.cells))
+    datasets = {view.dataset for view in explanation.views}
+    several = len(datasets) > 1
+    header = ["condition", *(["dataset"] if several else []), "perturbation", "budget", "examples", *titles]
+    rows = [
+        [
+            clipped(view.name),
+            *([clipped(view.dataset)] if several else []),
+            "\n".join(wrap(_done(view), _DONE_WIDTH)),
+            view.budget,
+            f"{view.num_in} of {'?' if view.num_wanted is None else view.num_wanted}",
+            *(cell_text(view.cells[title]) if title in view.cells else "" for title in titles),
+        ]
+        for view in explanation.views
+    ]
+    return text_table(header, rows)
+
+
+def _done(view: ExplainedView) -> str:
+    if not view.perturbation:
+        return "nothing"
+    settings = ", ".join(f"{name} {_setting(value)}" for name, value in view.settings.items())
+    return clipped(f"{view.perturbation}{f': {settings}' if settings else ''}", NOTE_WIDTH)
+
+
+def _setting(value: Plain) -> str:
+    if isinstance(value, dict):
+        return f"({', '.join(f'{name} {_setting(each)}' for name, each in value.items())})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_setting, value))}]"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _sections(explanation: Explanation) -> Iterator[list[str]]:
+    yield [
+        clipped(f"{column.label}: {cell_text(cell)}, over {', '.join(column.conditions)}", NOTE_WIDTH)
+        for column, cell in explanation.combined
+    ]
+    yield [
+        f"Right when clean and wrong under {view.name}: {_turned_text(view)}"
+        for view in explanation.views
+        if view.num_turned is not None
+    ]
+    yield _flags(explanation.flags)
+    yield _list("Failures", explanation.failures)
+    yield _list("Notes", explanation.notes)
+    yield _example(explanation)
+
+
+def _turned_text(view: ExplainedView) -> str:
+    count, named = view.num_turned or 0, ", ".join(map(clipped, view.turned))
+    number = f"{count} example{'s' * (count != 1)}"
+    return f"{number}{', such as ' if len(view.turned) < count else ', ' if named else ''}{named}"
+
+
+def _flags(flags: tuple[Flag, ...] | None) -> list[str]:
+    if flags is None:
+        return ["Flags: not audited, so that nobody has looked for signs of an unreliable number"]
+    raised = [flag for flag in flags if flag.is_raised]
+    calm = [flag.name for flag in flags if not flag.is_raised]
+    lines = [f"Flags: {len(raised)} of {len(flags)} raised"]
+    for flag in raised:
+        measured = "" if flag.value is None or flag.limit is None else f" ({flag.value:.4g}, limit {flag.limit:.4g})"
+        lines += _wrapped(f"{flag.name}: {flag.finding}{measured}")
+        lines += _wrapped(f"what to do: {flag.advice}", 4)
+        lines += _wrapped(f"rule: {flag.source}", 4)
+    return lines + (_wrapped(f"not raised: {'; '.join(dict.fromkeys(calm))}") if calm else [])
+
+
+def _list(title: str, texts: tuple[str, ...]) -> list[str]:
+    return [f"{title}:", *(line for text in texts for line in _wrapped(text))] if texts else []
+
+
+def _wrapped(text: str, indent: int = 2) -> list[str]:
+    lines = wrap(clipped(text, NOTE_WIDTH), _WIDTH - indent)
+    return [f"{' ' * (indent + 2 * bool(number))}{line}" for number, line in enumerate(lines)]
+
+
+def _example(explanation: Explanation) -> list[str]:
+    """Return the outcomes of the asked example as a table, without columns that are empty."""
+    if explanation.example is None:
+        return []
+    rows = {name: dataclasses.asdict(outcome) for name, outcome in explanation.outcomes.items()}
+    first = next(iter(rows.values()))
+    shown = [
+        name
+        for name in first
+        if name not in ("example_id", "epsilon") and any(row[name] is not None for row in rows.values())
+    ]
+    # What the outcome is about comes before its distances.
+    shown.sort(key=lambda name: name in _COMMON)
+    header = ["condition", *(each.replace("_", " ") for each in shown)]
+    values = [[clipped(name), *(_value(row[each]) for each in shown)] for name, row in rows.items()]
+    return [f"Example {clipped(explanation.example)}:", text_table(header, values)]
+
+
+_COMMON = frozenset(field.name for field in dataclasses.fields(Outcome))
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else clipped(str(value))

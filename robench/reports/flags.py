@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
     from robench.core.flags import Flag
     from robench.core.suite import Condition
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 # From this budget on, every image can be turned entirely grey.
 HALF = Fraction(1, 2)
@@ -44,7 +44,6 @@ class Tried:
     """Attack that every example of a condition went through, with a mask of surviving examples.
 
     Attributes:
-        name: display name.
         leans: whether it belongs to a sweep with linked budgets, for which monotonicity is not informative.
     """
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robench.core.shard import EXACT_DTYPE
-from robench.reports.coverage import cover
 from robench.reports.results import Stored
-from robench.reports.selection import needs
+from robench.reports.selection import cover, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.shard import ShardHeader
     from robench.core.suite import Suite
-    from robench.reports.coverage import Coverage
     from robench.reports.results import Listing
+    from robench.reports.selection import Coverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +25,9 @@ class Holding:
     """Part of a suite that a store holds of one model.
 
     Attributes:
-        suite: name of the suite.
         dataset: dataset given to a suite that names none.
         measurements: keys of the stored measurements that the suite needs, also of audits, of failed shards and of
             older weights.
-        coverages: coverage of each condition, by its name.
-        num_failed: number of failed shards.
-        seconds: time that the stored shards took.
     """
 
     suite: str
@@ -67,9 +62,6 @@ def holdings_of(
     """Return the holdings of a store for one suite, one per model, in one precision; ``seed`` replaces the suite's own.
 
     A listing of the store (``results.Listing``) saves reading the same files for several suites.
-
-    Raises:
-        StoreError: a file cannot be read, or is of a later robench.
     """
     results = Stored(suite, store, None, suite.seed if seed is None else seed, precision)
     holdings = []
@@ -100,16 +92,13 @@ def without_shared(holdings: Iterable[Holding]) -> list[Holding]:
     """
     given = [each for each in holdings if each.num_in or each.num_failed]
     chosen: list[Holding] = []
-    for each in sorted(given, key=_by_extent):
+    # Of holdings with equally many measurements, the one that lacks least comes first.
+    by_extent = sorted(given, key=lambda each: (-len(each.measurements), each.missing is None, each.missing or 0))
+    for each in by_extent:
         is_shared = any(each.model == other.model and each.measurements <= other.measurements for other in chosen)
         if each.missing == 0 or not is_shared:
             chosen.append(each)
     return [each for each in given if each in chosen]
-
-
-def _by_extent(holding: Holding) -> tuple[int, bool, int]:
-    """Sort holdings with many measurements first, and of equal ones that which lacks least."""
-    return -len(holding.measurements), holding.missing is None, holding.missing or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +119,7 @@ class Unused:
 def unused_in(listing: Listing, suites: Sequence[Suite], checkpoints: Mapping[str, Checkpoint]) -> list[Unused]:
     """Return the measurements whose model or weights no registry has, or whose condition no suite, by model and key.
 
-    Args:
-        listing: of the store.
-        suites: all suites that are used; results under another root seed than theirs are needed by none.
-        checkpoints: entries of all registries that are used, by name.
+    ``suites`` and ``checkpoints`` are all that are used; results under another root seed than the suites' are unused.
     """
     needed = [needs(suite, seed=suite.seed, precision=None) for suite in suites]
     digests = tuple(each.weights.sha256 for each in checkpoints.values() if each.weights.sha256 is not None)

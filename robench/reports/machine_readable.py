@@ -1,19 +1,16 @@
 """Renderers for programs: CSV in long form, JSON and data frames; numbers unrounded and proportions in [0, 1].
 
-A text that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet; an apostrophe before it keeps it
-text in CSV. In JSON names are unchanged, so that they can be compared; everything outside printable ASCII is escaped.
+In JSON names are unchanged, so that they can be compared; everything outside printable ASCII is escaped.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import unicodedata
 from dataclasses import asdict
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from robench.core.inert import inert_json, printable
+from robench.core.inert import inert_json
+from robench.reports.markup import csv_of, inert_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,21 +19,9 @@ if TYPE_CHECKING:
     from robench.core.suite import Column
 
 _HEADER = (
-    "model",
-    "limit",
-    "column",
-    "metric",
-    "conditions",
-    "value",
-    "low",
-    "high",
-    "num_examples",
-    "missing",
-    "all_examples",
-    "batch_size",
-    "seeds",
+    *("model", "limit", "column", "metric", "conditions", "value", "low", "high", "num_examples", "missing"),
+    *("all_examples", "batch_size", "seeds"),
 )
-_FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def render_csv(report: Report) -> str:
@@ -48,45 +33,30 @@ def render_csv(report: Report) -> str:
 
     An audited model has one more line, ``flags``, with the number of raised flags.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_HEADER)
+    lines: list[tuple[object, ...]] = []
     for row in report.rows:
-        writer.writerows(_line(row, column) for column in report.columns)
+        lines += [_line(row, column) for column in report.columns]
         if row.flags is not None:
-            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4, _is_whole(row))
-            writer.writerow((inert_text(row.title), row.limit, *flags, row.batch_size, len(row.seeds) or None))
-    return file.getvalue()
+            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4, row.all_examples or None)
+            lines.append((inert_text(row.title), row.limit, *flags, row.batch_size, len(row.seeds) or None))
+    return csv_of(_HEADER, lines)
 
 
-def _line(row: Row, column: Column) -> tuple[str | int | float | None, ...]:
+def _line(row: Row, column: Column) -> tuple[object, ...]:
     cell = row.cells[column.key]
-    estimate = cell.estimate
     return (
         inert_text(row.title),
         row.limit,
         inert_text(column.key),
         inert_text(column.metric),
         inert_text("+".join(column.conditions)),
-        *((None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)),
+        *numbers_of(cell),
         cell.num_examples,
         cell.missing,
-        _is_whole(row),
+        row.all_examples or None,
         row.batch_size,
         len(row.seeds) or None,
     )
-
-
-def _is_whole(row: Row) -> bool | None:
-    return row.all_examples or None
-
-
-def inert_text(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula; invisible signs are escaped."""
-    shown = printable(text)
-    # Some spreadsheets treat full-width signs as ordinary ones, and ignore blanks before them.
-    read = unicodedata.normalize("NFKC", shown).lstrip()
-    return f"'{shown}" if read.startswith(_FORMULA_STARTS) else shown
 
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
@@ -134,16 +104,17 @@ def _plain_row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
     return document
 
 
+def numbers_of(cell: Cell) -> tuple[float | None, float | None, float | None]:
+    """Return the number of a cell and the bounds of its interval; None for each that there is not."""
+    estimate = cell.estimate
+    return (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
+
+
 def plain_cell(cell: Cell) -> dict[str, Json]:
     """Return a cell as JSON values; missing and infinite numbers are null."""
-    estimate = cell.estimate
-    document: dict[str, Json] = {
-        "value": None if estimate is None else _finite(estimate.value),
-        "low": None if estimate is None else _finite(estimate.low),
-        "high": None if estimate is None else _finite(estimate.high),
-        "num_examples": cell.num_examples,
-        "missing": cell.missing,
-    }
+    estimate, (value, low, high) = cell.estimate, map(_finite, numbers_of(cell))
+    document: dict[str, Json] = {"value": value, "low": low, "high": high}
+    document |= {"num_examples": cell.num_examples, "missing": cell.missing}
     if estimate is not None and estimate.of_seeds:
         document["of_seeds"] = [_finite(value) for value in estimate.of_seeds]
     return document
@@ -167,9 +138,5 @@ def frame_of(report: Report, *, intervals: bool) -> pd.DataFrame:
     return pd.DataFrame(lines, index=models, columns=columns, dtype=float)
 
 
-def _numbers(cell: Cell) -> tuple[float, float, float]:
-    estimate = cell.estimate
-    if estimate is None:
-        return nan, nan, nan
-    low, high = (nan if bound is None else bound for bound in (estimate.low, estimate.high))
-    return estimate.value, low, high
+def _numbers(cell: Cell) -> tuple[float, ...]:
+    return tuple(nan if number is None else number for number in numbers_of(cell))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from robench.core.records import Provenance
     from robench.core.suite import Column, Condition
-    from robench.reports.coverage import Coverage
+    from robench.reports.selection import Coverage
 
 
 def notes_of(
@@ -24,13 +24,26 @@ def notes_of(
     ``conditions`` are named if their outcomes depend on the other examples of a batch, if their attack returned values
     outside [0, 1], and if their scores describe the point that an attack's published code returns.
     """
+    notes = []
+    for coverage in (each for each in coverages.values() if each.failures):
+        count = len(coverage.failures)
+        shards = "1 shard" if count == 1 else f"{count} shards"
+        notes.append(f"{coverage.condition}: {shards} failed; first error: {coverage.failures[0].error}")
+    notes += _device_notes(columns, coverages)
+    if older := [coverage.condition for coverage in coverages.values() if coverage.has_older]:
+        notes.append(f"{', '.join(older)}: older measurements are left out (weights, data or settings changed since)")
+    measured = [each for each in conditions if coverages[each.name].records]
+    for condition in measured:
+        if attack := condition.perturbation.batch_dependence:
+            notes.append(f"{condition.name}: batch-dependent: {attack}")
+    notes += _clamped_notes(coverages, conditions)
     return (
-        *(_failure_note(coverage) for coverage in coverages.values() if coverage.failures),
-        *_device_notes(columns, coverages),
-        *_older_notes(coverages),
-        *_dependence_notes(coverages, conditions),
-        *_clamped_notes(coverages, conditions),
-        *_published_notes(coverages, conditions),
+        *notes,
+        *(
+            f"{condition.name}: scores describe the point that the attack's published code returns, not a worst case"
+            for condition in measured
+            if condition.perturbation.returns_published_point
+        ),
     )
 
 
@@ -84,12 +97,6 @@ def releases_and_devices(measured: Iterable[Provenance]) -> tuple[dict[str, str]
     return {library: ", ".join(sorted(releases[library])) for library in sorted(releases)}, tuple(sorted(devices))
 
 
-def _failure_note(coverage: Coverage) -> str:
-    count = len(coverage.failures)
-    shards = "1 shard" if count == 1 else f"{count} shards"
-    return f"{coverage.condition}: {shards} failed; first error: {coverage.failures[0].error}"
-
-
 def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) -> list[str]:
     notes = []
     for conditions in dict.fromkeys(column.conditions for column in columns):
@@ -97,14 +104,6 @@ def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) 
         if len(devices) > 1:
             notes.append(f"{', '.join(conditions)}: measured on different kinds of device ({', '.join(devices)})")
     return notes
-
-
-def _dependence_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
-    return [
-        f"{condition.name}: batch-dependent: {attack}"
-        for condition in conditions
-        if (attack := condition.perturbation.batch_dependence) and coverages[condition.name].records
-    ]
 
 
 def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
@@ -117,18 +116,3 @@ def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
                 f"{condition.name}: {num_clamped} of {num_inputs} inputs returned by {kind} were clamped to [0, 1]"
             )
     return notes
-
-
-def _published_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
-    return [
-        f"{condition.name}: scores describe the point that the attack's published code returns, not a worst case"
-        for condition in conditions
-        if condition.perturbation.returns_published_point and coverages[condition.name].records
-    ]
-
-
-def _older_notes(coverages: Mapping[str, Coverage]) -> list[str]:
-    older = [coverage.condition for coverage in coverages.values() if coverage.has_older]
-    if not older:
-        return []
-    return [f"{', '.join(older)}: older measurements are left out (weights, data or settings changed since)"]

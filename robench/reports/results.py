@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from robench.core.shard import EXACT_DTYPE
 from robench.reports.selection import needs, source_of_shard
@@ -17,28 +17,13 @@ if TYPE_CHECKING:
     from robench.core.suite import Suite
 
 
-class Results(Protocol):
-    """Results of a suite by model.
-
-    Attributes:
-        sizes: number of examples by dataset, as last measured.
-    """
-
-    sizes: Mapping[str, int]
-
-    def models(self) -> Sequence[str]:
-        """Return the names of all models with results, sorted."""
-
-    def of(self, model: str) -> list[Record | Failure]:
-        """Return the results of one model, in any order; empty for a model without results."""
-
-
 class Given:
     """Results in memory.
 
+    Attribute ``sizes`` has the number of examples by dataset, as last measured.
+
     Args:
         measurements: keys of the measurements to use, by model; None uses the names of the records.
-        precision: number format of the passes of the models.
     """
 
     def __init__(
@@ -139,6 +124,10 @@ class Stored:
         """Return failures of one model, and records without outcomes that cover its results (``Listing.outline``)."""
         records = (record for key in self._keys.get(model, []) for record in self._listing.outline(key))
         return [*records, *self._failures.get(model, [])]
+
+
+# Results of a suite by model.
+Results = Given | Stored
 
 
 def _rivals(shards: Iterable[ShardHeader]) -> frozenset[str]:

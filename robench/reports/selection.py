@@ -1,17 +1,19 @@
-"""Selection of a suite's results: relevant shards, the newest identity, and a cover of the examples."""
+"""Selection of a suite's results: relevant shards, the newest identity, and the coverage of each condition."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from robench.core.errors import IncompleteError
+from robench.core.records import Failure, Record, join
 from robench.core.shard import EXACT_DTYPE
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from robench.core.records import Failure, Record
+    from robench.core.columns import Outcomes
     from robench.core.shard import ShardHeader
     from robench.core.suite import Condition, Suite
 
@@ -21,12 +23,8 @@ def needs(
 ) -> Callable[[ShardHeader], bool]:
     """Return a predicate that selects the shards of a suite, for reading records of a store.
 
-    Names of conditions are ignored: results of another suite under another name are used as well.
-
-    Args:
-        suite: suite whose conditions (or audits), task and batch size the shard must have.
-        seed: required root seed; None for any, which ``build_report`` filters later.
-        precision: required number format of the model's passes, so that no table mixes several; None for any.
+    Names of conditions are ignored: results of another suite under another name are used as well. None as
+    ``seed`` or ``precision``, the number format of the model's passes, matches any.
     """
     sources = {(each, suite.batch_size) for condition in suite.conditions for each in sources_of(condition)}
     sources |= {(each, AUDIT_EXAMPLES) for condition in audits_of(suite) for each in sources_of(condition)}
@@ -108,3 +106,141 @@ def _from(record: Record, position: int) -> Record:
     each = len(record.outcomes) // (shard.stop - shard.start)
     outcomes = record.outcomes[(position - shard.start) * each :]
     return replace(record, shard=replace(shard, start=position), outcomes=outcomes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Coverage of one condition by one model's results.
+
+    Attributes:
+        num_wanted: number of examples of the condition, None if the size of its dataset is unknown.
+        records: measured examples, each once, in dataset order.
+        failures: failed shards with a missing example, in dataset order.
+        has_older: whether records of older weights, data or settings were ignored.
+    """
+
+    condition: str
+    num_wanted: int | None
+    records: tuple[Record, ...]
+    failures: tuple[Failure, ...]
+    has_older: bool
+    _joined: dict[str | None, Outcomes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def num_in(self) -> int:
+        """Return the number of measured examples."""
+        wanted = self.num_wanted or 0
+        return sum(min(record.shard.stop, wanted) - record.shard.start for record in self.records)
+
+    @property
+    def missing(self) -> int | None:
+        """Return the number of missing examples; None if it is unknown."""
+        return None if self.num_wanted is None else self.num_wanted - self.num_in
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Return the outcomes of all examples, in dataset order; of sweeps see ``outcomes_at``; raises like it."""
+        return self.outcomes_at(None)
+
+    def outcomes_at(self, epsilon: str | None) -> Outcomes:
+        """Return the outcomes at one budget of a sweep, in dataset order; None for other conditions.
+
+        Raises:
+            IncompleteError: examples are missing.
+        """
+        if self.num_wanted is None:
+            raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
+        # Several columns and flags read the same.
+        if epsilon not in self._joined:
+            records = [replace(each, outcomes=each.outcomes.at_budget(epsilon)) for each in self.records]
+            self._joined[epsilon] = join(records, self.num_wanted)
+        return self._joined[epsilon]
+
+    @property
+    def devices(self) -> set[str]:
+        """Return the kinds of device that measured the outcomes."""
+        return {record.provenance.device for record in self.records}
+
+
+def cover(
+    conditions: Sequence[Condition],
+    results: Sequence[Record | Failure],
+    *,
+    dataset_sizes: Mapping[str, int],
+    limit: int | None,
+) -> dict[str, Coverage]:
+    """Return the coverage of each condition, by its name, of one model's results in any order.
+
+    A row uses one set of weights and one state of each dataset, the latest measured: clean and robust accuracy of
+    different weights would describe no model. ``dataset_sizes`` has the number of examples of each dataset, for
+    conditions without results of the model; ``limit`` is the number of first examples, None for all.
+    """
+    current = _of_newest_weights_and_data(results)
+    return {
+        condition.name: _cover_one(
+            condition, _serving(condition, results), _serving(condition, current), dataset_sizes, limit
+        )
+        for condition in conditions
+    }
+
+
+def _cover_one(
+    condition: Condition,
+    results: Sequence[Record | Failure],
+    current: Sequence[Record | Failure],
+    dataset_sizes: Mapping[str, int],
+    limit: int | None,
+) -> Coverage:
+    # The architecture, its preprocessing or the number format may have changed where weights and data did not.
+    measured = newest(current, lambda shard: shard.measurement_key)
+    size = measured[0].shard.dataset.num_examples if measured else dataset_sizes.get(condition.dataset.name)
+    num_wanted = _num_wanted(condition, size, limit)
+    records = [result for result in measured if isinstance(result, Record)]
+    tiles = tile(records, num_wanted or 0)
+    return Coverage(
+        condition=condition.name,
+        num_wanted=num_wanted,
+        records=tiles,
+        failures=_open_failures(measured, tiles, num_wanted or 0),
+        has_older=len(records) < sum(isinstance(result, Record) for result in results),
+    )
+
+
+def _of_newest_weights_and_data(results: Sequence[Record | Failure]) -> list[Record | Failure]:
+    of_weights = newest(results, lambda shard: shard.weights_digest)
+    datasets = sorted({result.shard.dataset.name for result in of_weights})
+    return [
+        result
+        for dataset in datasets
+        for result in newest(
+            [result for result in of_weights if result.shard.dataset.name == dataset],
+            lambda shard: shard.dataset.fingerprint,
+        )
+    ]
+
+
+def _serving(condition: Condition, results: Sequence[Record | Failure]) -> list[Record | Failure]:
+    named, *same_data = sources_of(condition)
+    found = [result for result in results if source_of_shard(result.shard) == named]
+    return found or [result for result in results if source_of_data(result.shard) in same_data]
+
+
+def _num_wanted(condition: Condition, dataset_size: int | None, limit: int | None) -> int | None:
+    bounds = [bound for bound in (condition.num_examples, dataset_size) if bound is not None]
+    if not bounds:
+        return None
+    return min(bounds if limit is None else [*bounds, limit])
+
+
+def _open_failures(
+    results: Sequence[Record | Failure], tiles: Sequence[Record], num_wanted: int
+) -> tuple[Failure, ...]:
+    failures = (result for result in results if isinstance(result, Failure))
+    ordered = sorted(failures, key=lambda failure: (failure.shard.start, failure.shard.stop, failure.error))
+    return tuple(failure for failure in ordered if not _is_covered(failure, tiles, num_wanted))
+
+
+def _is_covered(failure: Failure, tiles: Sequence[Record], num_wanted: int) -> bool:
+    start, stop = failure.shard.start, min(failure.shard.stop, num_wanted)
+    inside = sum(max(0, min(stop, record.shard.stop) - max(start, record.shard.start)) for record in tiles)
+    return inside >= stop - start

@@ -7,7 +7,7 @@ which a minimum-norm attack found one. The entry ``robench`` of the metadata is 
 digest of the tensors under a seal (see ``sealed``), so that any flipped bit is detected.
 
 A run that keeps them writes a shard's examples before its record, so that they exist whenever the record does. Of two
-writers of one shard the first wins, as with records.
+writers of one shard the first wins, as with records. A StoreError says that a file cannot be read or written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ class AdversarialExamples:
     """Adversarial examples of one shard.
 
     Attributes:
-        ids: ids in the order of the rows.
         points: (N, ...) float32 inputs, or float16 changes of the clean inputs, by ascending budget, or under
             ``ONE_BUDGET`` if there is no sweep.
         found: (N,) booleans by the same names; only for minimum-norm attacks.
@@ -76,12 +75,7 @@ def encode_examples(examples: AdversarialExamples) -> bytes:
 
 
 def decode_examples(content: bytes) -> AdversarialExamples:
-    """Decode examples encoded by ``encode_examples``.
-
-    Raises:
-        DamagedError: the bytes differ from those written.
-        NewerFormatError: they were written by a later robench.
-    """
+    """Decode examples encoded by ``encode_examples``; raises like all decoders (``envelope``)."""
     try:
         tensors = load(content)
     except (SafetensorError, KeyError, ValueError) as error:
@@ -139,26 +133,18 @@ class AdversarialFolder:
         object.__setattr__(self, "results", absolute(self.results, "results"))
 
     def keys(self) -> set[str]:
-        """Return the keys of all shards with stored examples; files are only listed, and checked when read.
-
-        Raises:
-            StoreError: the folder cannot be read.
-        """
+        """Return the keys of all shards with stored examples; files are only listed, and checked when read."""
         folders = measurement_folders(Paths(self.results).adversarial)
         return {key for each in folders for key in kept_keys(each, ADVERSARIAL_SUFFIX)}
 
     def has(self, measurement_key: str, shard_key: str) -> bool:
-        """Return whether a shard has stored examples; raises like ``keys``."""
+        """Return whether a shard has stored examples."""
         path = self._path(measurement_key, shard_key)
         with reading(path):
             return path.exists()
 
     def put(self, examples: AdversarialExamples) -> None:
-        """Store the examples of a shard unless some exist; warn if those differ, since they must be the same.
-
-        Raises:
-            StoreError: they could not be stored; existing files are unharmed.
-        """
+        """Store the examples of a shard unless some exist; warn if those differ, since they must be the same."""
         content, shard = encode_examples(examples), examples.shard
         path = self._path(shard.measurement_key, shard.key)
         with keeping(path):
@@ -172,11 +158,7 @@ class AdversarialFolder:
         raise StoreError(f"{path} is damaged and cannot be replaced; move it away and run again")
 
     def get(self, measurement_key: str, shard_key: str) -> AdversarialExamples | None:
-        """Return the examples of a shard, or None if there are none or damaged ones, which are set aside.
-
-        Raises:
-            StoreError: they cannot be read, or are of a later robench.
-        """
+        """Return the examples of a shard, or None if there are none or damaged ones, which are set aside."""
         path = self._path(measurement_key, shard_key)
         return read_whole(
             path, decode_examples, lambda examples: examples.shard, Paths(self.results), max_bytes=MAX_BYTES

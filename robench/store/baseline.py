@@ -32,13 +32,10 @@ class Protocol:
     """All that must be the same of a suite for its numbers to be comparable, but for weights and data.
 
     Attributes:
-        suite, version: name and version of the suite.
         seed: root of all randomness; ``task`` and ``batch_size`` as of the suite.
         limit: the first examples of each condition that were asked for; None for all.
         dataset: name of the dataset that was given to a suite that names none.
-        models: names of the models.
         conditions: key of the dataset and perturbation of each condition, by its name.
-        columns: keys of the columns.
         all_examples: whether conditions cover whole datasets in place of numbers of examples that the suite states.
         plugins: version, or digest of the code, of every plug-in of others that decides conditions or metrics, by its
             distribution or module.
@@ -63,7 +60,6 @@ class Baseline:
     """Outcomes of some models under some suites.
 
     Attributes:
-        protocols: protocol of each suite.
         records: one record of each condition and model, from the first example on, under the model's name.
     """
 
@@ -95,12 +91,7 @@ def encode_baseline(baseline: Baseline) -> bytes:
 
 
 def decode_baseline(content: bytes) -> Baseline:
-    """Return the baseline that ``encode_baseline`` encoded.
-
-    Raises:
-        DamagedError: the bytes changed after they were written, or not a baseline's.
-        NewerFormatError: they are, by a later robench.
-    """
+    """Return the baseline that ``encode_baseline`` encoded; raises like all decoders (``envelope``)."""
     file = opened(content)
     members = envelope_of(file)
     if any(not isinstance(members.get(name), list) for name in _MEMBERS):
@@ -121,11 +112,7 @@ def decode_baseline(content: bytes) -> Baseline:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write a baseline whole, in place of an earlier file.
-
-    Raises:
-        StoreError: it could not be written, or as of ``encode_baseline``.
-    """
+    """Write a baseline whole, in place of an existing file; raises like ``encode_baseline``."""
     content = encode_baseline(baseline)
     with keeping(path):
         write_whole(path, content)

@@ -36,7 +36,6 @@ def read_whole(
     """Return the content of ``path``, or None if it is gone, or damaged and set aside.
 
     ``shard_of`` returns the shard of the content, whose place must be ``path``; None for files of no single shard.
-
     Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none.
 
     Raises:
@@ -60,11 +59,7 @@ def read_whole(
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:
-    """Check that the file of ``shard`` is in its place.
-
-    Raises:
-        DamagedError: it was copied or renamed.
-    """
+    """Check that the file of ``shard`` is in its place; raises DamagedError if it was copied or renamed."""
     if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
         raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
 

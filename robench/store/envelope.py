@@ -2,6 +2,9 @@
 
 Any Python text survives the round trip, including undecodable bytes of file names. The only exception is a high
 surrogate followed by a low one, which JSON merges into one character.
+
+All decoders of this layer raise a ``DamagedError`` where the bytes changed after writing or a field is
+missing, and a ``NewerFormatError`` where a later robench wrote them.
 """
 
 from __future__ import annotations
@@ -26,9 +29,7 @@ Json = str | list[dict[str, Any]]
 
 
 def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -> str:
-    """Return the envelope as ASCII JSON that ends in a blank seal; equal values give equal text.
-
-    ``further`` members are added beside the shard and the provenance.
+    """Return the envelope, with further members, as ASCII JSON that ends in a blank seal; equal values give equal text.
 
     Raises:
         StoreError: a value cannot be represented in JSON.
@@ -59,11 +60,7 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
 
 
 def read_envelope(text: str | bytes) -> Mapping[str, Any]:
-    """Return the members of an envelope.
-
-    Raises:
-        DamagedError: it is not an envelope.
-    """
+    """Return the members of an envelope."""
     try:
         members = json.loads(text)
     except ValueError as error:
@@ -74,18 +71,13 @@ def read_envelope(text: str | bytes) -> Mapping[str, Any]:
 
 
 def shard_of(members: Mapping[str, Any]) -> ShardHeader:
-    """Return the shard of an envelope.
-
-    Raises:
-        DamagedError: a field is missing.
-        NewerFormatError: a field is unknown.
-    """
+    """Return the shard of an envelope."""
     fields = _member(members, "shard")
     return build(ShardHeader, {**fields, "dataset": build(DatasetIdentity, _member(fields, "dataset"))})
 
 
 def flags_of(members: Mapping[str, Any]) -> tuple[Flag, ...]:
-    """Return the flags of an envelope, which only audits have; raises like ``shard_of``."""
+    """Return the flags of an envelope, which only audits have."""
     flags = members.get("flags", [])
     if not isinstance(flags, list) or not all(isinstance(flag, dict) for flag in flags):
         raise DamagedError("its flags are not a list of JSON objects")
@@ -93,27 +85,18 @@ def flags_of(members: Mapping[str, Any]) -> tuple[Flag, ...]:
 
 
 def provenance_of(members: Mapping[str, Any]) -> Provenance:
-    """Return the provenance of an envelope's shard; raises like ``shard_of``."""
+    """Return the provenance of an envelope's shard."""
     return build(Provenance, _member(members, "provenance"))
 
 
 def encode_failure(failure: Failure) -> bytes:
-    """Return a failure as sealed JSON; equal failures give equal bytes.
-
-    Raises:
-        StoreError: a value cannot be represented in JSON.
-    """
+    """Return a failure as sealed JSON; equal failures give equal bytes; raises like ``envelope_text``."""
     texts = {"error": failure.error, "traceback": failure.traceback}
     return seal(envelope_text(failure.shard, failure.provenance, **texts).encode("ascii"))
 
 
 def decode_failure(content: bytes) -> Failure:
-    """Decode a failure encoded by ``encode_failure``.
-
-    Raises:
-        DamagedError: the bytes differ from those written.
-        NewerFormatError: they were written by a later robench.
-    """
+    """Decode a failure encoded by ``encode_failure``."""
     check_seal(content)
     members = read_envelope(content)
     texts = {name: members[name] for name in ("error", "traceback") if name in members}
@@ -121,12 +104,12 @@ def decode_failure(content: bytes) -> Failure:
 
 
 def encode_manifest(record: Record) -> bytes:
-    """Return the manifest of a record's measurement as sealed JSON; raises like ``encode_failure``."""
+    """Return the manifest of a record's measurement as sealed JSON; raises like ``envelope_text``."""
     return seal(envelope_text(record.shard, record.provenance).encode("ascii"))
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """Decode a manifest encoded by ``encode_manifest``; raises like ``decode_failure``."""
+    """Decode a manifest encoded by ``encode_manifest``."""
     check_seal(content)
     members = read_envelope(content)
     return Manifest(shard=shard_of(members), provenance=provenance_of(members))

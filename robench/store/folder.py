@@ -25,7 +25,6 @@ from robench.store.sealed import keeping, opening, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
     from robench.core.records import Record
     from robench.core.shard import ShardHeader
@@ -37,7 +36,7 @@ _ATTEMPTS = 3
 Content = TypeVar("Content")
 
 
-class FolderStore:
+class FolderStore(RecordFiles):
     """Store of results below one folder, which is created by the first write (``core.protocols.Store``).
 
     Args:
@@ -50,9 +49,7 @@ class FolderStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = absolute(path, "results")
-        self._paths = Paths(self.path)
-        self._records = RecordFiles(self._paths)
-        self._num_failures_lost = 0
+        super().__init__(Paths(self.path))
 
     def __repr__(self) -> str:
         return f"FolderStore({str(self.path)!r})"
@@ -62,28 +59,9 @@ class FolderStore:
         """Return the store of adversarial examples below the same folder."""
         return AdversarialFolder(self.path)
 
-    @property
-    def num_lost(self) -> int:
-        """Return the number of files that were listed but turned out damaged, or gone, when they were opened."""
-        return self._records.num_lost + self._num_failures_lost
-
-    def keys(self) -> set[str]:
-        """Return the keys of all shards that have a record.
-
-        Files are only listed: damaged ones count until they are read, which sets them aside with a warning.
-
-        Raises:
-            StoreError: a folder cannot be read.
-        """
-        return self._records.keys()
-
-    def has(self, measurement_key: str, key: str) -> bool:
-        """Return whether a shard has a record; raises like ``keys``."""
-        return self._records.has(measurement_key, key)
-
     def claims(self, has: Callable[[str, str], bool] | None = None) -> Leases:
         """Return claims on shards as files of this folder; ``has`` replaces the store's own."""
-        return Leases(self._paths, has or self.has)
+        return Leases(self.paths, has or self.has)
 
     def put(self, result: Record | Failure) -> None:
         """Store a result: the first record of a shard, which replaces its failure, or its latest failure.
@@ -97,56 +75,32 @@ class FolderStore:
             self._put_record(result)
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
-        """Yield all complete records of the measurements that ``select`` accepts, by measurement key and start.
-
-        Raises:
-            StoreError: a file cannot be read, or is of a later robench.
-        """
+        """Yield all complete records of the measurements that ``select`` accepts; see ``records_of``."""
         yield from self.records_of([each.shard.measurement_key for each in self.manifests() if select(each.shard)])
 
-    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
-        """Yield all complete records of some measurements, by measurement key and start; raises like ``records``."""
-        for key in sorted(set(measurement_keys)):
-            yield from self._records.of(key)
-
-    def record(self, shard: ShardHeader) -> Record | None:
-        """Return the record of a shard, or None; raises like ``records``."""
-        return self._records.record(shard)
-
-    def outline(self, measurement_key: str) -> list[Record]:
-        """Return records without outcomes that cover what is stored of a measurement; raises like ``records``.
-
-        Of many files only a few are opened (``record_files``).
-        """
-        return self._records.outline(measurement_key)
-
     def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
-        """Yield the manifest of every measurement that has a complete record, by key; raises like ``records``.
+        """Yield the manifest of every measurement that has a complete record, by key; raises like ``records_of``.
 
         Measurements in format 1 have no manifest; it is read from their first record. With ``measurement_keys`` no
         file of any other measurement is opened.
         """
-        for folder in measurement_folders(self._paths.records):
+        for folder in measurement_folders(self.paths.records):
             if measurement_keys is not None and folder.name not in measurement_keys:
                 continue
-            kept = read_whole(self._paths.manifest(folder.name), decode_manifest, None, self._paths)
-            if kept is None or self._records.is_empty(folder.name):
-                first = self._records.first(folder.name)
+            kept = read_whole(self.paths.manifest(folder.name), decode_manifest, None, self.paths)
+            if kept is None or not self._stems(folder):
+                first = self._first(folder)
                 kept = None if first is None else Manifest(shard=first.shard, provenance=first.provenance)
             if kept is not None:
                 yield kept
 
     def failures(self) -> Iterator[Failure]:
-        """Return all stored failures of shards that have no record, by key.
-
-        Raises:
-            StoreError: a file cannot be read, or is of a later robench.
-        """
+        """Return all stored failures of shards that have no record, by key; raises like ``records_of``."""
         found = [
             failure
-            for folder in measurement_folders(self._paths.failures)
+            for folder in measurement_folders(self.paths.failures)
             for path in kept_files(folder, FAILURE_SUFFIX)
-            if (failure := self._failure_at(path)) is not None
+            if (failure := self._read(path, decode_failure, lambda each: each.shard)) is not None
             # A writer that was killed between the two steps leaves both; the record counts.
             and not self.has(failure.shard.measurement_key, failure.shard.key)
         ]
@@ -156,8 +110,7 @@ class FolderStore:
         """Create the folder, verify that it is writable, and remove files that killed writers left over an hour ago.
 
         Raises:
-            StoreUnwritableError: it cannot be written.
-            StoreError: the disk is full.
+            StoreError: the disk is full; StoreUnwritableError: it cannot be written.
         """
         self.sweep(HOUR_SECONDS)
 
@@ -168,11 +121,11 @@ class FolderStore:
         """
         removed = 0
         with opening(self.path):
-            for folder in self._paths.folders:
+            for folder in self.paths.folders:
                 if os.path.lexists(folder) and not folder.is_dir():
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             before = self._now() - older_than_seconds
-            for each in self._paths.temporary():
+            for each in self.paths.temporary():
                 # Another process, or the writer itself, may have removed it.
                 with suppress(FileNotFoundError, PermissionError):
                     if each.stat().st_mtime <= before:
@@ -182,7 +135,7 @@ class FolderStore:
 
     def _now(self) -> float:
         # The file server's clock, which also dated the files; that of this machine may differ.
-        probe = self._paths.probe()
+        probe = self.paths.probe()
         write_whole(probe, b"robench")
         try:
             return probe.stat().st_mtime
@@ -191,29 +144,24 @@ class FolderStore:
 
     def _put_record(self, record: Record) -> None:
         content = encode_record(record)
-        path = self._paths.record(record.shard)
+        path = self.paths.record(record.shard)
         with keeping(path):
-            publish(self._paths.manifest(record.shard.measurement_key), encode_manifest(record))
+            publish(self.paths.manifest(record.shard.measurement_key), encode_manifest(record))
             for _ in range(_ATTEMPTS):
                 # It may be in a pack, which has no file of its own for the shard.
                 is_kept = self.has(record.shard.measurement_key, record.shard.key)
                 if not is_kept and publish(path, content):
                     break
-                if (kept := self._records.record(record.shard)) is not None:
+                if (kept := self.record(record.shard)) is not None:
                     warn_if_other_outcomes(kept, decode_record(content))
                     break
             else:
                 raise StoreError(f"{path} is damaged and cannot be replaced; move it away and run again")
-            self._paths.failure(record.shard).unlink(missing_ok=True)
+            self.paths.failure(record.shard).unlink(missing_ok=True)
 
     def _put_failure(self, failure: Failure) -> None:
         content = encode_failure(failure)
-        path = self._paths.failure(failure.shard)
+        path = self.paths.failure(failure.shard)
         with keeping(path):
             if not self.has(failure.shard.measurement_key, failure.shard.key):
                 write_whole(path, content)
-
-    def _failure_at(self, path: Path) -> Failure | None:
-        found = read_whole(path, decode_failure, lambda failure: failure.shard, self._paths)
-        self._num_failures_lost += found is None
-        return found

@@ -16,7 +16,7 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from robench.core.protocols import Claimed
 from robench.store.sealed import candidate, keeping
@@ -37,7 +37,6 @@ class Leases:
     """Claims on the shards of a results folder (``core.protocols.Claims``).
 
     Args:
-        paths: names of the folder's files.
         has: whether a shard, given by measurement key and shard key, has a record.
         seconds: age at which a lease that is not renewed expires.
     """
@@ -46,7 +45,16 @@ class Leases:
         self._paths = paths
         self._has = has
         self._seconds = seconds
-        self._content = json.dumps(_this_process() | {"token": secrets.token_hex(8)}, sort_keys=True).encode()
+        # Process ids are unique only on one machine and in one namespace.
+        pid, token = os.getpid(), secrets.token_hex(8)
+        owner = {
+            "host": socket.gethostname(),
+            "machine": _machine(),
+            "pid": pid,
+            "started": _started(pid),
+            "token": token,
+        }
+        self._content = json.dumps(owner, sort_keys=True).encode()
         self._held: set[str] = set()
         self._lock = threading.Lock()
         self._is_over = threading.Event()
@@ -178,11 +186,6 @@ class Unshared:
 
     def release(self, key: str) -> None:
         """Do nothing."""
-
-
-def _this_process() -> dict[str, Any]:
-    """Return the identity of this process: process ids are unique only on one machine and in one namespace."""
-    return {"host": socket.gethostname(), "machine": _machine(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
 def _has_ended(content: bytes) -> bool:

@@ -39,11 +39,7 @@ class MemoryStore:
         return Unshared()
 
     def put(self, result: Record | Failure) -> None:
-        """Store a result: the first record of a shard, which replaces its failure, or its latest failure.
-
-        Raises:
-            StoreError: it could not be stored in a file either.
-        """
+        """Store a result: the first record of a shard, which replaces its failure, or its latest failure."""
         key = result.shard.key
         if isinstance(result, Failure):
             encode_failure(result)

@@ -44,12 +44,7 @@ def extent_of(records: Sequence[Record]) -> Extent | None:
 
 
 def encode_pack(records: Sequence[Record]) -> bytes:
-    """Return records of one measurement as a sealed pack.
-
-    Raises:
-        ValueError: they have no extent, or are of several measurements.
-        StoreError: see ``encode_record``.
-    """
+    """Return records of one measurement, of equal size and without gaps, as a sealed pack."""
     ordered = sorted(records, key=lambda record: record.shard.start)
     if extent_of(ordered) is None or len({record.shard.measurement_key for record in ordered}) != 1:
         raise ValueError("a pack holds all shards of one measurement, of equal size and without gaps")
@@ -71,12 +66,7 @@ def encode_pack(records: Sequence[Record]) -> bytes:
 
 
 def decode_pack(content: bytes) -> list[Record]:
-    """Decode a pack encoded by ``encode_pack``, in the order of the shards.
-
-    Raises:
-        DamagedError: the bytes differ from those written.
-        NewerFormatError: they were written by a later robench.
-    """
+    """Decode a pack encoded by ``encode_pack``, in the order of the shards; raises like all decoders (``envelope``)."""
     file = opened(content)
     described, counts = _described(envelope_of(file))
     outcomes = outcomes_of(file, described[0].shard.task)
@@ -90,16 +80,12 @@ def decode_pack(content: bytes) -> list[Record]:
 
 
 def decode_pack_description(content: bytes) -> list[Record]:
-    """Return the records of a pack without their outcomes; raises like ``decode_pack``."""
+    """Return the records of a pack without their outcomes."""
     return _described(envelope_of(opened(content)))[0]
 
 
 def described_record(shard: ShardHeader, provenance: Provenance, flags: tuple[Flag, ...] = ()) -> Record:
-    """Return a record without outcomes.
-
-    Raises:
-        NewerFormatError: this robench does not know the shard's task.
-    """
+    """Return a record without outcomes."""
     if shard.task not in TASKS:
         raise NewerFormatError(f"its task {shard.task!r} is unknown to this robench")
     empty = Outcomes(TASKS[shard.task].outcome, {}, 0)
@@ -140,12 +126,7 @@ def _part(record: Record, headers: dict[str, int], provenances: dict[str, int]) 
 
 
 def pack_at(path: Path, content: bytes, decode: Callable[[bytes], list[Record]] = decode_pack) -> list[Record]:
-    """Decode the pack at ``path`` and check that it is in its place.
-
-    Raises:
-        DamagedError: it is damaged, was copied or renamed.
-        NewerFormatError: it was written by a later robench.
-    """
+    """Decode the pack at ``path``, which is damaged if it was copied or renamed."""
     records = decode(content)
     keys = {record.shard.measurement_key for record in records}
     if keys != {path.parent.name} or extent_of(records) != extent_named(path.stem):

@@ -54,11 +54,7 @@ def schema_of(outcome_type: type[Outcome]) -> pa.Schema:
 
 
 def encode_record(record: Record) -> bytes:
-    """Return a record as sealed Parquet.
-
-    Raises:
-        StoreError: the outcomes are not of the shard's task, or a text is not Unicode.
-    """
+    """Return a record as sealed Parquet; raises like ``table_of``."""
     # Omitted if there are none.
     flags = {"flags": [asdict(flag) for flag in record.flags]} if record.flags else {}
     text = envelope_text(record.shard, record.provenance, **flags)
@@ -84,18 +80,13 @@ def sealed(table: pa.Table, text: str) -> bytes:
 
 
 def decode_description(content: bytes) -> Manifest:
-    """Return header and provenance of a file's record, without reading its outcomes.
-
-    Raises:
-        DamagedError: the bytes changed after they were written.
-        NewerFormatError: they are, by a later robench.
-    """
+    """Return header and provenance of a file's record, without reading its outcomes; raises like all decoders."""
     members = envelope_of(opened(content))
     return Manifest(shard=shard_of(members), provenance=provenance_of(members))
 
 
 def decode_record(content: bytes) -> Record:
-    """Decode a record encoded by ``encode_record``; raises like ``decode_description``."""
+    """Decode a record encoded by ``encode_record``; raises like all decoders (``envelope``)."""
     file = opened(content)
     members = envelope_of(file)
     shard = shard_of(members)
@@ -108,7 +99,7 @@ def decode_record(content: bytes) -> Record:
 
 
 def opened(content: bytes) -> pq.ParquetFile:
-    """Return sealed Parquet, opened; errors as of ``decode_description``."""
+    """Return sealed Parquet, opened."""
     check_seal(content)
     try:
         return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
@@ -117,7 +108,7 @@ def opened(content: bytes) -> pq.ParquetFile:
 
 
 def envelope_of(file: pq.ParquetFile) -> Mapping[str, Any]:
-    """Return the members of the envelope; errors as of ``decode_description``."""
+    """Return the members of the envelope."""
     metadata = file.metadata.metadata or {}
     if METADATA_KEY not in metadata:
         raise DamagedError("its metadata has no entry of robench")
@@ -125,7 +116,7 @@ def envelope_of(file: pq.ParquetFile) -> Mapping[str, Any]:
 
 
 def outcomes_of(file: pq.ParquetFile, task: str) -> Outcomes:
-    """Return all rows as outcomes of a task; errors as of ``decode_description``."""
+    """Return all rows as outcomes of a task."""
     if task not in TASKS:
         raise NewerFormatError(f"its task {task!r} is unknown to this robench")
     fields = fields_of(TASKS[task].outcome)
@@ -189,11 +180,7 @@ def table_of(record: Record) -> pa.Table:
 
 
 def columns_of(outcomes: Outcomes) -> pa.Table:
-    """Return outcomes as a table with the columns of ``schema_of``.
-
-    Raises:
-        ArrowException, UnicodeError: a text is not Unicode.
-    """
+    """Return outcomes as a table with the columns of ``schema_of``; pyarrow refuses a text that is not Unicode."""
     schema = schema_of(outcomes.row_type)
     columns = [_array(outcomes.values(field.name), field.type, len(outcomes)) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)

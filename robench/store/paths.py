@@ -57,28 +57,19 @@ class Extent:
         return [shard_key(measurement_key, start, stop) for start, stop in self.bounds()]
 
 
-@dataclass(frozen=True, slots=True)
 class Paths:
-    """Names of all files below one results folder."""
+    """Names of all files below one results folder, and its folders."""
 
-    results: Path
-
-    @property
-    def records(self) -> Path:
-        """Return the folder of all records."""
-        return self.results / "records"
-
-    @property
-    def failures(self) -> Path:
-        """Return the folder of all failures."""
-        return self.results / "failures"
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.records = results / "records"
+        self.failures = results / "failures"
+        self.adversarial = results / "adversarial"
+        self.leases = results / "leases"
+        self.folders = (self.records, self.failures, self.adversarial, self.leases, results / "damaged")
 
     def record(self, shard: ShardHeader) -> Path:
-        """Return the path of a shard's record.
-
-        Raises:
-            StoreError: a key of the shard is not a valid file name.
-        """
+        """Return the path of a shard's record; raises StoreError if a key of the shard is not a valid file name."""
         return self.record_of(shard.measurement_key, shard.key)
 
     def record_of(self, measurement_key: str, shard_key: str) -> Path:
@@ -97,28 +88,13 @@ class Paths:
         """Return the path of a shard's failure; raises like ``record``."""
         return self.failures / _checked(shard.measurement_key) / f"{_checked(shard.key)}{FAILURE_SUFFIX}"
 
-    @property
-    def leases(self) -> Path:
-        """Return the folder of all leases."""
-        return self.results / "leases"
-
     def lease(self, shard_key: str) -> Path:
         """Return the path of a shard's lease; raises like ``record``."""
         return self.leases / _checked(shard_key)
 
-    @property
-    def adversarial(self) -> Path:
-        """Return the folder of all adversarial examples."""
-        return self.results / "adversarial"
-
     def adversarial_examples(self, measurement_key: str, shard_key: str) -> Path:
         """Return the path of a shard's adversarial examples; raises like ``record``."""
         return self.adversarial / _checked(measurement_key) / f"{_checked(shard_key)}{ADVERSARIAL_SUFFIX}"
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """Return every folder directly below the results folder."""
-        return self.records, self.failures, self.adversarial, self.leases, self.results / "damaged"
 
     def damaged(self, path: Path) -> Iterator[Path]:
         """Yield candidate paths for a damaged file, without end; the first free one is used."""
@@ -137,11 +113,7 @@ class Paths:
 
 
 def measurement_folders(folder: Path) -> list[Path]:
-    """Return the folders of all measurements below ``folder``, by key; none if it does not exist.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
+    """Return the folders of all measurements below ``folder``, by key; none if it does not exist."""
     with reading(folder):
         if not folder.exists():
             return []

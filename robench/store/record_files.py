@@ -14,7 +14,7 @@ from robench.store.paths import RECORD_SUFFIX, Extent, extent_named, kept_keys, 
 from robench.store.sealed import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from robench.core.records import Record
@@ -30,7 +30,7 @@ Content = TypeVar("Content")
 
 
 class RecordFiles:
-    """Reader of the records of a results folder.
+    """Records of a results folder, read from their files.
 
     Attributes:
         num_lost: number of files that were listed but turned out damaged, or gone, when they were opened.
@@ -38,18 +38,20 @@ class RecordFiles:
 
     def __init__(self, paths: Paths) -> None:
         self.num_lost = 0
-        self._paths = paths
+        self.paths = paths
         # By measurement: when its folder changed last, and the keys in its packs.
         self._packed: dict[str, tuple[int, frozenset[str]]] = {}
 
     def keys(self) -> set[str]:
-        """Return the keys of all shards with a record; files are listed and not opened.
+        """Return the keys of all shards that have a record.
+
+        Files are only listed: damaged ones count until they are read, which sets them aside with a warning.
 
         Raises:
             StoreError: a folder cannot be read.
         """
         keys: set[str] = set()
-        for folder in measurement_folders(self._paths.records):
+        for folder in measurement_folders(self.paths.records):
             for stem in self._stems(folder):
                 extent = extent_named(stem)
                 keys.update([stem] if extent is None else extent.keys(folder.name))
@@ -57,21 +59,21 @@ class RecordFiles:
 
     def has(self, measurement_key: str, key: str) -> bool:
         """Return whether a shard has a record; raises like ``keys``."""
-        path = self._paths.record_of(measurement_key, key)
+        path = self.paths.record_of(measurement_key, key)
         with reading(path):
             return path.exists() or key in self._keys_in_packs(path.parent)
 
-    def is_empty(self, measurement_key: str) -> bool:
-        """Return whether a measurement has no file of records; raises like ``keys``."""
-        return not self._stems(self._paths.records / measurement_key)
-
-    def of(self, measurement_key: str) -> list[Record]:
-        """Return all records of a measurement by start and stop; damaged files are set aside with a warning.
+    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
+        """Yield all complete records of some measurements, by measurement key and start.
 
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
         """
-        folder = self._paths.records / measurement_key
+        for key in sorted(set(measurement_keys)):
+            yield from self._records_of(key)
+
+    def _records_of(self, measurement_key: str) -> list[Record]:
+        folder = self.paths.records / measurement_key
         for _ in range(_ATTEMPTS):
             stems = self._stems(folder)
             records = {record.shard.key: record for stem in stems for record in self._records_in(folder, stem)}
@@ -80,28 +82,27 @@ class RecordFiles:
         return sorted(records.values(), key=lambda record: (record.shard.start, record.shard.stop))
 
     def record(self, shard: ShardHeader) -> Record | None:
-        """Return the record of a shard, or None if it is missing or damaged; raises like ``of``."""
-        single = self._paths.record(shard)
+        """Return the record of a shard, or None if it is missing or damaged; raises like ``records_of``."""
+        single = self.paths.record(shard)
         with reading(single):
             is_single = single.exists()
         if is_single:
             found = self._records_in(single.parent, shard.key)
         else:
-            found = self.of(shard.measurement_key) if self.has(shard.measurement_key, shard.key) else []
+            found = self._records_of(shard.measurement_key) if self.has(shard.measurement_key, shard.key) else []
         return next((record for record in found if record.shard.key == shard.key), None)
 
-    def first(self, measurement_key: str) -> Record | None:
-        """Return a record of a measurement without its outcomes, None if there is no sound one; raises like ``of``."""
-        folder = self._paths.records / measurement_key
+    def _first(self, folder: Path) -> Record | None:
+        """Return a record of a measurement without its outcomes; None if there is no sound one."""
         return next((each for stem in self._stems(folder) for each in self._described_in(folder, stem)), None)
 
     def outline(self, measurement_key: str) -> list[Record]:
-        """Return records without outcomes that cover all shards of a measurement, by start; raises like ``of``.
+        """Return records without outcomes that cover all shards of a measurement, by start; raises like ``records_of``.
 
         Of many files only a few are opened. The shards of the others follow from their keys; adjacent ones are one
         record, whose provenance is that of an opened one, with the opened ones' mean of seconds for each shard.
         """
-        folder = self._paths.records / measurement_key
+        folder = self.paths.records / measurement_key
         stems = self._stems(folder)
         single = [stem for stem in stems if extent_named(stem) is None]
         opened = single if len(single) <= MOST_OPENED else single[:: len(single) // MOST_OPENED][:MOST_OPENED]
@@ -149,7 +150,7 @@ class RecordFiles:
     def _read(
         self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None
     ) -> Content | None:
-        found = read_whole(path, decode, shard_of, self._paths)
+        found = read_whole(path, decode, shard_of, self.paths)
         self.num_lost += found is None
         return found
 

@@ -139,7 +139,10 @@ def keeping(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _full(path, error) if error.errno in _FULL else _unkept(path, error) from error
+        raise _full(path, error) or StoreError(
+            f"{path} could not be written: {_reason(error)}. Everything kept so far is safe;"
+            " repair the folder, or name another with --results, and run again"
+        ) from error
 
 
 @contextmanager
@@ -148,7 +151,11 @@ def opening(results: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _full(results, error) if error.errno in _FULL else _unwritable(results, error) from error
+        where = f" ({error.filename})" if error.filename and str(error.filename) != str(results) else ""
+        raise _full(results, error) or StoreUnwritableError(
+            f"the results folder {results} cannot be written: {_reason(error)}{where}."
+            " Make it writable, or name another folder with --results"
+        ) from error
 
 
 @contextmanager
@@ -163,25 +170,12 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _full(path: Path, error: OSError) -> StoreError:
+def _full(path: Path, error: OSError) -> StoreError | None:
+    if error.errno not in _FULL:
+        return None
     return StoreError(
         f"no space for {path}: {_reason(error)}. Everything kept so far is safe;"
         " free space and run the same command again, which measures only what is missing"
-    )
-
-
-def _unkept(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"{path} could not be written: {_reason(error)}. Everything kept so far is safe;"
-        " repair the folder, or name another with --results, and run again"
-    )
-
-
-def _unwritable(results: Path, error: OSError) -> StoreUnwritableError:
-    where = f" ({error.filename})" if error.filename and str(error.filename) != str(results) else ""
-    return StoreUnwritableError(
-        f"the results folder {results} cannot be written: {_reason(error)}{where}."
-        " Make it writable, or name another folder with --results"
     )
 
 

@@ -60,12 +60,7 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """Result of a verification.
-
-    Attributes:
-        counts: number of sound files by kind.
-        damaged: files that were set aside.
-    """
+    """Result of a verification."""
 
     counts: dict[str, int]
     damaged: tuple[Path, ...]
@@ -89,14 +84,10 @@ class Merged:
 
 
 def verify_store(store: FolderStore, on_file: Callable[[], None] = lambda: None) -> Verified:
-    """Read every file of a results folder and check its seal; damaged ones are set aside with a warning.
-
-    Raises:
-        StoreError: a file cannot be read, or is of a later robench.
-    """
+    """Read every file of a results folder and check its seal; damaged ones are set aside with a warning."""
     counts = dict.fromkeys(KINDS, 0)
     damaged = []
-    for file in _files(store.path):
+    for file in _files(store.paths):
         on_file()
         if file.content is None:
             damaged.append(file.path)
@@ -106,11 +97,7 @@ def verify_store(store: FolderStore, on_file: Callable[[], None] = lambda: None)
 
 
 def check_exists(store: FolderStore) -> None:
-    """Refuse a results folder that does not exist.
-
-    Raises:
-        UsageError: it does not. StoreError: it cannot be read.
-    """
+    """Refuse a results folder that does not exist, by a UsageError."""
     with reading(store.path):
         if not store.path.is_dir():
             raise UsageError(f"there is no results folder {store.path}; name another")
@@ -138,21 +125,19 @@ def merge_stores(
     # Every record before the first failure, which one of them may make void.
     for kinds in ((MANIFESTS, RECORDS, PACKS, ADVERSARIAL), (FAILURES,)):
         for source in sources:
-            for file in _files(source.path, kinds):
+            for file in _files(source.paths, kinds):
                 on_file()
                 if file.content is None:
                     damaged.append(file.path)
                     continue
-                has_any = file.kind == PACKS and _has_any(file.value, target)
+                has_any = file.kind == PACKS and any(
+                    target.has(record.shard.measurement_key, record.shard.key) for record in file.value
+                )
                 for each in _records_of(file) if has_any else [file]:
                     is_new = _copied(each, source, target)
                     (copied if is_new else known)[each.kind] += 1
                     conflicts += [] if is_new else _conflicts(each, target)
     return Merged(copied=copied, known=known, conflicts=tuple(dict.fromkeys(conflicts)), damaged=tuple(damaged))
-
-
-def _has_any(records: Sequence[Record], target: FolderStore) -> bool:
-    return any(target.has(record.shard.measurement_key, record.shard.key) for record in records)
 
 
 def _records_of(file: KeptFile) -> list[KeptFile]:
@@ -172,7 +157,6 @@ def _copied(file: KeptFile, source: FolderStore, target: FolderStore) -> bool:
     """Return whether a file was copied: it was not, if the target has one, or of its shard a record."""
     assert file.content is not None
     place = target.path / file.path.relative_to(source.path)
-    paths = Paths(target.path)
     with keeping(place):
         if file.kind in (FAILURES, RECORDS):
             shard = file.value.shard
@@ -180,7 +164,7 @@ def _copied(file: KeptFile, source: FolderStore, target: FolderStore) -> bool:
                 return False
         is_new = publish(place, file.content)
         for record in {RECORDS: [file.value], PACKS: file.value}.get(file.kind, []):
-            paths.failure(record.shard).unlink(missing_ok=True)
+            target.paths.failure(record.shard).unlink(missing_ok=True)
         return is_new
 
 
@@ -192,9 +176,8 @@ def _conflicts(file: KeptFile, target: FolderStore) -> list[str]:
     return [file.value.shard.title] if kept is not None and kept.outcomes != file.value.outcomes else []
 
 
-def _files(results: Path, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
+def _files(paths: Paths, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
     """Yield every file of some kinds, measurement by measurement, read and verified one at a time."""
-    paths = Paths(results)
     folders = dict.fromkeys((MANIFESTS, RECORDS, PACKS), paths.records)
     folders |= {FAILURES: paths.failures, ADVERSARIAL: paths.adversarial}
     for top in dict.fromkeys(folders[kind] for kind in kinds):
@@ -259,7 +242,7 @@ def compact_store(store: FolderStore, on_measurement: Callable[[], None] = lambd
     Raises:
         StoreError: a file cannot be read or written; measurements packed before are whole.
     """
-    paths = Paths(store.path)
+    paths = store.paths
     num_packed = num_files = num_left = 0
     for folder in measurement_folders(paths.records):
         on_measurement()
@@ -302,11 +285,8 @@ def move_aside(store: FolderStore, measurement_keys: Iterable[str]) -> list[Path
     """Move records, failures and adversarial examples of measurements to the folder ``unused``; return the new folders.
 
     Each folder moves as a whole. To undo it, move the folders back.
-
-    Raises:
-        StoreError: one could not be moved; it is then where it was.
     """
-    paths, moved = Paths(store.path), []
+    paths, moved = store.paths, []
     for key in measurement_keys:
         for folder in (paths.records, paths.failures, paths.adversarial):
             source = folder / key

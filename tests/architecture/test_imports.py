@@ -76,7 +76,7 @@ def test_drawing_imports_no_windows() -> None:
     """Neither pyplot, which keeps figures and chooses a backend for a display, nor any toolkit."""
     code = (
         "from robench.figures import Plot, rendered\n"
-        "from robench.figures.panels import SeedPanel, SeedRow\n"
+        "from robench.figures.plots import SeedPanel, SeedRow\n"
         "panel = SeedPanel(title='t', x_label='x', rows=(SeedRow(model='m', seeds=(1.0,)),))\n"
         "[rendered(Plot(panels=(panel,), models=('m',), labels=('m',)), name) for name in ('svg', 'pdf', 'png')]"
     )

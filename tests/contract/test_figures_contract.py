@@ -13,18 +13,19 @@ from matplotlib.colors import to_rgb
 from test_renderers_contract import HOSTILE
 
 from robench.figures import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
-from robench.figures.draw import drawn, settings
-from robench.figures.panels import LinePanel, SeedPanel, SeedRow, Series
-from robench.figures.style import (
+from robench.figures.draw import (
     COLOURS,
     DASHES,
     MARKERS,
     NAME_WIDTH,
     SETTINGS,
+    drawn,
     legible,
     legible_names,
+    settings,
     style_of,
 )
+from robench.figures.plots import LinePanel, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
 
 NAMES = {**HOSTILE, "mathtext": "$x^2$", "broken mathtext": r"$\frac{$", "hidden": "_name", "tex": r"\alpha\n"}

@@ -17,7 +17,7 @@ from scipy import stats
 from robench.attacks.fgsm import Fgsm
 from robench.comparison import Check, baseline_of, check_results
 from robench.comparison.check import draws_for
-from robench.comparison.check_documents import check_json, check_junit, check_markdown, check_text
+from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
 from robench.core.errors import IncomparableError, IncompleteError, StoreError, UnknownNameError, UsageError
 from robench.core.suite import Suite
 from robench.store import MemoryStore
@@ -225,8 +225,7 @@ class TestRefusals:
             checked(kept, RIGHT, RIGHT)
 
     def test_records_of_another_version_of_a_plug_in_are_an_error(self) -> None:
-        from robench.comparison.baseline import check_records
-        from robench.comparison.measured import measured
+        from robench.comparison.baseline import check_records, measured
         from robench.reports.results import Stored
 
         def coverage(version: str) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from papers_examples import CLEAN, FLAG, TWIN, basis_with, cell_of, printed, report_with, table_with
 
 from robench.papers import FORMATS, PaperTable
-from robench.papers.layout import page_of
+from robench.papers.render import page_of
 from robench.papers.table import table_of
 from robench.reports.grid import ONE_CHECKPOINT
 

@@ -151,5 +151,5 @@ def test_other_channels_and_no_examples_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnwritableError, match="choose another folder with --output"):
+    with pytest.raises(StoreUnwritableError, match=r"cannot be written: .*; choose another file or folder"):
         write_pictures([example()], tmp_path / "file")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from examples import HEADER, PROVENANCE, record_of
 from robench.core.errors import IncompleteError
 from robench.core.records import Record, join
-from robench.reports.coverage import Coverage
-from robench.reports.selection import newest, tile
+from robench.reports.selection import Coverage, newest, tile
 
 BOUNDS = st.tuples(st.integers(0, 20), st.integers(0, 20)).filter(lambda bounds: bounds[0] < bounds[1])
 

@@ -22,7 +22,7 @@ from robench.declare.columns import columns_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, holdings_of, without_shared
-from robench.reports.coverage import cover
+from robench.reports.selection import cover
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:

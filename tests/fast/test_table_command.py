@@ -17,7 +17,7 @@ from papers_examples import records
 from robench.cli.table_command import command
 from robench.core.errors import StoreError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.declare import published_tables
-from robench.papers.archive_file import packed, unpacked
+from robench.papers.archive import packed, unpacked
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_what_cannot_be_met_says_what_there_is(arguments: list[str], error: type
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnwritableError, match="cannot write tables to"):
+    with pytest.raises(StoreUnwritableError, match="cannot be written"):
         run("rpc:5", "--results", tmp_path / "none", "--output", tmp_path / "file")
 
 

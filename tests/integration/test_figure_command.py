@@ -219,7 +219,7 @@ class TestRefusals:
         for path in (tmp_path / "file" / "a.svg", tmp_path / f"{'x' * 300}.svg"):
             ended = robench("figure", "budget", *asked, "--output", path)
             assert ended.code == 2
-            assert "cannot be written (" in ended.stderr
+            assert "cannot be written: " in ended.stderr
 
     def test_an_unknown_panel_lists_the_others(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
         ended = robench("figure", "corruptions", *asked, "--panel", "snow", "--output", tmp_path / "a.svg")

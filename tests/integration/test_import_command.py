@@ -402,7 +402,7 @@ class TestOtherProblems:
     def test_an_output_that_cannot_be_written(self, folder: Folder) -> None:
         folder.output.unlink()
         folder.output.mkdir()
-        assert f"cannot write the weights to {folder.output}" in folder.refused(code=2)
+        assert f"{folder.output} cannot be written" in folder.refused(code=2)
 
     @pytest.mark.parametrize("option", ["--model", "--vocabulary", "--output"])
     def test_options_that_are_needed(self, robench: Robench, option: str) -> None:

@@ -125,7 +125,7 @@ def test_a_dry_run_prints_both_scripts_and_leaves_nothing(robench: Robench, slur
         (("--tables", "x.doc"), 2, "--tables must name a file ending in .html, .md, .csv, .json, .tex, got 'x.doc'"),
         (("--results", "a\\b"), 2, "takes a backslash in the path of a log"),
         (("--results", "file"), 2, "file"),
-        (("--output", "file/x"), 2, "choose another folder with --output"),
+        (("--output", "file/x"), 2, "choose another file or folder"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_it_is_queued(

@@ -11,8 +11,8 @@ import pytest
 from examples import PROVENANCE, record_of
 from robench.declare import find_suite
 from robench.papers.cost import seconds_left
-from robench.reports.coverage import Coverage
 from robench.reports.holdings import Holding
+from robench.reports.selection import Coverage
 from robench.scheduling.pace import weighted_passes
 from robench.store import FolderStore
 

@@ -1,4 +1,4 @@
-"""Renderers of a comparison: text, Markdown, CSV and JSON.
+"""Renderers of comparisons (text, Markdown, CSV, JSON) and of checks (text, Markdown, JSON, JUnit XML).
 
 Names come from files that strangers write: they are printable in all formats, literal in Markdown, and no formula in
 CSV.
@@ -6,22 +6,21 @@ CSV.
 
 from __future__ import annotations
 
-import csv
-import io
 from math import isfinite
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
-from tabulate import tabulate
-
-from robench.core.inert import NOTE_WIDTH, clipped, inert_json
+from robench.comparison.check import FAILING
+from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.reports.grid import cell_text, number_text
-from robench.reports.machine_readable import inert_text
-from robench.reports.readable import escaped
+from robench.reports.markup import csv_of, escaped, inert_text, markdown_table, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from robench.comparison.check import Check, CheckedCell
     from robench.comparison.compare import ComparedColumn, Comparison
+    from robench.comparison.evidence import Difference
     from robench.core.report import Cell
 
 NOTHING = "—"
@@ -38,22 +37,19 @@ def render_text(comparison: Comparison, *, flipped: bool = False) -> str:
     ``flipped`` adds the ids of the examples that only one of the models is right about.
     """
     header, rows = _grid(comparison)
-    table = tabulate(rows, headers=header, tablefmt="simple", disable_numparse=True)
-    parts = [table, *(_flipped(comparison, str) if flipped else ()), _notes(comparison, str), _provenance(comparison)]
+    parts = [
+        text_table(header, rows),
+        *(_flipped(comparison, str) if flipped else ()),
+        _notes(comparison, str),
+        _provenance(comparison),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def render_markdown(comparison: Comparison, *, flipped: bool = False) -> str:
     """Return the comparison as a table in GitHub's Markdown; ``flipped`` as of ``render_text``."""
     header, rows = _grid(comparison)
-    num_names = header.index("column") + 1
-    table = tabulate(
-        # What follows the names is robench's own text, and its brackets no link.
-        [[*map(escaped, row[:num_names]), *row[num_names:]] for row in rows],
-        headers=[escaped(text) for text in header],
-        tablefmt="github",
-        disable_numparse=True,
-    )
+    table = markdown_table(header, rows, num_names=header.index("column") + 1)
     below = escaped(_provenance(comparison))
     parts = [table, *(_flipped(comparison, escaped) if flipped else ()), _notes(comparison, escaped), below]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -64,14 +60,12 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
 
     A missing number is an empty field. ``flipped`` adds two fields of ids, a space between two.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*_CSV_HEADER, *(("only_first_ids", "only_second_ids") if flipped else ())])
+    lines = []
     for row in comparison.rows:
         difference = row.difference
         numbers = (None,) * 3 if difference is None else (difference.value, difference.low, difference.high)
         ids = [inert_text(" ".join(each or ())) for each in (row.only_first, row.only_second)]
-        writer.writerow(
+        lines.append(
             [
                 *map(inert_text, (row.suite, row.column.key, comparison.first, comparison.second, row.unit)),
                 *(cell_value(row.first), row.first.missing, cell_value(row.second), row.second.missing),
@@ -80,7 +74,7 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
                 *(ids if flipped else ()),
             ]
         )
-    return file.getvalue()
+    return csv_of([*_CSV_HEADER, *(("only_first_ids", "only_second_ids") if flipped else ())], lines)
 
 
 def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
@@ -186,14 +180,7 @@ def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
         "unit": row.unit,
         "first": _plain_cell(row.first),
         "second": _plain_cell(row.second),
-        "difference": None
-        if difference is None
-        else {
-            "value": finite(difference.value),
-            "low": finite(difference.low),
-            "high": finite(difference.high),
-            "interval": difference.method,
-        },
+        "difference": difference and _plain_difference(difference) | {"interval": difference.method},
         "test": row.test,
         "p": row.p_value,
         "p_holm": row.p_holm,
@@ -203,6 +190,10 @@ def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
     if flipped:
         document |= {"only_first_ids": row.only_first, "only_second_ids": row.only_second}
     return document
+
+
+def _plain_difference(difference: Difference) -> dict[str, object]:
+    return {name: finite(getattr(difference, name)) for name in ("value", "low", "high")}
 
 
 def _plain_cell(cell: Cell) -> dict[str, object]:
@@ -219,3 +210,122 @@ def cell_value(cell: Cell) -> float | None:
 def finite(number: float | None) -> float | None:
     """Return a number that JSON can say, else None."""
     return number if number is not None and isfinite(number) else None
+
+
+_HEADER = ("suite", "model", "column", "before", "now", "change", "test", "p", "p (Holm)", "verdict")
+_NUM_NAMES = 3
+
+
+def check_text(check: Check) -> str:
+    """Return the cells as an aligned table, with notes and a sentence of the verdict below."""
+    table = text_table(_HEADER, _rows(check))
+    notes = "\n".join(f"- {clipped(note, NOTE_WIDTH)}" for note in check.notes)
+    return "\n\n".join(part for part in (table, notes, verdict_text(check)) if part) + "\n"
+
+
+def check_markdown(check: Check) -> str:
+    """Return a summary in GitHub's Markdown: the verdict, failing cells, and all cells folded."""
+    failed = [row for row, cell in zip(_rows(check), check.cells, strict=True) if cell.has_failed]
+    everything = markdown_table(_HEADER, _rows(check), _NUM_NAMES)
+    parts = [
+        f"### robench check: {'passed' if check.has_passed else 'failed'}",
+        escaped(verdict_text(check)),
+        markdown_table(_HEADER, failed, _NUM_NAMES) if failed else "",
+        f"<details><summary>All {len(check.cells)} cells</summary>\n\n{everything}\n\n</details>",
+        "\n".join(f"- {escaped(clipped(note, NOTE_WIDTH))}" for note in check.notes),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def check_json(check: Check) -> str:
+    """Return the check as JSON in ASCII, numbers unrounded and proportions in [0, 1]."""
+    document = {
+        "passed": check.has_passed,
+        "alpha": check.alpha,
+        "tolerance": check.tolerance,
+        "false_alarm_rate": check.false_alarm_rate,
+        "cells": [_plain_checked(cell) for cell in check.cells],
+        "notes": list(check.notes),
+    }
+    return inert_json(document) + "\n"
+
+
+def check_junit(check: Check) -> str:
+    """Return the check as JUnit XML, a test case a cell; a cell without a number in the baseline is skipped."""
+    failed, skipped = len(check.failed), sum(cell.verdict == "no number" for cell in check.cells)
+    counts = {"tests": str(len(check.cells)), "failures": str(failed), "errors": "0", "skipped": str(skipped)}
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "robench check", **counts})
+    for cell in check.cells:
+        names = {"classname": f"{cell.suite}.{cell.model}", "name": cell.column.label}
+        case = ElementTree.SubElement(suite, "testcase", {name: printable(text) for name, text in names.items()})
+        if cell.has_failed:
+            failure = ElementTree.SubElement(case, "failure", {"type": cell.verdict, "message": _reason(cell)})
+            failure.text = _reason(cell)
+        elif cell.verdict == "no number":
+            ElementTree.SubElement(case, "skipped", {"message": "the baseline has no number here"})
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def verdict_text(check: Check) -> str:
+    """Return a sentence or two on how the check ended and how often it fails by chance."""
+    verdicts = [cell.verdict for cell in check.cells]
+    kinds = [f"{verdicts.count(each)} {each}" for each in FAILING if each in verdicts]
+    found = f"failed: {', '.join(kinds)}, of {len(check.cells)} cells" if kinds else f"passed: {len(check.cells)} cells"
+    text = f"Check {found}. Without a change in quality, at most {100 * check.alpha:g} % of checks find a worse cell."
+    if check.tolerance is not None:
+        text += (
+            f" With as many changed examples, the {check.tolerance:g}-point tolerance fails a model that is as good "
+            f"as before in up to {100 * (check.false_alarm_rate or 0):.2g} % of checks."
+        )
+    return text
+
+
+def _rows(check: Check) -> list[list[str]]:
+    return [_row(cell) for cell in check.cells]
+
+
+def _row(cell: CheckedCell) -> list[str]:
+    difference = cell.difference
+    change = NOTHING
+    if difference is not None:
+        change = difference_text(difference.value, difference.low, difference.high, cell.unit)
+    return [
+        *map(clipped, (cell.suite, cell.model, cell.column.label)),
+        *(cell_text(cell.before), cell_text(cell.after), change),
+        *(cell.test or NOTHING, p_text(cell.p_value), p_text(cell.p_holm), cell.verdict),
+    ]
+
+
+def _reason(cell: CheckedCell) -> str:
+    before, after = cell_text(cell.before), cell_text(cell.after)
+    if cell.verdict == "missing":
+        return f"the baseline has {before}, now {after}: measure what is missing, or run with --run"
+    change = _row(cell)[5]
+    flips = "" if cell.newly_wrong is None else f", {cell.newly_wrong} examples newly wrong, {cell.newly_right} right"
+    return (
+        f"{before} before, {after} now: {change}{flips}; {cell.test} p = {p_text(cell.p_value)}, "
+        f"{p_text(cell.p_holm)} after Holm"
+    )
+
+
+def _plain_checked(cell: CheckedCell) -> dict[str, object]:
+    difference = cell.difference
+    return {
+        "suite": cell.suite,
+        "model": cell.model,
+        "column": cell.column.key,
+        "unit": cell.unit,
+        "before": cell_value(cell.before),
+        "after": cell_value(cell.after),
+        "missing": cell.after.missing,
+        "verdict": cell.verdict,
+        "change": difference and _plain_difference(difference),
+        "test": cell.test,
+        "p": cell.p_value,
+        "p_holm": cell.p_holm,
+        "newly_wrong": cell.newly_wrong,
+        "newly_right": cell.newly_right,
+        "false_alarm": cell.false_alarm,
+    }

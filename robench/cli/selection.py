@@ -1,0 +1,140 @@
+"""Suites, models and results that a command is about, from the options that name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robench.cli.names import models_of_registry, models_of_results
+from robench.cli.options import (
+    all_examples_option,
+    dataset_option,
+    limit_option,
+    model_option,
+    one_suite_option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+)
+from robench.core.shard import EXACT_DTYPE, Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.suite import Suite
+    from robench.leaderboard import Leaderboard
+    from robench.runs import RunRequest
+    from robench.store import FolderStore
+
+    Command = Callable[..., int]
+
+# Of commands about suites; that read results of all models or some; and that need models to be named.
+OF_SUITES = (
+    *(suite_option(required=True), dataset_option, registry_option, limit_option, all_examples_option),
+    *(results_option, seed_option),
+)
+OF_RESULTS = (*OF_SUITES, model_option(required=False))
+OF_MODELS = (*OF_SUITES, model_option(required=True))
+# The same for one suite.
+OF_ONE_SUITE = (one_suite_option, *OF_SUITES[1:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Values of the options that say which suites, models and results a command is about."""
+
+    suites: tuple[str, ...] = ()
+    dataset: str | None = None
+    models: tuple[str, ...] = ()
+    registries: tuple[Path, ...] = ()
+    limit: int | None = None
+    all_examples: bool = False
+    results: Path = Path("results")
+    seed: int | None = None
+    precision: Precision = EXACT_DTYPE
+    all_seeds: bool = False
+
+    def found_suites(self) -> tuple[Suite, ...]:
+        """Return the suites; raises like ``declare.find_suites``."""
+        # Imported in all methods, so that help is fast.
+        from robench.declare import find_suites
+
+        return find_suites(self.suites, self.registries, self.dataset, all_examples=self.all_examples)
+
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Return the entries of the registry that the models match, with their seeds if all are asked for."""
+        from robench.declare import find_checkpoints
+
+        names = models_of_registry(self.models, self.registries)
+        return tuple(find_checkpoints(names, self.registries, all_seeds=self.all_seeds))
+
+    def store(self) -> FolderStore:
+        """Return the store of the results folder."""
+        from robench.store import FolderStore
+
+        return FolderStore(self.results)
+
+    def rows(self, store: FolderStore) -> list[str] | None:
+        """Return the names of the models with results, with all their seeds if asked for; None for all models.
+
+        Raises:
+            UnknownNameError: a pattern matches no model with results, or the seeds of an unknown model are asked for.
+        """
+        from robench.declare import find_checkpoints
+
+        names = models_of_results(self.models, store)
+        if self.all_seeds:
+            names = [checkpoint.name for checkpoint in find_checkpoints(names, self.registries, all_seeds=True)]
+        return names or None
+
+    def leaderboard(self, *, is_tested: bool = True) -> Leaderboard:
+        """Return the leaderboard of the results; see ``leaderboard_of``."""
+        from robench.declare import read_registries
+        from robench.leaderboard import leaderboard_of
+
+        suites, store = self.found_suites(), self.store()
+        return leaderboard_of(
+            suites,
+            store,
+            models=self.rows(store),
+            limit=self.limit,
+            seed=self.seed,
+            checkpoints=read_registries(self.registries),
+            average_seeds=self.all_seeds,
+            is_tested=is_tested,
+        )
+
+    def request(self, **settings: Any) -> RunRequest:
+        """Return the request to measure the models; ``settings`` are its further fields."""
+        from robench.runs import RunRequest
+
+        return RunRequest(
+            suites=self.found_suites(),
+            checkpoints=self.checkpoints(),
+            limit=self.limit,
+            seed=self.seed,
+            precision=self.precision,
+            all_seeds=self.all_seeds,
+            **settings,
+        )
+
+
+def selecting(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """Add options to a command, which takes their values together as ``selection``."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_selection(**values: Any) -> int:
+            chosen = {field.name: values.pop(field.name) for field in fields(Selection) if field.name in values}
+            return command(selection=Selection(**chosen), **values)
+
+        decorated: Command = with_selection
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
