@@ -55,6 +55,29 @@ def verdicts(declaration: Any, batch: Batch, batch_size: int | None = None) -> l
     return found
 
 
+def test_momentum_sums_gradients_over_their_mean_size_as_dong_et_al() -> None:
+    # Equation 6 of arXiv:1710.06081, written out.
+    declaration = Pgd(
+        epsilon=Fraction(2, 25),
+        step_size=Fraction(1, 50),
+        num_steps=6,
+        momentum=0.5,
+        random_start=False,
+        returns="last",
+    )
+    batch = batch_of(16)
+    made = perturb(declaration, batch, Curved(), ExampleDraws(range(16)))
+    points, summed = batch.inputs.clone(), torch.zeros_like(batch.inputs)
+    for _ in range(6):
+        points.requires_grad_()
+        loss = torch.nn.functional.cross_entropy(Curved().outputs(points), batch.targets, reduction="sum")
+        (gradient,) = torch.autograd.grad(loss, points)
+        summed = 0.5 * summed + gradient / gradient.abs().mean(dim=(1, 2, 3), keepdim=True)
+        points = points.detach() + summed.sign() / 50
+        points = (batch.inputs + (points - batch.inputs).clamp(-2 / 25, 2 / 25)).clamp(0, 1)
+    assert torch.allclose(made.inputs, points, atol=1e-6)
+
+
 class TestAtSuccess:
     def test_leaving_changes_no_verdict(self) -> None:
         stopping = replace(PGD, stop="at_success")
