@@ -14,24 +14,20 @@ from papers_examples import (
     basis_with,
     cell_of,
     printed,
-    records,
     registry,
     report_with,
-    suite,
     table_with,
 )
 
 from robench.comparison.evidence import Difference
-from robench.core.checkpoint import Weights
 from robench.core.report import Cell, Report
 from robench.declare import find_suite, load_published, published_tables
 from robench.declare.printed import PublishedCell
 from robench.papers import num_measured
 from robench.papers.basis import Basis
 from robench.papers.claims import JudgedClaim
-from robench.papers.reading import authors_models, measured_models, models_by_suite, reports_for
+from robench.papers.reading import models_by_suite
 from robench.papers.table import PaperTable, TableCell, table_of
-from robench.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -295,65 +291,6 @@ def test_dashes_are_no_cells() -> None:
 def test_only_counted_tables_count() -> None:
     table = table_of(table_with(printed(), printed(row="b")), measured_at(0.7))
     assert num_measured([table, replace(table, is_counted=False)]) == (2, 2)
-
-
-class TestSources:
-    def test_authors_weights_are_pinned_and_not_trained_here(self) -> None:
-        found = authors_models(registry().values(), [])
-        assert "deit-tiny" in found
-        assert not any(name.startswith("digits-") for name in found)
-        assert "symvit" not in found
-        assert all(registry()[name].weights.sha256 for name in found)
-
-    def test_what_robench_trained_is_not_the_authors(self) -> None:
-        entry = registry()["symvit"]
-        own = replace(entry, weights=Weights(uri="weights/symvit.safetensors", sha256="0" * 64))
-        theirs = replace(entry, weights=Weights(uri="weights/symvit.pth", sha256="0" * 64, layout="deit"))
-        converted = replace(own, training=None)
-        assert authors_models([own], []) == frozenset()
-        assert authors_models([theirs], []) == {"symvit"}
-        assert authors_models([converted], []) == {"symvit"}
-        assert authors_models([replace(theirs, seed_of="other")], []) == frozenset()
-
-    @pytest.mark.parametrize(("digest", "is_theirs"), [("a1311bcf" + "0" * 56, True), ("b" * 64, False)])
-    def test_other_bytes_than_the_pinned_ones_are_not_the_authors(self, digest: str, is_theirs: bool) -> None:
-        store = MemoryStore()
-        for record in records("digits-shift", "deit-tiny", digest=digest):
-            store.put(record)
-        assert ("deit-tiny" in authors_models(registry().values(), list(store.manifests()))) == is_theirs
-
-    def test_models_are_those_of_cells_and_twins(self) -> None:
-        missing = printed(row="c", model="deit-tiny", missing="x", metric=None)
-        found = models_by_suite([table_with(printed(twin=TWIN), missing)])
-        assert found == {"imagenet-shift": {"symvit"}, "digits-shift": {"digits-symvit"}}
-
-    def test_seeds_count_beside_retrained_models_alone(self) -> None:
-        store = MemoryStore()
-        for model in ("digits-symvit", "digits-symvit@1", "digits-vit"):
-            for record in records("digits-shift", model):
-                store.put(record)
-        suites, manifests = {"digits-shift": suite("digits-shift")}, list(store.manifests())
-        wanted = {"digits-shift": {"digits-symvit"}}
-        assert measured_models(wanted, suites, manifests, ()) == {"digits-shift": ["digits-symvit", "digits-symvit@1"]}
-        assert measured_models(wanted, suites, manifests, {"digits-symvit"}) == {"digits-shift": ["digits-symvit"]}
-        assert measured_models({"digits-shift": {"other"}}, suites, manifests, ()) == {}
-
-    def test_a_store_becomes_a_table(self) -> None:
-        store = MemoryStore()
-        for seed, num_wrong in enumerate((2, 4, 6)):
-            for record in records("digits-shift", f"digits-symvit@{seed}" if seed else "digits-symvit", num_wrong):
-                store.put(record)
-        published = table_with(printed(twin=TWIN))
-        suites = {"digits-shift": suite("digits-shift")}
-        measured = measured_models(
-            models_by_suite([published]) | {"imagenet-shift": set()},
-            suites | basis_with().suites,
-            list(store.manifests()),
-            (),
-        )
-        table = table_of(published, basis_with(reports_for(measured, suites, store)))
-        ours = table.twins[0].cells["Clean"].ours
-        assert (ours.measured, ours.num_seeds) == (pytest.approx(80.0), 3)
 
 
 @cache
