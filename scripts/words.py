@@ -32,7 +32,7 @@ IDIOMS = "missing|left|measured|stored|found|expected"
 PROSE = {
     "headless relative": rf"\bthose (?:that|which|who|whose)\b"
     rf"|\bwhat (?:is|are|was|were|has|have|had) (?!{IDIOMS})\w+|\b(?:whoever|whatever)\b",
-    "dangling of": r"\bof which\b|\bof(?=[.,;:)])|\b(?:each|all) (?:its|their) own\b",
+    "dangling of": r"\bof which\b|\bof(?=[.,;)]|:(?! entry))|\b(?:each|all) (?:its|their) own\b",
     "negated noun": r"(?<!there )\b(?:is|are) (?:no(?! longer| farther)|(?-i:none))\b|\bthere is none\b",
     "private vocabulary": r"\b(?:met|stands?(?!-)|stood|told|said|shown as|apart(?! from)|blame[ds]?)\b"
     r"|\b(?:crew|slopes?|standings?)\b",

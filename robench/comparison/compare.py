@@ -99,7 +99,7 @@ def compare_models(
     whose means are compared; None compares the checkpoints of the models' own names.
 
     Raises:
-        UsageError: the two models are one, a model has fewer than two seeds, or the limit is below 1.
+        UsageError: the two models are one, a model has fewer than two seeds, or equal ones, or the limit is below 1.
         UnknownNameError: a model has no results, or a column names a metric or condition that there is not.
         IncomparableError: the two were measured on different data.
         StoreError: a file cannot be read, or is of a later robench.
@@ -161,7 +161,13 @@ def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults]
 
 
 def compare_means(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
-    """Return one column of the means over two models' training seeds, not yet corrected for the others."""
+    """Return one column of the means over two models' training seeds, not yet corrected for the others.
+
+    Raises:
+        UsageError: two seeds of a model have equal weights.
+    """
+    _check_weights(first)
+    _check_weights(second)
     one, other = (mean_cell([each.cell(column) for each in side]) for side in (first, second))
     unit = unit_of(column)
     found = ComparedColumn(suite=first[0].suite.name, column=column, unit=unit, first=one, second=other)
@@ -178,6 +184,17 @@ def _check_seeds(seeds: Sequence[Sequence[str]] | None) -> None:
             raise UsageError(
                 f"{names[0]} has one training, and means over training seeds need two of both models; train more with "
                 f"'robench train {names[0]} --seeds 0-4', or compare single checkpoints"
+            )
+
+
+def _check_weights(seeds: Sequence[ModelResults]) -> None:
+    """Refuse training seeds with equal weights, whose spread would be too small."""
+    names: dict[str, str] = {}
+    for each in seeds:
+        same = names.setdefault(each.row.weights or each.model, each.model)
+        if same != each.model:
+            raise UsageError(
+                f"{each.model} has the weights of {same}, and does not count again; remove one of the two seeds"
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PLAIN_LAYOUT = "plain"
 SEED_MARK = "@"
+Trainer = Literal["authors", "third-party", "robench", "user"]
 
 
 def seed_name(entry: str, seed: int) -> str:
@@ -43,12 +44,16 @@ class Weights:
             unpublished weights, where any file the user supplies is accepted (its digest is still part of every key).
         how_to_get: one sentence for the error message if the file is missing.
         layout: name of the layout of the file (position and names of the tensors), see ``models.layouts``.
+        by: who trained them; ``authors`` are those of the numbers that the entry is compared with. Never part of keys.
+        source: where they were published, for weights by ``authors`` or a third party.
     """
 
     uri: str
     sha256: str | None
     how_to_get: str = ""
     layout: str = PLAIN_LAYOUT
+    by: Trainer = "user"
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,8 @@ class Checkpoint:
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only; not
             part of keys, which contain the batch size.
         seed_of: name of the entry that this trains again, with another seed; None for the entry itself.
+        belongs_to: name of the shipped entry to which another registry gives these weights; None for all others. Never
+            part of keys.
         folder: the folder of the registry file, against which relative uris are resolved.
     """
 
@@ -79,6 +86,12 @@ class Checkpoint:
     trained_on: str | None = None
     coupled: bool = False
     seed_of: str | None = None
+    belongs_to: str | None = None
+
+    @property
+    def entry(self) -> str:
+        """Return the name of the entry that results of this training count for."""
+        return self.belongs_to or self.seed_of or self.name
 
     def retrained(self, seed: int, weights: Weights, expected: Mapping[str, float]) -> Checkpoint:
         """Return a further training of this entry, which must have ``training``, with another seed."""

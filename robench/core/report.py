@@ -79,6 +79,7 @@ class Row:
         precision: number format of the model's passes; None for float32.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
+        weights: digest that identifies the weights (``ShardHeader.weights``); None for means and unmeasured models.
         ranks: by key of the column, of columns whose number the row has; empty where models were not compared.
     """
 
@@ -89,6 +90,7 @@ class Row:
     flags: tuple[Flag, ...] | None = None
     batch_size: int | None = None
     seeds: tuple[str, ...] = ()
+    weights: str | None = None
     ranks: Mapping[str, Rank] = field(default_factory=dict)
     precision: str | None = None
     all_examples: bool = False

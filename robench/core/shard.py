@@ -45,6 +45,7 @@ class Measurement:
 
     Attributes:
         weights_digest: SHA-256 of the weights, 64 hexadecimal digits.
+        tensors_digest: that of their tensors, without the file's format; not part of the key. None without a file.
         dtype: arithmetic of the model's passes, a ``Precision``; everything else is float32 or wider.
         code_digest: digest of the source of a model that robench does not build itself; None for all others.
         adversarial_dtype: number format that adversarial examples are rounded to before scoring, so that the stored
@@ -60,6 +61,7 @@ class Measurement:
     dtype: str = EXACT_DTYPE
     code_digest: str | None = None
     adversarial_dtype: str = EXACT_DTYPE
+    tensors_digest: str | None = None
     _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property
@@ -143,6 +145,7 @@ class Shard:
             coupled=measurement.checkpoint.coupled,
             budget=measurement.condition.budget,
             dtype=measurement.dtype,
+            tensors_digest=measurement.tensors_digest,
         )
 
 
@@ -157,6 +160,8 @@ class ShardHeader:
         budget: budget of the attack as written in its suite, such as ``8/255``; None without one, or with several
             (sweeps).
         dtype: number format of the model's passes.
+        tensors_digest: SHA-256 of the tensors of the weights, equal for equal tensors in different files; None in
+            records from before the field existed, and for models without a file.
     """
 
     key: str
@@ -174,6 +179,12 @@ class ShardHeader:
     coupled: bool = False
     budget: str | None = None
     dtype: str = EXACT_DTYPE
+    tensors_digest: str | None = None
+
+    @property
+    def weights(self) -> str:
+        """Return the digest that identifies the weights: that of their tensors, or of their file if it is unknown."""
+        return self.tensors_digest or self.weights_digest
 
     @property
     def model(self) -> str:

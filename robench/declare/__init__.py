@@ -7,15 +7,13 @@ from robench.declare.lookup import (
     find_suites,
     read_registries,
     seeds_of_models,
-    shipped_folder,
-    shipped_registry,
-    shipped_suites,
     validate_file,
 )
 from robench.declare.published import load_published, published_tables, read_published
 from robench.declare.registry import merge, read_registry
 from robench.declare.rewriting import add_seed, set_weights
 from robench.declare.schema import assigned, parse_architecture, parse_preprocessing
+from robench.declare.shipped import shipped_folder, shipped_registry, shipped_suites
 from robench.declare.suites import parse_suite, read_suite
 
 __all__ = [

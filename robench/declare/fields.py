@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robench.core.budgets import Spelled
-from robench.core.checkpoint import PLAIN_LAYOUT, Weights
+from robench.core.checkpoint import PLAIN_LAYOUT, Trainer, Weights
 from robench.core.errors import DeclarationError, did_you_mean
 from robench.core.suggestions import closest
 from robench.core.user_code import is_target
@@ -37,6 +37,7 @@ Reader = Callable[[object], object]
 FRACTION_PATTERN = "[-+]?[0-9]{1,30}(/([0-9]{1,30}))?"
 _FRACTION = re.compile(FRACTION_PATTERN)
 _PER_CENT = re.compile(r"[-+]?[0-9.]+ *(%|percent|per cent)")
+_NO_SOURCE = "missing: state where the authors published these weights, or by whom else they are (by: user)"
 _BUDGETS = "budgets are in units of the range [0, 1] of pixels, such as 8/255"
 # Of a whole name, in a dialect that JSON Schema has too.
 NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -282,14 +283,23 @@ class WeightsEntry:
         sha256: 8 to 64 hexadecimal digits; null where nobody published one, in which case any file is accepted.
         how_to_get: one sentence for the error message if the file is missing.
         layout: layout of the file, that is, position and names of its tensors.
+        by: who trained them: the ``authors`` of the numbers that papers' tables compare them with, a ``third-party``,
+            ``robench`` or the ``user``.
+        source: where they were published; required of weights by ``authors``.
     """
 
     uri: Annotated[str, Checked(uri_problem)]
     sha256: Annotated[str, Checked(digest_problem)] | None
     how_to_get: str = ""
     layout: Annotated[str, Checked(_layout_problem)] = PLAIN_LAYOUT
+    by: Trainer = "user"
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.by == "authors" and not self.source.strip():
+            raise FieldsError([("source", _NO_SOURCE)])
 
     @property
     def declared(self) -> Weights:
         """Return the weights that the entry names."""
-        return Weights(uri=self.uri, sha256=self.sha256, how_to_get=self.how_to_get, layout=self.layout)
+        return Weights(**{each.name: getattr(self, each.name) for each in fields(self)})

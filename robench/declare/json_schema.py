@@ -23,7 +23,7 @@ from robench.core.plugins import USER_CODE, Plugins
 from robench.declarations.base import Argument, DeclarationBase
 from robench.declare.fields import FRACTION_PATTERN, NAME_PATTERN, Name, ReadBy, WeightsEntry
 from robench.declare.members import TARGET, metric_name
-from robench.declare.registry import RegistryEntry
+from robench.declare.registry import CheckpointEntry, RegistryEntry
 from robench.declare.schema import FAMILIES, Family, longest_of
 from robench.declare.suites import SuiteEntry
 from robench.declare.sweeps import SweepEntry
@@ -75,6 +75,10 @@ class _Builder:
             required.remove("epsilon")
             if sweeps:
                 schema |= self._sweep(properties)
+        if declared is CheckpointEntry:
+            inherited = [name for name in required if name != "weights"]
+            schema["anyOf"] = [{"required": inherited}, {"required": ["of"]}]
+            required = ["weights"]
         if required:
             schema["required"] = required
         return schema

@@ -12,6 +12,7 @@ from robench.core.errors import UnknownNameError
 from robench.core.files import absolute, is_file_name
 from robench.datasets import DATASETS
 from robench.declare.registry import merge, registry_of, sound_part_of, without
+from robench.declare.shipped import shipped_registry, shipped_suites
 from robench.declare.suites import read_suite, suite_of
 from robench.declare.yaml_source import read_yaml
 
@@ -25,23 +26,6 @@ if TYPE_CHECKING:
     from robench.declare.registry import Registry
 
 _LOG = logging.getLogger(__name__)
-_REGISTRY = "checkpoints.yaml"
-
-
-def shipped_folder() -> Path:
-    """Return the folder with checkpoints.yaml, checkpoints/, suites/ and reports/published/."""
-    package = Path(__file__).resolve().parents[1]
-    return package.parent if (package.parent / _REGISTRY).is_file() else package / "shipped"
-
-
-def shipped_registry() -> Path:
-    """Return the registry that comes with robench."""
-    return shipped_folder() / _REGISTRY
-
-
-def shipped_suites() -> dict[str, Path]:
-    """Return the suites that come with robench, by name."""
-    return {path.stem: path for path in sorted((shipped_folder() / "suites").glob("*.yaml"))}
 
 
 def find_suite(
@@ -240,8 +224,9 @@ class _Joined(Mapping[str, "DatasetDeclaration"]):
 def _read(files: Sequence[Path], only: Mapping[Path, Collection[str]] | None = None) -> dict[Path, Registry]:
     """Return the registries of files, of some with ``only`` these checkpoints."""
     documents = {path: read_yaml(path) for path in files}
+    shipped = documents.get(shipped_registry())
     for path, names in (only or {}).items():
         others = documents[path].mapping_at("checkpoints").keys() - set(names)
         documents[path] = without(documents[path], {("checkpoints", name) for name in others})
     known = {name for document in documents.values() for name in document.mapping_at("datasets")}
-    return {path: sound_part_of(document, path.parent, known) for path, document in documents.items()}
+    return {path: sound_part_of(document, path.parent, known, shipped) for path, document in documents.items()}

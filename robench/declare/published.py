@@ -13,7 +13,6 @@ from annotated_types import Ge, MinLen
 from robench.core.errors import UnknownNameError
 from robench.declare.document import Number, show
 from robench.declare.fields import Checked, Name, ReadBy, refused
-from robench.declare.lookup import shipped_folder
 from robench.declare.printed import (
     Better,
     PublishedCell,
@@ -24,6 +23,7 @@ from robench.declare.printed import (
     Reading,
 )
 from robench.declare.schema import attempt, construct
+from robench.declare.shipped import shipped_folder
 from robench.declare.yaml_source import read_yaml
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from annotated_types import Ge, Lt, MaxLen
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Trainer
 from robench.core.errors import DeclarationError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
@@ -21,6 +21,7 @@ from robench.declare.document import Number, declaration_error, show
 from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
+from robench.declare.shipped import differences, shipped_for, with_inherited
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
 from robench.metrics import METRICS
@@ -58,12 +59,14 @@ class SeedEntry:
         uri: location of its weights.
         sha256: their checksum.
         expected: its published scores, as those of the entry.
+        by: who trained them; null for the trainer of the entry's weights.
     """
 
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
     uri: Annotated[str, Checked(uri_problem)]
     sha256: Annotated[str, Checked(digest_problem)] | None
     expected: Mapping[MetricName, float] = field(default_factory=dict)
+    by: Trainer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ class CheckpointEntry:
         trained_on: name of the training dataset, which ``expected`` is about.
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only.
         seeds: further trainings of the same entry, with other seeds.
+        of: entry of the shipped registry to which these weights belong; architecture, preprocessing, task, data and
+            recipe are inherited, so that they are left out here.
     """
 
     architecture: ArchitectureBase
@@ -97,6 +102,7 @@ class CheckpointEntry:
     trained_on: str | None = None
     coupled: bool = False
     seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
+    of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,19 +152,21 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     Raises:
         DeclarationError: all problems of the file.
     """
-    problems, registry = _examined(document, folder, known)
+    problems, registry = _examined(document, folder, known, None)
     return document.settle(registry, problems)
 
 
-def sound_part_of(document: Document, folder: Path, known: Collection[str] = ()) -> Registry:
+def sound_part_of(
+    document: Document, folder: Path, known: Collection[str] = (), shipped: Document | None = None
+) -> Registry:
     """Return the entries of a document that have no problem, with the errors of the others in ``broken``.
 
-    Arguments as in ``registry_of``.
+    Arguments as in ``registry_of``; ``shipped`` is the shipped registry, which is read if it is needed and not given.
 
     Raises:
         DeclarationError: a problem is of no single entry.
     """
-    problems, registry = _examined(document, folder, known)
+    problems, registry = _examined(document, folder, known, shipped)
     found = [*document.problems, *problems]
     by_entry: dict[tuple[str, str], list[Problem]] = {}
     for problem in found:
@@ -171,7 +179,8 @@ def sound_part_of(document: Document, folder: Path, known: Collection[str] = ())
     rest = without(document, by_entry)
     broken = {entry: declaration_error(document.source, listed) for entry, listed in by_entry.items()}
     # What refers to an entry that is left out is as broken as it was.
-    sound = sound_part_of(rest, folder, {*known, *(name for section, name in broken if section == "datasets")})
+    others = {name for section, name in broken if section == "datasets"}
+    sound = sound_part_of(rest, folder, {*known, *others}, shipped)
     return replace(sound, broken={**broken, **sound.broken})
 
 
@@ -186,9 +195,13 @@ def without(document: Document, entries: Collection[tuple[str, str]]) -> Documen
     return replace(document, value=value, problems=())
 
 
-def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple[list[Problem], Registry | None]:
+def _examined(
+    document: Document, folder: Path, known: Collection[str], shipped: Document | None
+) -> tuple[list[Problem], Registry | None]:
     """Return the problems of a registry's fields, and the registry if there are none."""
     problems: list[Problem] = []
+    if (shipped := shipped or shipped_for(document)) is not None:
+        document, problems = with_inherited(document, shipped)
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
     problems += _missing(document)
     problems += _taken_names(document)
@@ -196,6 +209,8 @@ def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple
     problems += _wrongly_coupled(document, entry)
     problems += _training_problems(document, entry)
     problems += _wrong_seeds(document, entry)
+    for name, each in () if entry is None else entry.checkpoints.items():
+        problems += [] if each.of is None or shipped is None else differences(document, name, each.of, each, shipped)
     problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
@@ -222,12 +237,13 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
         DeclarationError: two files declare the same name; the message names both.
     """
     merged: dict[str, T] = {}
+    hint = ", with 'of' if its weights are those of a shipped entry" if noun == "checkpoint" else ""
     declared_in: dict[str, Path] = {}
     for path, declared in registries.items():
         for name, each in declared.items():
             if name in merged:
                 raise DeclarationError(
-                    f"{noun} {name!r} is declared in {declared_in[name]} and in {path}; rename one of the two"
+                    f"{noun} {name!r} is declared in {declared_in[name]} and in {path}; rename one of the two{hint}"
                 )
             merged[name] = each
             declared_in[name] = path
@@ -239,7 +255,9 @@ def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Chec
     own = _checkpoint(name, entry, folder)
     yield own
     for each in entry.seeds:
-        weights = Weights(uri=each.uri, sha256=each.sha256, how_to_get=own.weights.how_to_get)
+        weights = replace(
+            own.weights, uri=each.uri, sha256=each.sha256, layout=PLAIN_LAYOUT, by=each.by or own.weights.by
+        )
         yield own.retrained(each.seed, weights, each.expected)
 
 
@@ -258,6 +276,7 @@ def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
         training=entry.training,
         trained_on=entry.trained_on,
         coupled=entry.coupled,
+        belongs_to=entry.of,
     )
 
 

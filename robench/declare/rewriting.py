@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from robench.core.checkpoint import Checkpoint
+    from robench.core.checkpoint import Checkpoint, Trainer
     from robench.declare.document import Document, Place
 
 WRITTEN_LAYOUT = "plain"
+_TRAINER: Trainer = "robench"
 
 
 def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float], *, uri: str | None = None) -> None:
@@ -26,7 +27,7 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
 
     Only these values change; comments, order and layout stay. ``expected`` contains proportions in [0, 1] by metric;
     metrics missing in the entry are added to an empty mapping alone. A ``layout`` in the entry becomes ``plain``, which
-    robench writes.
+    robench writes, and a ``by`` becomes ``robench``.
 
     Raises:
         UsageError: there is no such file.
@@ -41,6 +42,10 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
         edits[(*weights, "uri")] = _scalar(uri)
     if document.at(*weights, "layout") is not None:
         edits[(*weights, "layout")] = WRITTEN_LAYOUT
+    if document.at(*weights, "by") is not None:
+        edits[(*weights, "by")] = _TRAINER
+    if document.at(*weights, "source") is not None:
+        edits[(*weights, "source")] = _scalar(f"robench train {name}")
     if not checkpoint.expected and document.at(*entry, "expected") is not None:
         edits[(*entry, "expected")] = f"{{{_scores(expected)}}}"
     for metric, score in expected.items():
@@ -60,8 +65,9 @@ def add_seed(path: Path, name: str, seed: int, uri: str, sha256: str, expected: 
         DeclarationError: the file is invalid, or would be with the seed; it is unchanged.
         OSError: it could not be written; it is unchanged.
     """
-    document, _ = _declared(path, name)
-    item = f"{{seed: {seed}, uri: {_scalar(uri)}, expected: {{{_scores(expected)}}}", f"sha256: {_scalar(sha256)}}}"
+    document, checkpoint = _declared(path, name)
+    by = "" if checkpoint.weights.by in (_TRAINER, "user") else f", by: {_TRAINER}"
+    item = f"{{seed: {seed}, uri: {_scalar(uri)}, expected: {{{_scores(expected)}}}", f"sha256: {_scalar(sha256)}{by}}}"
     _write(path, _with_seed(document, name, item), f"seed {seed} of {name}")
 
 

@@ -17,6 +17,7 @@ refused.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import pickle
 import re
@@ -122,6 +123,16 @@ def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
         raise UnknownNameError("layout", layout, LAYOUTS)
     content, foreign = _content(path, nested=bool(LAYOUTS[layout].path))
     return tensors_in(content, LAYOUTS[layout], f"{path} (layout: {layout})", foreign)
+
+
+def digest_of(state: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 of tensors by name, in the float32 of models: equal for equal tensors in different files."""
+    found = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].to(torch.float32) if state[name].is_floating_point() else state[name]
+        found.update(f"{name!r} {tensor.dtype} {tuple(tensor.shape)}\n".encode("utf-8", "backslashreplace"))
+        found.update(tensor.detach().numpy().tobytes())
+    return found.hexdigest()
 
 
 def load_whole(path: Path) -> object:

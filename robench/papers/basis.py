@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,14 @@ from robench.papers.cost import command_of, cost_of
 from robench.papers.spread import NO_SEEDS, PER_CENT, Seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from robench.comparison.evidence import Difference
     from robench.core.checkpoint import Checkpoint
     from robench.core.report import Estimate, Report, Row
     from robench.core.suite import Column, Suite
+    from robench.papers.authors import AuthorsWeights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,8 @@ class Number:
         measured: the number; None if it is not measured, or not finite.
         low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
         num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
-        seeds: number of each training seed, if there are several.
+        seeds: number of each training seed, if there are several; beside authors' weights, of the other trainings.
+        of_authors: how the weights are known to be the authors' own, such as ``by checksum``; None for all others.
         raised: names of the flags that are raised and concern the number.
         is_audited: whether the model's checks of attacks are known.
         notes: what the report says beside the model's row.
@@ -46,6 +48,7 @@ class Number:
     high: float | None = None
     num_seeds: int = 0
     seeds: Seeds = NO_SEEDS
+    of_authors: str | None = None
     raised: tuple[str, ...] = ()
     is_audited: bool = True
     notes: tuple[str, ...] = ()
@@ -59,7 +62,7 @@ class Basis:
         reports: reports by suite, with means over seeds; suites without results are left out.
         suites: all suites in the tables, by name.
         checkpoints: entries of the registry, by name.
-        of_authors: models with the authors' own weights; see ``reading.authors_models``.
+        of_authors: the authors' own weights, by entry; their row comes before that of other trainings.
         differences: finds the difference of two models in a column over the same examples, of single checkpoints.
         registries: further registry files, named in commands.
     """
@@ -67,18 +70,20 @@ class Basis:
     reports: Mapping[str, Report]
     suites: Mapping[str, Suite]
     checkpoints: Mapping[str, Checkpoint]
-    of_authors: Collection[str] = ()
+    of_authors: Mapping[str, AuthorsWeights] = field(default_factory=dict)
     differences: Callable[[str, str, str, str], Difference | None] | None = None
     registries: Sequence[Path] = ()
 
     def found(self, suite: str, model: str, key: str) -> tuple[Row, Estimate] | None:
         """Return a model's row of a suite's report and its number in a column; None if it is not measured."""
+        return next(self._rows(suite, model, key), None)
+
+    def _rows(self, suite: str, model: str, key: str) -> Iterator[tuple[Row, Estimate]]:
         report = self.reports.get(suite)
         for row in () if report is None else report.rows:
             cell = row.cells.get(key)
             if entry_name(row.model) == model and cell is not None and cell.estimate is not None:
-                return row, cell.estimate
-        return None
+                yield row, cell.estimate
 
     def column(self, suite: str, key: str) -> Column:
         """Return a column of a suite."""
@@ -106,6 +111,8 @@ class Basis:
         views = {view.name: view for condition in self.suites[suite].conditions for view in views_of(condition)}
         attacks = [views[name].attack for name in column.conditions]
         is_attacked = any(attack.threat_model is not None or attack.search_norm is not None for attack in attacks)
+        theirs = None if row.seeds else self.of_authors.get(model)
+        of_seeds = next((each.of_seeds for _, each in self._rows(suite, model, key) if each.of_seeds), ())
         step = 100 / estimate.num_examples if unit == PER_CENT and estimate.num_examples else 0.0
         return Number(
             unit=unit,
@@ -115,7 +122,8 @@ class Basis:
             low=low,
             high=high,
             num_seeds=len(row.seeds) or 1,
-            seeds=Seeds(tuple(in_unit(value, unit, complement) for value in estimate.of_seeds), step),
+            seeds=Seeds(tuple(in_unit(value, unit, complement) for value in of_seeds), step),
+            of_authors=None if theirs is None else theirs.known,
             raised=tuple(flag.name for flag in row.raised if concerns(flag, is_attacked=is_attacked)),
             is_audited=row.flags is not None or not is_attacked,
             notes=row.notes,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from robench.comparison.baseline import measured as results_of
 from robench.comparison.compare import compare_column
-from robench.core.checkpoint import PLAIN_LAYOUT, entry_name
+from robench.core.checkpoint import entry_name
 from robench.core.errors import IncomparableError, UsageError
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
+from robench.papers.authors import Authors, authors_of
 from robench.papers.basis import Basis
 from robench.papers.table import PaperTable, table_of
 from robench.reports import needs, over_seeds
@@ -20,7 +20,7 @@ from robench.reports.build import report_of_store
 from robench.reports.results import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from robench.comparison.evidence import Difference
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.core.suite import Suite
     from robench.declare.printed import PublishedTable
-
-# Ending of the files that robench's own training writes at ImageNet scale; authors' are of torch.save.
-_OWN_SUFFIX = ".safetensors"
 
 
 def models_by_suite(tables: Iterable[PublishedTable]) -> dict[str, set[str]]:
@@ -47,64 +44,75 @@ def models_by_suite(tables: Iterable[PublishedTable]) -> dict[str, set[str]]:
     return models
 
 
-def authors_models(checkpoints: Iterable[Checkpoint], manifests: Iterable[Manifest]) -> frozenset[str]:
-    """Return the models whose weights are the authors' own.
-
-    Those are entries with a checksum, whose bytes robench did not train, and without measurements of other weights.
-    """
-    checkpoints = tuple(checkpoints)
-    trained_here = {each.weights.sha256 for each in checkpoints if _is_trained_here(each)}
-    digests: dict[str, set[str]] = {}
-    for manifest in manifests:
-        digests.setdefault(manifest.shard.checkpoint, set()).add(manifest.shard.weights_digest)
-    return frozenset(
-        each.name
-        for each in checkpoints
-        if (pinned := each.weights.sha256) is not None
-        and pinned not in trained_here
-        and all(digest.startswith(pinned) for digest in digests.get(each.name, ()))
-    )
-
-
 def measured_models(
     models: Mapping[str, Collection[str]],
     suites: Mapping[str, Suite],
     manifests: Sequence[Manifest],
-    of_authors: Collection[str],
+    checkpoints: Mapping[str, Checkpoint],
 ) -> dict[str, list[str]]:
-    """Return the measured checkpoints that count, by suite; seeds of retrained models are included.
+    """Return the measured checkpoints of entries by suite, seeds and weights of other registries included.
 
     Args:
         models: entries by suite, see ``models_by_suite``.
         suites: by name.
         manifests: descriptions of all stored measurements.
-        of_authors: models with the authors' own weights, whose further seeds do not count.
+        checkpoints: of all registries, by name.
     """
     measured = {}
     for name, wanted in sorted(models.items()):
         is_needed = needs(suites[name], seed=suites[name].seed)
         found = {each.shard.checkpoint for each in manifests if is_needed(each.shard)}
-        if rows := [model for model in sorted(found) if _is_wanted(model, wanted, of_authors)]:
+        if rows := [model for model in sorted(found) if _entry_of(model, checkpoints) in wanted]:
             measured[name] = rows
     return measured
 
 
-def reports_for(measured: Mapping[str, Sequence[str]], suites: Mapping[str, Suite], store: Store) -> dict[str, Report]:
-    """Return a report for each suite with measured models, with means over seeds; see ``measured_models``."""
-    return {name: over_seeds(report_of_store(suites[name], store, models=rows)) for name, rows in measured.items()}
+def reports_for(
+    measured: Mapping[str, Sequence[str]],
+    suites: Mapping[str, Suite],
+    store: Store,
+    checkpoints: Mapping[str, Checkpoint],
+    authors: Authors,
+) -> dict[str, Report]:
+    """Return a report for each suite with measured models; its rows have the names of entries.
+
+    An entry has a row of its authors' weights, without ``seeds``, before that of the mean over its other trainings,
+    whose ``seeds`` names them. Either may be missing.
+    """
+    entry_of = partial(_entry_of, checkpoints=checkpoints)
+    return {
+        name: _by_entry(report_of_store(suites[name], store, models=rows), entry_of, authors)
+        for name, rows in measured.items()
+    }
 
 
-def _is_wanted(model: str, wanted: Collection[str], of_authors: Collection[str]) -> bool:
-    entry = entry_name(model)
-    return entry in wanted and (model == entry or entry not in of_authors)
+def _by_entry(report: Report, entry_of: Callable[[str], str], authors: Authors) -> Report:
+    entries = {each.checkpoint: entry for entry, each in authors.weights.items()}
+    theirs = {row.model: row for row in report.rows if row.model in entries}
+    weights = {row.weights: row.model for row in theirs.values() if row.weights is not None}
+    others, notes = [], dict[str, list[str]]()
+    for row in report.rows:
+        if row.model in authors.left_out:
+            notes.setdefault(entry_of(row.model), []).append(f"{row.model} is by the authors too, and left out")
+        elif row.weights in weights and row.model not in theirs:
+            note = f"{row.model} has the same weights as the authors' {weights[row.weights]}, and does not count again"
+            notes.setdefault(entry_of(row.model), []).append(note)
+        elif row.model not in theirs:
+            refused = authors.refused.get(row.model)
+            others.append(row if refused is None else replace(row, notes=(*row.notes, refused)))
+    trained = over_seeds(replace(report, rows=tuple(others)), entry_of)
+    rows = [
+        replace(row, model=entries[row.model], notes=(*row.notes, *notes.get(entries[row.model], [])))
+        for row in theirs.values()
+    ]
+    rows += [replace(row, model=entry_of(row.model), seeds=row.seeds or (row.model,)) for row in trained.rows]
+    return replace(trained, rows=tuple(rows))
 
 
-def _is_trained_here(checkpoint: Checkpoint) -> bool:
-    if checkpoint.seed_of is not None:
-        return True
-    weights, training = checkpoint.weights, checkpoint.training
-    is_written_here = PurePath(weights.uri).suffix == _OWN_SUFFIX and weights.layout == PLAIN_LAYOUT
-    return training is not None and (training.is_embedded or is_written_here)
+def _entry_of(model: str, checkpoints: Mapping[str, Checkpoint]) -> str:
+    """Return the entry that results under a name count for, which is the name's own if no registry has it."""
+    declared = checkpoints.get(model) or checkpoints.get(entry_name(model))
+    return entry_name(model) if declared is None else declared.entry
 
 
 _NAME = re.compile(r"([a-z0-9-]+):([1-9][0-9]*)")
@@ -136,14 +144,14 @@ class Measured:
     Attributes:
         suites: suites of the tables, by name; ``checkpoints``: entries of the registries, by name.
         manifests: descriptions of all measurements of the folder.
-        of_authors: models with the authors' own weights.
+        authors: measured weights of papers' authors.
         models: measured checkpoints that count, by suite.
     """
 
     suites: Mapping[str, Suite]
     checkpoints: Mapping[str, Checkpoint]
     manifests: Sequence[Manifest]
-    of_authors: Collection[str]
+    authors: Authors
     models: Mapping[str, Sequence[str]]
 
 
@@ -158,13 +166,12 @@ def measured_of_tables(published: Sequence[PublishedTable], store: Store, regist
     suites = {name: find_suite(name, datasets) for name in sorted(models)}
     checkpoints = read_registries(registries)
     manifests = list(store.manifests())
-    of_authors = authors_models(checkpoints.values(), manifests)
     return Measured(
         suites=suites,
         checkpoints=checkpoints,
         manifests=manifests,
-        of_authors=of_authors,
-        models=measured_models(models, suites, manifests, of_authors),
+        authors=authors_of(checkpoints, manifests),
+        models=measured_models(models, suites, manifests, checkpoints),
     )
 
 
@@ -172,24 +179,31 @@ def tables_of(
     published: Sequence[PublishedTable], measured: Measured, store: Store, registries: Sequence[Path]
 ) -> list[PaperTable]:
     """Return the printed tables with the numbers of a store, in their order; ``registries`` are named in commands."""
+    reports = reports_for(measured.models, measured.suites, store, measured.checkpoints, measured.authors)
     basis = Basis(
-        reports=reports_for(measured.models, measured.suites, store),
+        reports=reports,
         suites=measured.suites,
         checkpoints=measured.checkpoints,
-        of_authors=measured.of_authors,
+        of_authors=measured.authors.weights,
         registries=registries,
-        differences=partial(_difference, measured.suites, store),
+        differences=partial(_difference, measured, reports, store),
     )
     return [table_of(each, basis) for each in published]
 
 
 def _difference(
-    suites: Mapping[str, Suite], store: Store, suite: str, first: str, second: str, key: str
+    measured: Measured, reports: Mapping[str, Report], store: Store, suite: str, first: str, second: str, key: str
 ) -> Difference | None:
-    """Return the first model's number less the second's, paired by example; None if the examples are others."""
-    column = next(each for each in suites[suite].columns if each.key == key)
-    results = Stored(suites[suite], store, None, suites[suite].seed)
-    one, other = (results_of(suites[suite], results, name, None) for name in (first, second))
+    """Return the first entry's number less the second's, paired by example; None if the examples are others."""
+    found = measured.suites[suite]
+    column = next(each for each in found.columns if each.key == key)
+    # Of an entry with several rows the first counts, as for its number.
+    rows = {row.model: row for row in reversed(reports[suite].rows)}
+    names = [
+        next(iter(rows[each].seeds), None) or measured.authors.weights[each].checkpoint for each in (first, second)
+    ]
+    results = Stored(found, store, None, found.seed)
+    one, other = (results_of(found, results, name, None) for name in names)
     try:
         return compare_column([one], [other], column).difference
     except IncomparableError:

@@ -186,10 +186,10 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
         margin=margin_of(gains, printed, rounding, cell.unit),
         measured=ours.measured,
         seeds=ours.seeds,
-        of_authors=cell.model in basis.of_authors and not row.seeds,
+        of_authors=ours.of_authors,
         is_recipe_stated=cell.is_recipe_stated,
         inferred=cell.inferred,
-        differing=_differing(cell, row, estimate, basis),
+        differing=_differing(cell, row, estimate, ours, basis),
         raised=ours.raised,
         is_audited=ours.is_audited,
     )
@@ -215,7 +215,7 @@ def _unmeasured(cell: PublishedCell, nothing: Number, verdict: Verdict) -> Table
     )
 
 
-def _differing(cell: PublishedCell, row: Row, estimate: Estimate, basis: Basis) -> tuple[str, ...]:
+def _differing(cell: PublishedCell, row: Row, estimate: Estimate, ours: Number, basis: Basis) -> tuple[str, ...]:
     assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
     suite = basis.suites[cell.suite]
     measured = measured_of(
@@ -226,7 +226,7 @@ def _differing(cell: PublishedCell, row: Row, estimate: Estimate, basis: Basis) 
         num_examples=estimate.num_examples,
         limit=row.limit,
     )
-    return differing_fields(cell, measured, of_authors=cell.model in basis.of_authors and not row.seeds)
+    return differing_fields(cell, measured, of_authors=ours.of_authors is not None)
 
 
 def _twin(twin: PublishedTwin, unit: str, basis: Basis) -> TwinCell:

@@ -84,7 +84,7 @@ class Evidence:
         margin: difference that still counts as consistent.
         measured: the number of one checkpoint, or the mean over seeds.
         seeds: numbers of training seeds, beside the authors' weights if those are measured.
-        of_authors: whether ``measured`` is the number of the authors' own weights.
+        of_authors: how the measured weights are known to be the authors' own; None for all others.
         is_recipe_stated: whether the paper states how its model was trained.
         inferred: fields of the protocol that the paper does not print.
         differing: names of the fields of the protocol that differ.
@@ -100,7 +100,7 @@ class Evidence:
     margin: float = 0.5
     measured: float
     seeds: Seeds = NO_SEEDS
-    of_authors: bool = False
+    of_authors: str | None = None
     is_recipe_stated: bool = True
     inferred: tuple[str, ...] = ()
     differing: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ def judged(evidence: Evidence) -> Verdict:
     """Return the verdict on a measured number."""
     if evidence.differing:
         return Verdict("other protocol", ", ".join(evidence.differing))
-    found = _of_authors(evidence) if evidence.of_authors else _of_retrained(evidence)
+    found = _of_authors(evidence) if evidence.of_authors is not None else _of_retrained(evidence)
     is_judged = found.name in ("reproduced", "consistent", "undecided", "differs")
     if evidence.raised:
         name = "flagged" if found.name in ("reproduced", "consistent") else found.name
@@ -142,7 +142,7 @@ def judged(evidence: Evidence) -> Verdict:
         )
         found = replace(found, name="inferred", reason=reason)
     # Authors' weights need no recipe.
-    is_stated = evidence.is_recipe_stated or evidence.of_authors or not is_judged
+    is_stated = evidence.is_recipe_stated or evidence.of_authors is not None or not is_judged
     return replace(found, is_recipe_stated=is_stated)
 
 
@@ -152,21 +152,24 @@ def _of_authors(evidence: Evidence) -> Verdict:
     points = POINTS if evidence.unit == PER_CENT else 0.0
     allowed = evidence.rounding + points
     agrees = abs(evidence.difference) <= allowed + _ROUNDING_ERROR
-    reason = f"authors' weights, {signed(evidence.difference)} of the printed number, {_number(allowed)} allowed"
+    difference = signed(evidence.difference)
+    reason = f"authors' weights, {evidence.of_authors}, {difference} of the printed number, {_number(allowed)} allowed"
     return Verdict("reproduced" if agrees else "differs", reason)
 
 
 def _one_of_several(evidence: Evidence) -> Verdict:
-    difference = f"{signed(evidence.difference)} of the printed mean of {evidence.runs} runs"
+    difference = (
+        f"authors' weights, {evidence.of_authors}, {signed(evidence.difference)} of the printed mean of"
+        f" {evidence.runs} runs"
+    )
     if len(evidence.seeds) < FEWEST_SEEDS:
         reason = (
-            f"authors' weights, one run among those, {difference}; {FEWEST_SEEDS} or more seeds of the entry would show"
-            " how far single runs are from the mean"
+            f"{difference}, theirs among them; {FEWEST_SEEDS} or more seeds of the entry would show how far single"
+            " runs are from the mean"
         )
         return Verdict("one of m runs", reason)
-    factor = sqrt(1 - 1 / evidence.runs)
-    name, text = _compared(evidence, factor)
-    return Verdict(name, f"authors' weights, {difference}; {text}, by the spread of {len(evidence.seeds)} seeds")
+    name, text = _compared(evidence, sqrt(1 - 1 / evidence.runs))
+    return Verdict(name, f"{difference}; {text}, by the spread of {len(evidence.seeds)} seeds")
 
 
 def _of_retrained(evidence: Evidence) -> Verdict:

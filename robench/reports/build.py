@@ -178,7 +178,9 @@ def row_of(
         reasons += [f"{column.label}: {reason}"] if reason else []
         # Devices and failures apply to a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
-    is_coupled = is_coupled or are_coupled([*coverages.values(), *audits.values()])
+    covered = [*coverages.values(), *audits.values()]
+    is_coupled = is_coupled or are_coupled(covered)
+    shards = [record.shard for coverage in covered for record in coverage.records]
     coupled = [coupled_note(suite.batch_size)] if is_coupled else []
     return Row(
         model=model,
@@ -188,6 +190,8 @@ def row_of(
         batch_size=suite.batch_size if is_coupled else None,
         notes=(*coupled, *notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
+        # All of a row have the same weights; older records have the digest of their file alone.
+        weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),
     )
 
 

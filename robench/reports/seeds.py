@@ -14,7 +14,7 @@ from robench.core.checkpoint import entry_name
 from robench.core.report import Cell, Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from robench.core.flags import Flag
     from robench.core.report import Report, Row
@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 SEED_INTERVAL = "Student's t 95 % over training seeds"
 
 
-def over_seeds(report: Report) -> Report:
+def over_seeds(report: Report, entry_of: Callable[[str], str] = entry_name) -> Report:
     """Return the report with one row per entry: the mean over the rows of its seeds, ``NAME`` and ``NAME@SEED``.
 
-    An entry with one row is unchanged. A cell has a number only if it has one for every seed.
+    Rows of equal weights count once, and a note names the others. An entry with one row is unchanged. A cell has a
+    number only if it has one for every seed.
+
+    Args:
+        report: report with a row for each checkpoint.
+        entry_of: returns the entry of a checkpoint, by their names.
     """
     groups: dict[str, list[Row]] = {}
     for row in report.rows:
-        groups.setdefault(entry_name(row.model), []).append(row)
-    rows = tuple(_mean_row(name, rows) if len(rows) > 1 else rows[0] for name, rows in groups.items())
+        groups.setdefault(entry_of(row.model), []).append(row)
+    rows = tuple(_mean_row(name, _distinct(rows)) for name, rows in groups.items())
     if not any(row.seeds for row in rows):
         return replace(report, rows=rows)
     return replace(report, rows=rows, provenance={**report.provenance, "intervals over seeds": SEED_INTERVAL})
@@ -71,11 +76,27 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
     return Cell(estimate=mean, num_examples=num_examples, missing=0)
 
 
+def _distinct(rows: Sequence[Row]) -> list[Row]:
+    """Return the first row of each set of weights, with a note that names the others."""
+    kept: dict[str, Row] = {}
+    for row in rows:
+        same = kept.get(row.weights or row.model)
+        if same is None:
+            kept[row.weights or row.model] = row
+        else:
+            note = f"{row.model} has the weights of {same.model}, and does not count again"
+            kept[row.weights or row.model] = replace(same, notes=(*same.notes, note))
+    return list(kept.values())
+
+
 def _mean_row(name: str, rows: Sequence[Row]) -> Row:
+    if len(rows) == 1:
+        return rows[0]
     notes = [f"{row.model}: {note}" for row in rows for note in row.notes]
     return replace(
         rows[0],
         model=name,
+        weights=None,
         seeds=tuple(row.model for row in rows),
         cells={key: mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
         notes=tuple(dict.fromkeys(notes)),

@@ -17,6 +17,7 @@ from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS, WorkerPool
 from robench.models.loading import resolve
+from robench.models.state_files import digest_of, load_state
 from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, choose_workers
@@ -242,8 +243,9 @@ def prepare(request: RunRequest) -> PreparedRun:
                 loaded[checkpoint.name] = digests[checkpoint.name], model
     check_fit_in_subprocess(elsewhere, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
-    measurements = {suite.name: _measurements(suite, request, digests, identities) for suite in request.suites}
-    audits = {suite.name: _audits(suite, request, digests, identities) for suite in request.suites}
+    weights = {each.name: (digests[each.name], _tensors_digest(each, request)) for each in request.checkpoints}
+    measurements = {suite.name: _measurements(suite, request, weights, identities) for suite in request.suites}
+    audits = {suite.name: _audits(suite, request, weights, identities) for suite in request.suites}
     shards = tuple(
         shard
         for suite in request.suites
@@ -295,17 +297,25 @@ def _weights_digest(checkpoint: Checkpoint, request: RunRequest) -> str:
     return known if known is not None and checkpoint.name in request.modules else resolve(checkpoint)[1]
 
 
+def _tensors_digest(checkpoint: Checkpoint, request: RunRequest) -> str | None:
+    """Return the digest of the tensors of a model's file; None for a module in memory."""
+    if checkpoint.name in request.modules:
+        return None
+    return digest_of(load_state(resolve(checkpoint)[0], checkpoint.weights.layout))
+
+
 def _measurements(
     suite: Suite,
     request: RunRequest,
-    digests: Mapping[str, str],
+    weights: Mapping[str, tuple[str, str | None]],
     datasets: Mapping[DatasetDeclaration, DatasetIdentity],
 ) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(
             checkpoint=checkpoint,
             condition=condition,
-            weights_digest=digests[checkpoint.name],
+            weights_digest=weights[checkpoint.name][0],
+            tensors_digest=weights[checkpoint.name][1],
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
@@ -322,13 +332,13 @@ def _measurements(
 def _audits(
     suite: Suite,
     request: RunRequest,
-    digests: Mapping[str, str],
+    weights: Mapping[str, tuple[str, str | None]],
     datasets: Mapping[DatasetDeclaration, DatasetIdentity],
 ) -> tuple[Measurement, ...]:
     """Return the audits, which have their own batch size, so that all suites share them."""
     conditions = audits_of(suite) if request.audit else ()
     alone = replace(suite, conditions=conditions, batch_size=AUDIT_EXAMPLES)
-    return _measurements(alone, request, digests, datasets)
+    return _measurements(alone, request, weights, datasets)
 
 
 def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:

@@ -56,6 +56,8 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
     if shard.dtype == EXACT_DTYPE:
         # As ``coupled``.
         del members["dtype"]
+    if shard.tensors_digest is None:
+        del members["tensors_digest"]
     return members
 
 

@@ -134,7 +134,7 @@ def test_so_is_an_example_of_a_sweep(carry: bool, warm_start: bool) -> None:
     assert not torch.equal(whole[0].inputs, whole[2].inputs)
     for rows in ([4], [9], [1, 15, 20]):
         for few, of_all in zip(swept(declared, batch, rows), whole, strict=True):
-            require_same_rows("sweep", few[1], of_all, rows)
+            require_same_rows(few[1], of_all, rows)
 
 
 def swept(declared: Sweep, batch: Batch, rows: Sequence[int]) -> list[tuple[Any, Perturbed]]:

@@ -443,17 +443,17 @@ class TestPseudoInverse:
     def test_a_shared_scale_is_the_one_that_the_largest_column_of_all_gives(self) -> None:
         weights = row_stochastic(5, sharpness=1.0)
         sums_BH = weights.sum(dim=-2).amax(dim=-1)
-        start = pseudo_inverse(weights, num_steps=0, shares_scale=True)
+        start = pseudo_inverse(weights, num_steps=0, common_scale=True)
         assert torch.allclose(start, weights.transpose(-2, -1) / sums_BH.max(), rtol=0, atol=1e-14)
         largest = sums_BH == sums_BH.max()
         assert largest.sum() == 1
-        shared, own = (pseudo_inverse(weights, shares_scale=shares_scale) for shares_scale in (True, False))
+        shared, own = (pseudo_inverse(weights, common_scale=common_scale) for common_scale in (True, False))
         assert torch.equal(shared[largest], own[largest])
         assert ((shared - own)[~largest].abs().amax(dim=(-2, -1)) > 1e-3).sum() >= 3  # the others have converged
 
     def test_enough_steps_make_up_for_a_shared_scale(self) -> None:
         weights = row_stochastic(6)
-        inverse = pseudo_inverse(weights, num_steps=25, shares_scale=True)
+        inverse = pseudo_inverse(weights, num_steps=25, common_scale=True)
         assert torch.allclose(inverse, weights.inverse(), rtol=0, atol=1e-9)
 
 
@@ -575,7 +575,7 @@ class TestReleasedNystrom:
 
     def test_with_one_head_and_example_the_formulas_are_one(self) -> None:
         weights = row_stochastic(5, sharpness=1.0)[:1, :1]
-        assert torch.equal(pseudo_inverse(weights, shares_scale=True), pseudo_inverse(weights))
+        assert torch.equal(pseudo_inverse(weights, common_scale=True), pseudo_inverse(weights))
 
     def test_with_one_landmark_there_is_no_scale_to_share(self) -> None:
         paper, released = self.modules(1)

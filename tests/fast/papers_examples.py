@@ -16,6 +16,7 @@ from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Suite
 from robench.declare import find_suite, read_registries
 from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
+from robench.papers.authors import AuthorsWeights
 from robench.papers.basis import Basis
 from robench.tasks.classification import ClassificationOutcome
 
@@ -32,6 +33,7 @@ FLAG = Flag(
     finding="it does",
     advice="try",
 )
+THEIRS = {"symvit": AuthorsWeights(checkpoint="symvit", known="by checksum")}
 TWIN = PublishedTwin(model="digits-symvit", suite="digits-shift", condition="clean", metric="top1_accuracy")
 
 

@@ -191,6 +191,18 @@ class TestSeeds:
         with pytest.raises(UnknownNameError, match="two@2"):
             self.compared(self.store("two@2"))
 
+    def test_one_training_is_not_two_seeds(self) -> None:
+        store = self.store()
+        for name in self.TWO[:2]:
+            for condition in (CLEAN, FGSM):
+                store.put(
+                    record(condition, "1" * 10, name, weights="b", tensors="equal", time="2026-11-22T10:00:00+00:00")
+                )
+        with pytest.raises(
+            UsageError, match=f"{self.TWO[1]} has the weights of {self.TWO[0]}, and does not count again"
+        ):
+            self.compared(store)
+
     def test_one_training_has_no_interval_over_seeds(self) -> None:
         with pytest.raises(UsageError, match="two has one training, and means over training seeds need two of both"):
             self.compared(seeds=(self.ONE, ["two"]))

@@ -33,12 +33,18 @@ def with_measurement(**changes: Any) -> Shard:
         with_measurement(checkpoint=replace(CHECKPOINT, coupled=True)),
         with_measurement(checkpoint=replace(CHECKPOINT, weights=Weights(uri="moved.safetensors", sha256="0" * 64))),
         with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, layout="plain"))),
+        with_measurement(
+            checkpoint=replace(
+                CHECKPOINT, weights=replace(CHECKPOINT.weights, by="authors", source="there"), belongs_to="entry"
+            )
+        ),
+        with_measurement(tensors_digest="e" * 64),
         with_measurement(condition=replace(MEASUREMENT.condition, name="renamed", num_examples=200)),
         with_measurement(condition=replace(MEASUREMENT.condition, perturbation=replace(PGD, num_restarts=1))),
         with_measurement(dataset=replace(MEASUREMENT.dataset, num_examples=500)),
         with_measurement(adversarial_dtype="float32"),
     ],
-    ids=["names", "coupled", "uri", "layout", "condition", "default-spelled-out", "size", "exact"],
+    ids=["names", "coupled", "uri", "layout", "by", "tensors", "condition", "default-spelled-out", "size", "exact"],
 )
 def test_what_decides_no_outcome_changes_no_key(shard: Shard) -> None:
     assert shard.key == SHARD.key

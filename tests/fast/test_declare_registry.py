@@ -12,11 +12,12 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, did_you_mean
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declare import merge, read_registry
+from robench.declare import merge, read_registry, shipped_folder, shipped_registry
 from robench.models.foreign import Python, Timm
 from robench.models.layouts import LAYOUTS
 from robench.models.vit import Vit
 from robench.training.images import Training
+from robench.training.texts import TextTraining
 
 FULL = """\
 checkpoints:
@@ -134,6 +135,51 @@ def test_rows_of_robenchs_own_backbones_are_known_not_to_be_coupled(tmp_path: Pa
     assert not read_registry(write(tmp_path, FULL + "    coupled: false\n"))["digits-rpc-symvit"].coupled
 
 
+GIVEN = """\
+checkpoints:
+  mine:
+    of: rpc-symvit
+    weights: {uri: mine.pth, sha256: null, layout: deit, by: authors, source: their page}
+    licence: MIT
+    seeds: [{seed: 3, uri: mine-3.safetensors, sha256: null, by: user}]
+"""
+
+
+def test_weights_of_a_shipped_entry_inherit_all_but_weights_seeds_scores_and_licence(tmp_path: Path) -> None:
+    found = read_registry(write(tmp_path, GIVEN))
+    shipped = read_registry(shipped_registry())["rpc-symvit"]
+    mine, seed = found["mine"], found["mine@3"]
+    for name in ("architecture", "preprocessing", "task", "training", "trained_on", "coupled", "training_data"):
+        assert getattr(mine, name) == getattr(shipped, name)
+    assert (mine.belongs_to, mine.entry, mine.folder, mine.licence) == ("rpc-symvit", "rpc-symvit", tmp_path, "MIT")
+    assert mine.weights == Weights(uri="mine.pth", sha256=None, layout="deit", by="authors", source="their page")
+    assert (mine.expected, mine.source) == ({}, "not stated")
+    assert (seed.seed_of, seed.entry, seed.weights.by) == ("mine", "rpc-symvit", "user")
+    assert seed.training == shipped.training.seeded(3)  # type: ignore[union-attr]  # it has a recipe
+
+
+def test_fields_that_are_stated_as_in_the_shipped_entry_are_no_mistake(tmp_path: Path) -> None:
+    entry = shipped_registry().read_text().split("  digits-symvit:\n")[1].split("    seeds:")[0]
+    stated = entry.replace("seed: 0", "seed: 9").replace("classification\n", "classification\n    of: digits-symvit\n")
+    (mine,) = read_registry(write(tmp_path, f"checkpoints:\n  mine:\n{stated}")).values()
+    assert mine.entry == "digits-symvit"
+    assert mine.training is not None
+    assert mine.training.seed == 9
+
+
+def test_initial_weights_of_a_shipped_recipe_are_found_from_any_registry(tmp_path: Path) -> None:
+    text = "checkpoints: {mine: {of: sst2-smoe-medium, weights: {uri: a.safetensors, sha256: null}}}\n"
+    (mine,) = read_registry(write(tmp_path, text)).values()
+    assert isinstance(mine.training, TextTraining)
+    assert mine.training.initial_weights is not None
+    assert Path(mine.training.initial_weights.uri) == shipped_folder() / "weights/wikitext-smoe-medium.safetensors"
+
+
+def test_weights_are_the_users_unless_an_entry_says_otherwise(tmp_path: Path) -> None:
+    (entry,) = read_registry(write(tmp_path, SHORT)).values()
+    assert (entry.weights.by, entry.weights.source, entry.belongs_to, entry.entry) == ("user", "", None, "mine")
+
+
 def test_entries_keep_the_order_of_the_file(tmp_path: Path) -> None:
     entry = SHORT.split("\n", 1)[1]
     text = "checkpoints:\n" + entry.replace("mine:", "z:") + entry.replace("mine:", "a:") + entry.replace("mine:", "m:")
@@ -168,7 +214,10 @@ UNREADABLE = "or text in quotes, got"
             "{uri: mine.pth, sha256: 01234567}",
             f"sha256: must be a decimal number without leading zeros, {UNREADABLE} 01234567",
         ),
-        ("{uri: mine.pth, sha256: null, md5: a}", "md5: unknown field 'md5'. Known: how_to_get, layout, sha256, uri."),
+        (
+            "{uri: mine.pth, sha256: null, md5: a}",
+            "md5: unknown field 'md5'. Known: by, how_to_get, layout, sha256, source, uri.",
+        ),
     ],
 )
 def test_wrong_weights_are_one_problem(tmp_path: Path, weights: str, problem: str) -> None:
@@ -339,7 +388,10 @@ def test_a_name_that_two_files_declare_is_an_error_that_names_both(tmp_path: Pat
     first, second = write(tmp_path, SHORT, "first.yaml"), write(tmp_path, SHORT, "second.yaml")
     with pytest.raises(DeclarationError) as caught:
         merge({path: read_registry(path) for path in (first, second)})
-    assert str(caught.value) == f"checkpoint 'mine' is declared in {first} and in {second}; rename one of the two"
+    assert str(caught.value) == (
+        f"checkpoint 'mine' is declared in {first} and in {second}; rename one of the two, with 'of' if its weights are"
+        " those of a shipped entry"
+    )
 
 
 def test_no_registries_are_no_checkpoints() -> None:

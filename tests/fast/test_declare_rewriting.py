@@ -59,6 +59,15 @@ def test_the_score_changes_with_it(tmp_path: Path) -> None:
     assert read_registry(path)["second"].expected == {"top5_accuracy": 0.9, "top1_accuracy": 0.9733}
 
 
+def test_what_robench_trains_is_no_longer_by_others(tmp_path: Path) -> None:
+    declared = "sha256: OLD   # of the file beside\n      by: authors\n      source: their page\n"
+    path = write(tmp_path, text=TEXT.replace("sha256: OLD   # of the file beside\n", declared))
+    set_weights(path, "first", DIGEST, {})
+    found = read_registry(path)
+    assert (found["first"].weights.by, found["first"].weights.source) == ("robench", "robench train first")
+    assert (found["second"].weights.by, found["second"].weights.source) == ("authors", "their page")
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0, 1, 1e-05, 1 / 3])
 def test_scores_read_back_exactly(tmp_path: Path, share: float) -> None:
     path = write(tmp_path)
@@ -219,6 +228,19 @@ class TestSeeds:
         assert list(found) == ["first", "first@0", "first@7", "second"]
         assert found["first@0"].expected == {"top1_accuracy": 0.75}
         assert found["first@7"].weights.sha256 == "12345678"
+
+    @pytest.mark.parametrize(
+        ("by", "of_seed"),
+        [("by: authors, source: there", "robench"), ("by: third-party", "robench"), ("by: user", "user")],
+    )
+    def test_a_seed_that_robench_trains_is_not_by_others(self, tmp_path: Path, by: str, of_seed: str) -> None:
+        path = tmp_path / "registry.yaml"
+        declared = by.replace(", ", "\n      ")
+        path.write_text(SEEDED.replace("sha256: null\n", f"sha256: null\n      {declared}\n", 1))
+        add_seed(path, "first", 1, "c.safetensors", DIGEST, {})
+        found = read_registry(path)
+        assert found["first"].weights.by == by.split(",")[0].removeprefix("by: ")
+        assert found["first@1"].weights.by == of_seed
 
     def test_a_seed_has_all_but_weights_seed_and_scores_of_its_entry(self, tmp_path: Path) -> None:
         path = self.written(tmp_path)

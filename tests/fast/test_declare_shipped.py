@@ -12,10 +12,10 @@ from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.declare import (
     find_checkpoints,
     find_suite,
-    lookup,
     read_registries,
     read_registry,
     read_suite,
+    shipped,
     shipped_folder,
     shipped_registry,
     shipped_suites,
@@ -68,7 +68,7 @@ def test_a_wheel_ships_the_files_inside_the_package(tmp_path: Path, monkeypatch:
     package = tmp_path / "site-packages" / "robench"
     (package / "shipped" / "suites").mkdir(parents=True)
     (package / "shipped" / "suites" / "mine.yaml").write_text(SUITE)
-    monkeypatch.setattr(lookup, "__file__", str(package / "declare" / "lookup.py"))
+    monkeypatch.setattr(shipped, "__file__", str(package / "declare" / "shipped.py"))
     assert shipped_folder() == package / "shipped"
     assert shipped_suites() == {"mine": package / "shipped" / "suites" / "mine.yaml"}
     assert find_suite("mine").name == "mine"
@@ -77,7 +77,7 @@ def test_a_wheel_ships_the_files_inside_the_package(tmp_path: Path, monkeypatch:
 def test_an_installation_without_its_files_says_which_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "__file__", str(tmp_path / "robench" / "declare" / "lookup.py"))
+    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "robench" / "declare" / "shipped.py"))
     assert shipped_suites() == {}
     with pytest.raises(UnknownNameError, match="None are declared"):
         find_suite("digits-adv")

@@ -13,7 +13,7 @@ from robench.core.shard import shard_key
 from robench.metrics import METRICS
 from robench.papers import archived
 from robench.papers.archive import fields_read
-from robench.papers.render import digest_of_results
+from robench.papers.collection import digest_of_results
 from robench.reports import RENDERERS
 from robench.reports.build import report_of_store
 from robench.store import FolderStore, MemoryStore

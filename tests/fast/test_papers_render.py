@@ -10,7 +10,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from papers_examples import CLEAN, FLAG, TWIN, basis_with, cell_of, printed, report_with, table_with
+from papers_examples import CLEAN, FLAG, THEIRS, TWIN, basis_with, cell_of, printed, report_with, table_with
 
 from robench.papers import FORMATS, PaperTable
 from robench.papers.render import page_of
@@ -54,7 +54,7 @@ def example() -> PaperTable:
         "digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift"
     )
     published = replace(table_with(first, second, third, None, columns=COLUMNS, runs=1), baselines={"Ours": "Theirs"})
-    return table_of(published, basis_with(reports, of_authors=("symvit",)))
+    return table_of(published, basis_with(reports, of_authors=THEIRS))
 
 
 def everywhere(text: str) -> PaperTable:

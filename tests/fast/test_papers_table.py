@@ -10,28 +10,26 @@ import pytest
 from papers_examples import (
     CLEAN,
     FLAG,
+    THEIRS,
     TWIN,
     basis_with,
     cell_of,
     printed,
-    records,
     registry,
     report_with,
-    suite,
     table_with,
 )
 
 from robench.comparison.evidence import Difference
-from robench.core.checkpoint import Weights
 from robench.core.report import Cell, Report
 from robench.declare import find_suite, load_published, published_tables
 from robench.declare.printed import PublishedCell
 from robench.papers import num_measured
+from robench.papers.authors import AuthorsWeights
 from robench.papers.basis import Basis
 from robench.papers.claims import JudgedClaim
-from robench.papers.reading import authors_models, measured_models, models_by_suite, reports_for
+from robench.papers.reading import models_by_suite
 from robench.papers.table import PaperTable, TableCell, table_of
-from robench.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +43,7 @@ def only_cell(cell: PublishedCell, basis: Basis, runs: int = 5) -> TableCell:
 
 
 def measured_at(value: float, **changes) -> Basis:
-    of_authors = changes.pop("of_authors", ())
+    of_authors = changes.pop("of_authors", {})
     return basis_with(
         report_with("symvit", {CLEAN: cell_of(value, value - 0.004, value + 0.004)}, **changes), of_authors=of_authors
     )
@@ -101,8 +99,8 @@ def test_other_units_are_left_as_they_are() -> None:
     assert found.ours.unit == ""
 
 
-@pytest.mark.parametrize("of_authors", [(), ("symvit",)])
-def test_one_checkpoint_is_evidence_only_if_it_is_the_authors(of_authors: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("of_authors", [{}, THEIRS])
+def test_one_checkpoint_is_evidence_only_if_it_is_the_authors(of_authors: dict[str, AuthorsWeights]) -> None:
     found = only_cell(printed(), measured_at(0.7044, of_authors=of_authors), runs=1)
     assert found.verdict.name == ("reproduced" if of_authors else "one seed")
     assert only_cell(printed(), measured_at(0.7044, of_authors=of_authors)).verdict.name == (
@@ -117,7 +115,7 @@ ATTACKED = {"suite": "imagenet-adv-rpc", "condition": "pgd-1", "metric": "top1_a
 def attacked(**changes) -> TableCell:
     basis = basis_with(
         report_with("symvit", {"pgd-1/top1_accuracy": cell_of(0.7044)}, "imagenet-adv-rpc", **changes),
-        of_authors=("symvit",),
+        of_authors=THEIRS,
     )
     return only_cell(printed(**ATTACKED), basis, runs=1)
 
@@ -133,7 +131,7 @@ def test_raised_flags_are_shown_and_take_the_agreement_away() -> None:
 def test_flags_of_attacks_do_not_concern_the_clean_column() -> None:
     coupled = replace(FLAG, name="coupled rows")
     for flags, verdict in (((FLAG,), "reproduced"), ((coupled,), "flagged")):
-        found = only_cell(printed(), measured_at(0.7044, of_authors=("symvit",), flags=flags), runs=1)
+        found = only_cell(printed(), measured_at(0.7044, of_authors=THEIRS, flags=flags), runs=1)
         assert found.verdict.name == verdict
 
 
@@ -171,7 +169,7 @@ def test_a_differing_protocol_is_named_and_the_number_still_shown() -> None:
 
 def test_a_limited_row_is_no_whole_set() -> None:
     part = Cell(estimate=replace(cell_of(0.7044).estimate, num_examples=100), num_examples=100, missing=0)  # type: ignore[type-var]
-    basis = basis_with(report_with("symvit", {CLEAN: part}, limit=100), of_authors=("symvit",))
+    basis = basis_with(report_with("symvit", {CLEAN: part}, limit=100), of_authors=THEIRS)
     assert str(only_cell(printed(), basis).verdict) == "other protocol: examples"
 
 
@@ -295,65 +293,6 @@ def test_dashes_are_no_cells() -> None:
 def test_only_counted_tables_count() -> None:
     table = table_of(table_with(printed(), printed(row="b")), measured_at(0.7))
     assert num_measured([table, replace(table, is_counted=False)]) == (2, 2)
-
-
-class TestSources:
-    def test_authors_weights_are_pinned_and_not_trained_here(self) -> None:
-        found = authors_models(registry().values(), [])
-        assert "deit-tiny" in found
-        assert not any(name.startswith("digits-") for name in found)
-        assert "symvit" not in found
-        assert all(registry()[name].weights.sha256 for name in found)
-
-    def test_what_robench_trained_is_not_the_authors(self) -> None:
-        entry = registry()["symvit"]
-        own = replace(entry, weights=Weights(uri="weights/symvit.safetensors", sha256="0" * 64))
-        theirs = replace(entry, weights=Weights(uri="weights/symvit.pth", sha256="0" * 64, layout="deit"))
-        converted = replace(own, training=None)
-        assert authors_models([own], []) == frozenset()
-        assert authors_models([theirs], []) == {"symvit"}
-        assert authors_models([converted], []) == {"symvit"}
-        assert authors_models([replace(theirs, seed_of="other")], []) == frozenset()
-
-    @pytest.mark.parametrize(("digest", "is_theirs"), [("a1311bcf" + "0" * 56, True), ("b" * 64, False)])
-    def test_other_bytes_than_the_pinned_ones_are_not_the_authors(self, digest: str, is_theirs: bool) -> None:
-        store = MemoryStore()
-        for record in records("digits-shift", "deit-tiny", digest=digest):
-            store.put(record)
-        assert ("deit-tiny" in authors_models(registry().values(), list(store.manifests()))) == is_theirs
-
-    def test_models_are_those_of_cells_and_twins(self) -> None:
-        missing = printed(row="c", model="deit-tiny", missing="x", metric=None)
-        found = models_by_suite([table_with(printed(twin=TWIN), missing)])
-        assert found == {"imagenet-shift": {"symvit"}, "digits-shift": {"digits-symvit"}}
-
-    def test_seeds_count_beside_retrained_models_alone(self) -> None:
-        store = MemoryStore()
-        for model in ("digits-symvit", "digits-symvit@1", "digits-vit"):
-            for record in records("digits-shift", model):
-                store.put(record)
-        suites, manifests = {"digits-shift": suite("digits-shift")}, list(store.manifests())
-        wanted = {"digits-shift": {"digits-symvit"}}
-        assert measured_models(wanted, suites, manifests, ()) == {"digits-shift": ["digits-symvit", "digits-symvit@1"]}
-        assert measured_models(wanted, suites, manifests, {"digits-symvit"}) == {"digits-shift": ["digits-symvit"]}
-        assert measured_models({"digits-shift": {"other"}}, suites, manifests, ()) == {}
-
-    def test_a_store_becomes_a_table(self) -> None:
-        store = MemoryStore()
-        for seed, num_wrong in enumerate((2, 4, 6)):
-            for record in records("digits-shift", f"digits-symvit@{seed}" if seed else "digits-symvit", num_wrong):
-                store.put(record)
-        published = table_with(printed(twin=TWIN))
-        suites = {"digits-shift": suite("digits-shift")}
-        measured = measured_models(
-            models_by_suite([published]) | {"imagenet-shift": set()},
-            suites | basis_with().suites,
-            list(store.manifests()),
-            (),
-        )
-        table = table_of(published, basis_with(reports_for(measured, suites, store)))
-        ours = table.twins[0].cells["Clean"].ours
-        assert (ours.measured, ours.num_seeds) == (pytest.approx(80.0), 3)
 
 
 @cache

@@ -15,10 +15,10 @@ from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.declare import (
     find_suite,
     load_published,
-    lookup,
     published_tables,
     read_published,
     read_registries,
+    shipped,
     shipped_suites,
 )
 from robench.declare.printed import PublishedTable, PublishedTwin
@@ -314,7 +314,7 @@ def test_a_wheel_ships_the_tables_inside_the_package(tmp_path: Path, monkeypatch
     folder.mkdir(parents=True)
     for name in ("mine-10.yaml", "mine-2.yaml", "also-mine-1.yaml", "notes.yaml", "mine-3.txt"):
         write(folder, name=name)
-    monkeypatch.setattr(lookup, "__file__", str(tmp_path / "robench" / "declare" / "lookup.py"))
+    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "robench" / "declare" / "shipped.py"))
     assert list(published_tables()) == [("also-mine", 1), ("mine", 2), ("mine", 10)]
     assert load_published("mine", 2).title == "A table of two models"
     with pytest.raises(DeclarationError, match=r"must be in a file mine-2\.yaml, got mine-10\.yaml"):

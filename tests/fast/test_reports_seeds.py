@@ -54,6 +54,22 @@ def test_the_mean_has_students_t_interval_over_seeds() -> None:
     assert (estimate.low, estimate.high) == pytest.approx(expected, rel=1e-12)
 
 
+def test_equal_weights_count_once_and_a_note_names_the_others() -> None:
+    rows = [row(name, cell(0.5), weights=weights) for name, weights in (("vit", "a"), ("vit@1", "b"), ("vit@2", "a"))]
+    (mean,) = over_seeds(report(*rows)).rows
+    assert mean.seeds == ("vit", "vit@1")
+    assert mean.notes == ("vit: vit@2 has the weights of vit, and does not count again",)
+    (single,) = over_seeds(report(rows[0], rows[2])).rows
+    assert (single.seeds, single.cells) == ((), rows[0].cells)
+    assert single.notes == ("vit@2 has the weights of vit, and does not count again",)
+
+
+def test_rows_are_grouped_by_the_entry_that_is_asked_for() -> None:
+    rows = [row(name, cell(value), weights=name) for name, value in (("mine", 0.25), ("other", 0.5), ("vit", 0.75))]
+    found = over_seeds(report(*rows), {"mine": "vit", "vit": "vit", "other": "other"}.__getitem__).rows
+    assert [(each.model, each.seeds) for each in found] == [("vit", ("mine", "vit")), ("other", ())]
+
+
 @pytest.mark.parametrize("values", [(0.1, 0.4), (0.5, 0.5, 0.5), tuple(i / 10 for i in range(10))])
 def test_t_intervals_are_those_of_scipy(values: tuple[float, ...]) -> None:
     mean, error = sum(values) / len(values), float(stats.sem(values))

@@ -337,3 +337,19 @@ def test_nothing_is_parsed_before_its_seal_holds(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(parquet, "pq", None)
     with pytest.raises(DamagedError, match="changed after they were written"):
         decode_record(content[:-1] + b"\x00")
+
+
+class TestTensorsDigest:
+    """Older records have none, and are read and written as before."""
+
+    def test_it_comes_back(self) -> None:
+        shard = dataclasses.replace(SHARD, tensors_digest="e" * 64)
+        record = record_of(shard)
+        found = decode_record(encode_record(record)).shard
+        assert (found, found.weights) == (shard, "e" * 64)
+
+    def test_records_without_it_keep_their_bytes(self) -> None:
+        content = encode_record(record_of(SHARD))
+        assert b"tensors_digest" not in content
+        found = decode_record(content).shard
+        assert (found.tensors_digest, found.weights) == (None, SHARD.weights_digest)

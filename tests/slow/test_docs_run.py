@@ -14,7 +14,7 @@ from PIL import Image
 from snippets import PAGES, READERS, README_COMMANDS, README_FILES, quickened, readme_blocks, run_snippet, runnable
 
 import robench
-from robench.declare import lookup
+from robench.declare import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def test_every_command_of_the_readme_ends_well(
     robench: Robench, as_a_user: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.chdir(as_a_user)
-    monkeypatch.setattr(lookup, "shipped_folder", lambda: as_a_user)
+    monkeypatch.setattr(shipped, "shipped_folder", lambda: as_a_user)
     options = command[1:]
     if options[0] in (*READERS, "leaderboard", "status"):
         # They read what is measured by then.

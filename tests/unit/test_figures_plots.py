@@ -12,7 +12,7 @@ from leaderboard_examples import TYPES, adv_suite, fill
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.report import Cell, Estimate
 from robench.figures import budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
-from robench.figures import panels as panels_module
+from robench.figures import plots as panels_module
 from robench.leaderboard import leaderboard_of
 from robench.leaderboard.board import Chart, Point
 from robench.leaderboard.curves import MOST_LINES, curves_of

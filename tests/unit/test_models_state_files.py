@@ -16,7 +16,7 @@ from safetensors.torch import save, save_file
 
 from robench.core.errors import WeightsError
 from robench.models.layouts_impl import MAX_TENSORS
-from robench.models.state_files import load_state, what_else_it_is
+from robench.models.state_files import digest_of, load_state, what_else_it_is
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +45,35 @@ class Bomb:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.mkdir, (str(self.marker),)
+
+
+class TestDigests:
+    def test_equal_tensors_have_one_digest_whatever_the_file(self, tmp_path: Path) -> None:
+        save_file(STATE, tmp_path / "a.safetensors")
+        torch.save({"model": dict(reversed(STATE.items())), "epoch": 3}, tmp_path / "b.pth")
+        torch.save({"state_dict": {f"module.{name}": each for name, each in STATE.items()}}, tmp_path / "c.pth")
+        files = {"a.safetensors": "plain", "b.pth": "deit", "c.pth": "timm-ddp"}
+        found = {digest_of(load_state(tmp_path / name, layout)) for name, layout in files.items()}
+        assert found == {digest_of(STATE)}
+        assert len(found.pop()) == 64
+
+    def test_numbers_that_models_read_as_equal_are_equal(self) -> None:
+        assert digest_of(STATE) == digest_of(STATE | {"half": STATE["half"].double()})
+        assert digest_of(STATE) == digest_of(STATE | {"weight": STATE["weight"].t().contiguous().t()})
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"weight": STATE["weight"].reshape(4, 3)},
+            {"weight": STATE["weight"].nextafter(torch.tensor(9.0))},
+            {"count": torch.tensor(8)},
+            {"count": torch.tensor(7.0)},
+            {"further": torch.zeros(0)},
+        ],
+        ids=["shape", "number", "count", "kind", "name"],
+    )
+    def test_other_tensors_have_another(self, changes: dict[str, Tensor]) -> None:
+        assert digest_of(STATE | changes) != digest_of(STATE)
 
 
 class TestFormats:
