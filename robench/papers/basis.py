@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING
 from robench.core.checkpoint import entry_name
 from robench.core.flags import concerns
 from robench.core.suite import views_of
+from robench.declare.printed import Reading
 from robench.papers.cost import command_of, cost_of
 from robench.papers.spread import NO_SEEDS, PER_CENT, Seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from robench.comparison.evidence import Difference
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from robench.core.report import Estimate, Report, Row
     from robench.core.suite import Column, Suite
     from robench.papers.authors import AuthorsWeights
+
+
+# Readings of a protocol, where code and text differ.
+READINGS: Mapping[Reading, str] = {"code": "authors' code", "text": "paper's text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

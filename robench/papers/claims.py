@@ -16,6 +16,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Literal, get_args
 
 from robench.declare.printed import Reading
+from robench.papers.basis import READINGS
 from robench.papers.spread import (
     FEWEST_SEEDS,
     PER_CENT,
@@ -163,7 +164,7 @@ def _judged(claim: PrintedClaim, runs: int, num_claims: int, numbers: Numbers, b
     for (by, cell), (_, baseline) in zip(claim.cell.as_read, claim.baseline.as_read, strict=False):
         pair = [numbers[each.row, each.column, by] for each in (cell, baseline)]
         verdict = _in_reading(printed, replace(claim, cell=cell, baseline=baseline), pair, basis)
-        found.append(verdict if by is None else replace(verdict, reason=f"by the {by}: {verdict.reason}"))
+        found.append(verdict if by is None else replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}"))
     return min(found, key=lambda verdict: _UNJUDGED.get(verdict.name, 0))
 
 

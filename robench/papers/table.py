@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.rendered import Rendered
-from robench.papers.basis import Number
+from robench.papers.basis import READINGS, Number
 from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, judged, margin_of
@@ -204,9 +204,6 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
         remark=cell.remark,
         inconsistent=cell.inconsistent,
     )
-
-
-READINGS: Mapping[Reading, str] = {"code": "authors' code", "text": "paper's text"}
 
 
 def _unmeasured(cell: PublishedCell, nothing: Number, verdict: Verdict) -> TableCell:
