@@ -203,7 +203,7 @@ class Remarks:
     others: dict[int, str] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=128)
 def compose(content: bytes) -> tuple[str, yaml.Node | None, Remarks]:
     """Return YAML in UTF-8 as text, its top node (None if it is empty), and the problems of single nodes.
 
