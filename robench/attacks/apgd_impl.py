@@ -22,22 +22,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_l1 import ApgdL1Search
 from robench.attacks.apgd_objective import Best, Objective
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.regions import random_start, steepest
 from robench.attacks.rows import chosen, spread
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.problem import Problem, Reached
 
 MOMENTUM = 0.75
 RISING_PROPORTION = 0.75

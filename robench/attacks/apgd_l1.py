@@ -21,22 +21,17 @@ l1 form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_objective import Best, Objective
-from robench.attacks.regions import along_largest, region_of
+from robench.attacks.problem import Problem
+from robench.attacks.regions import Region, along_largest, region_of
 from robench.attacks.rows import chosen, spread
 from robench.attacks.search import State
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.problem import Problem
-    from robench.attacks.regions import Region
 
 FIRST_PROPORTION = 0.2
 DENSITY_DIVISOR = 1.5

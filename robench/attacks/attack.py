@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from robench.attacks.base import Attack
 from robench.attacks.problem import Ledger, Problem, Reached
-from robench.attacks.regions import region_of
+from robench.attacks.regions import Region, region_of
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.providers import title_of
 from robench.domains import domain_of
 from robench.tasks import task_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.attacks.base import Attack
-    from robench.attacks.regions import Region
-    from robench.core.protocols import Batch, Draws, Model
-
-    # Any: each attack takes its own declaration.
-    AttackFunction = Callable[[Any, Problem], Reached]
+# Any: each attack takes its own declaration.
+AttackFunction = Callable[[Any, Problem], Reached]
 
 # Rounding error of values converted from normalised space, in units of the inputs.
 ROUNDING = 1e-6

@@ -13,20 +13,16 @@ ART and torchattacks draw the l2 start from within a cube. cleverhans (torch) ha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.regions import random_start, sparse_steepest, steepest
 from robench.attacks.search import State, search
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.pgd import Pgd
-    from robench.attacks.problem import Problem, Reached
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 L1_PROPORTION = 0.01
 

@@ -12,26 +12,21 @@ without an address is refused, even if the victim is deterministic.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from robench.attacks.passes import Graph, padded
+from robench.attacks.regions import Region
 from robench.core.errors import ContractError, DeclarationError
+from robench.core.protocols import Draws, Model
 from robench.core.seeds import LazySeeds, Stream
 from robench.devices import indices_on_cpu, is_asynchronous, to_device
+from robench.tasks.base import Loss, TaskRules
 from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from torch import Tensor
-
-    from robench.attacks.regions import Region
-    from robench.core.protocols import Draws, Model
-    from robench.tasks.base import Loss, TaskRules
 
 # Passes between two looks at whether outputs are finite, on devices that a look waits for.
 CHECKED_EVERY = 100

@@ -7,21 +7,17 @@ point ever exceeds the exact budget.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from robench.attacks.rows import spread
+from robench.core.protocols import Draws
+from robench.core.seeds import Stream
 from robench.devices import is_asynchronous
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.core.protocols import Draws
-    from robench.core.seeds import Stream
-
 
 NUM_CORRECTIONS = 6
 MOST_ITERATIONS = 100

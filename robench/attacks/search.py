@@ -8,19 +8,15 @@ address, so that the draws of its passes do not depend on the other examples sti
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import Tensor
 
-from robench.attacks.problem import Reached
+from robench.attacks.problem import Passed, Problem, Reached
 from robench.attacks.rows import put
 from robench.devices import indices_on_cpu, to_device
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Passed, Problem
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,15 @@ cleverhans with its defaults for any epsilon: epsilon 10, step 1, 20 steps, q = 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
-from robench.attacks.regions import along_largest, random_start, shortened
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.regions import Region, along_largest, random_start, shortened
 from robench.attacks.search import State, search
+from robench.attacks.sparse_l1 import SparseL1
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem, Reached
-    from robench.attacks.regions import Region
-    from robench.attacks.sparse_l1 import SparseL1
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 
 class SparseL1Search:

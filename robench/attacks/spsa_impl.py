@@ -17,20 +17,16 @@ same settings, and 95 % of its verdicts those of its own with another seed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.regions import random_start
 from robench.attacks.search import State, search
+from robench.attacks.spsa import Spsa
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem, Reached
-    from robench.attacks.spsa import Spsa
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 PAIRS_AT_ONCE = 8
 DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8

@@ -32,27 +32,21 @@ Axes: B batch, C channels, H rows, W columns, S side of a window.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt, sqrt
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import chosen
 from robench.attacks.search import State, search
+from robench.attacks.square import Square
 from robench.core.seeds import Stream
 from robench.devices import to_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem, Reached
-    from robench.attacks.square import Square
-    from robench.tasks.base import Loss
-
+from robench.tasks.base import Loss
 
 # Queries after which the squares of a search shrink, out of SCHEDULED.
 SCHEDULED = 10_000

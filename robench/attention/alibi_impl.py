@@ -21,16 +21,12 @@ Cost: that of softmax attention.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from robench.attention.heads import dot_scores
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class AlibiAttention(ProjectedAttention):

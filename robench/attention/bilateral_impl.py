@@ -37,22 +37,19 @@ Cost: that of softmax attention, and the logits of positions, which are kept whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from robench.attention.alibi_impl import falling_logits
+from robench.attention.bilateral import Bilateral
+from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
 from robench.attention.projected import ProjectedAttention
+from robench.attention.state import ForwardState
 from robench.core.errors import ContractError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.attention.bilateral import Bilateral
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
 
 
 class BilateralAttention(ProjectedAttention):

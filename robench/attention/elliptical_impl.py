@@ -47,18 +47,14 @@ Cost: that of softmax attention, and of a product with an N x N matrix; with ``f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from robench.attention.elliptical import Elliptical
+from robench.attention.geometry import Geometry
 from robench.attention.heads import causal, dot_scores, running_mean
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
-
-if TYPE_CHECKING:
-    from robench.attention.elliptical import Elliptical
-    from robench.attention.geometry import Geometry
 
 
 class EllipticalAttention(ProjectedAttention):

@@ -25,19 +25,15 @@ Cost: D passes over the N x N kernel, as in ``fourier``, where softmax attention
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.fourier import Fourier
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import weights_above
 from robench.attention.projected import ProjectedAttention
 from robench.attention.sinc_products import LogSincProducts
-
-if TYPE_CHECKING:
-    from robench.attention.fourier import Fourier
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 FLOOR = 1e-6
 

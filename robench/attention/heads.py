@@ -6,13 +6,9 @@ P projections (such as query, key and value) times C, F features of a query or k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def split_heads(projected_BNP: Tensor, num_heads: int, num_projections: int) -> tuple[Tensor, ...]:

@@ -7,15 +7,12 @@ are divided by their sum are kept as logarithms until then, since each of them m
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attention.base import Formula
+from robench.attention.base import Formula
 
 
 def precision_of(formula: Formula, head_dim: int) -> float:

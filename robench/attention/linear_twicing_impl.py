@@ -22,15 +22,11 @@ Cost: twice that of causal linear attention.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from robench.attention.linear_impl import log_feature, smoother
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class LinearTwicingAttention(ProjectedAttention):

@@ -13,18 +13,14 @@ and gives the same outputs here; what differs is training, where these copies pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend
+from robench.attention.linformer import Linformer
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.linformer import Linformer
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 INITIAL_DEVIATION = 0.02
 

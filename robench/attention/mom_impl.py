@@ -38,19 +38,15 @@ example, made on the CPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_scores, precision_of, unit
+from robench.attention.mom import MedianOfMeans
 from robench.attention.projected import ProjectedAttention
+from robench.attention.state import ForwardState
 from robench.attention.subsets import median, median_subsets, prefix_subsets, random_subsets
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.mom import MedianOfMeans
-    from robench.attention.state import ForwardState
 
 
 class MedianOfMeansAttention(ProjectedAttention):

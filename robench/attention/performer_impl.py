@@ -46,19 +46,16 @@ one another.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.linear_impl import smoother
+from robench.attention.performer import Performer
 from robench.attention.projected import ProjectedAttention
+from robench.attention.state import ForwardState
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.performer import Performer
-    from robench.attention.state import ForwardState
 
 
 class PerformerAttention(ProjectedAttention):

@@ -43,21 +43,17 @@ Cost: ``num_iterations`` causal softmax attentions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import running_mean
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.attention.geometry import Geometry
-    from robench.attention.rpc import Rpc
-    from robench.attention.rpc_asymmetric import RpcAsymmetric
-    from robench.attention.state import ForwardState
+from robench.attention.rpc import Rpc
+from robench.attention.rpc_asymmetric import RpcAsymmetric
+from robench.attention.state import ForwardState
 
 
 class RpcAttention(ProjectedAttention):

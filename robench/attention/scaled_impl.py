@@ -13,18 +13,14 @@ Paper and released code (KPCA_code, Scaled_Attention/softmax.py) agree. The pape
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.scaled import Scaled
-    from robench.attention.state import ForwardState
+from robench.attention.scaled import Scaled
+from robench.attention.state import ForwardState
 
 
 class ScaledAttention(ProjectedAttention):

@@ -15,14 +15,10 @@ Cost: that of softmax attention, the scores of later keys included.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class SoftmaxAttention(ProjectedAttention):

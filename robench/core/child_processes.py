@@ -13,12 +13,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _MAIN = "__main__"

@@ -14,19 +14,17 @@ import random
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType, TracebackType
+from typing import Any
 
 from robench.core.errors import ContractError, RobenchError, described
 from robench.core.standard_output import StdoutDiverted
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType, TracebackType
-
-    Handler = Callable[[int, FrameType | None], Any] | int | None
+Handler = Callable[[int, FrameType | None], Any] | int | None
 
 # Exit code of a forked copy of this process that returns from where the model forked.
 FORKED = 70

@@ -10,15 +10,12 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import BufferedReader
 
 
 def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:

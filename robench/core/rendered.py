@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from os import PathLike
+from typing import Any, ClassVar
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from os import PathLike
 
 SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"} | {
     f".{name}": name for name in ("png", "svg", "pdf")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
 
 # Below it names have too little in common (difflib's own).
 LEAST_LIKENESS = 0.6

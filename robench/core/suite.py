@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.errors import UsageError
-from robench.core.identity import key_of, to_plain
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
-    from robench.core.identity import Plain
+from robench.core.identity import Plain, key_of, to_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

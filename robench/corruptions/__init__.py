@@ -18,13 +18,10 @@ distributions (``CORRUPTIONS``) are perturbations with their own declarations, w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from robench.core.plugins import Plugins
 from robench.declarations.base import PerturbationBase
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Maps a type to its algorithm, (levels, declaration, draws) -> levels.
 TYPES: Mapping[str, str] = {

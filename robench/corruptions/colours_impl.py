@@ -8,15 +8,11 @@ saturation that severities 4 and 5 add turns grey pixels red.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Constant added to the value, as a fraction of the range.
 BRIGHTNESS: Strengths[float] = {"imagenet": (0.1, 0.2, 0.3, 0.4, 0.5), "cifar": (0.05, 0.1, 0.15, 0.2, 0.3)}

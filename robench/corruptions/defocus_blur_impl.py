@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.functional import pad
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import (
     FLOAT32_BITS,
     ShiftedPlanes,
@@ -22,10 +23,6 @@ from robench.corruptions.filters import (
     rounded_weights,
 )
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Radius of the disk and standard deviation of its rim, in pixels.
 DISK: Strengths[tuple[float, float]] = {

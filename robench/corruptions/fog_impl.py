@@ -7,16 +7,12 @@ is the image's next power of two. Where it differs: float32.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 from robench.corruptions.plasma import plasma
-
-if TYPE_CHECKING:
-    import torch
-
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Amount of plasma, as a fraction of the range, and decay rate of its noise.
 FOG: Strengths[tuple[float, float]] = {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
-if TYPE_CHECKING:
-    from robench.corruptions.corruption import Corruption
-
+from robench.corruptions.corruption import Corruption
 
 Constant = TypeVar("Constant")
 # By the field ``constants``, then from the weakest severity to the strongest.

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import ceil, sqrt
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Standard deviation, as a fraction of the range.
 GAUSSIAN: Strengths[float] = {"imagenet": (0.08, 0.12, 0.18, 0.26, 0.38), "cifar": (0.04, 0.06, 0.08, 0.09, 0.10)}

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import LineFilter
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Fraction of the side in between.
 SCALE: Strengths[float] = {"imagenet": (0.6, 0.5, 0.4, 0.3, 0.25), "cifar": (0.95, 0.9, 0.85, 0.75, 0.65)}

@@ -7,14 +7,10 @@ the square of what begins at 100 and is divided by ``decay`` at each halving of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
 
 WIBBLE = 100.0
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
-
-    Line = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Line = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 # End of the factors, and the step between them; they start at 1.
 FACTORS: Strengths[tuple[float, float]] = {

@@ -8,10 +8,10 @@ a field of type ``DeclarationBase``, or of a family's base class, determines its
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from annotated_types import MaxLen, MinLen
 from pydantic import (
@@ -32,8 +32,8 @@ from robench.core.identity import to_plain
 from robench.core.providers import is_own
 from robench.datasets import DATASET_KINDS
 from robench.declarations.base import DeclarationBase, bounds_of, violations
-from robench.declarations.preprocessing import PREPROCESSINGS
-from robench.declare.document import UNREADABLE, document_from_python, show
+from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
+from robench.declare.document import UNREADABLE, Document, Place, Problem, document_from_python, show
 from robench.declare.fields import (
     SCALARS,
     RefusedError,
@@ -51,12 +51,6 @@ from robench.declare.yaml_source import plain_scalar
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.training import TRAININGS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.declarations.preprocessing import PreprocessingBase
-    from robench.declare.document import Document, Place, Problem
 
 T = TypeVar("T")
 D = TypeVar("D", bound=DeclarationBase)

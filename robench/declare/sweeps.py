@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from robench.attacks.base import BoundedAttack, Epsilon
+from robench.declarations.base import DeclarationBase
+from robench.declare.document import Place
 from robench.declare.fields import contradictions, error_line, one_error
 from robench.perturbations.sweep import Sweep
-
-if TYPE_CHECKING:
-    from robench.declarations.base import DeclarationBase
-    from robench.declare.document import Place
 
 T = TypeVar("T")
 KEY = "epsilons"
 # Default if no budget can be read: checks of other fields against the budget then find no problem.
 NO_BUDGET = 0
-
 
 # Class of the attack that a mapping may describe.
 ClassOf = Callable[[Mapping[str, object]], type]

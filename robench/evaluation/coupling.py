@@ -16,20 +16,15 @@ more in other batches. On a CPU, all of robench's own digits checkpoints differ 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from robench.core.flags import COUPLED_ROWS, Flag
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Model
+from robench.core.protocols import Model
 
 LOGITS_LIMIT = 1e-4
 GRADIENTS_LIMIT = 1e-3

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from robench.attacks.backends.installed import release_of
 from robench.core.columns import Outcomes, Values
-from robench.core.protocols import Batch
+from robench.core.protocols import AdversarialStore, Batch, Dataset, Model, Perturbed
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.core.shard import Measurement, Shard
 from robench.devices import to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
-from robench.evaluation.keeping import Attacked
+from robench.evaluation.keeping import Attacked, Source
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.protocols import AdversarialStore, Dataset, Model, Perturbed
-    from robench.core.shard import Measurement, Shard
-    from robench.evaluation.keeping import Source
 
 
 def evaluate(

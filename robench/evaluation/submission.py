@@ -6,17 +6,20 @@ others of their batch can still be scored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from robench.core.columns import Values, fields_of
+from robench.core.columns import Field, Outcomes, Values, fields_of
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
-from robench.core.shard import EXACT_DTYPE
-from robench.core.suite import views_of
+from robench.core.protocols import Batch, Dataset, Model
+from robench.core.records import Record
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.suite import View, views_of
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
@@ -24,23 +27,11 @@ from robench.evaluation.evaluate import evaluate, prediction_seeds
 from robench.evaluation.keeping import Attacked, moved
 from robench.evaluation.rescore import rescore
 from robench.perturbations.draws import predict
-from robench.store.adversarial import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 from robench.tasks import TASKS
 from robench.tasks.base import Gap, Scoring
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from robench.core.columns import Field, Outcomes
-    from robench.core.protocols import Batch, Dataset, Model
-    from robench.core.records import Record
-    from robench.core.shard import Measurement, Shard
-    from robench.core.suite import View
-    from robench.store.adversarial import AdversarialExamples
-
-    Rows = NDArray[np.bool_]
+Rows = NDArray[np.bool_]
 
 # Of the largest output: devices differ in the last digits of float32, and attacks that stop at the boundary end there.
 TIE = 1e-4

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
+from robench.core.protocols import Executor
 from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import Shard
 from robench.declarations.base import DeclarationBase
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Protocol
 
-    from robench.core.protocols import Executor
-    from robench.core.shard import Shard
+class Evaluate(Protocol):
+    """Evaluator of shards: ``following`` is the shard that will probably come next, to be read ahead."""
 
-    class Evaluate(Protocol):
-        """Evaluator of shards: ``following`` is the shard that will probably come next, to be read ahead."""
-
-        def __call__(self, shard: Shard, following: Shard | None = None, /) -> Record | Failure:
-            """Return the record of ``shard``, or the failure with the reason."""
+    def __call__(self, shard: Shard, following: Shard | None = None, /) -> Record | Failure:
+        """Return the record of ``shard``, or the failure with the reason."""
 
 
 # Between looks at workers whose events are not signalled, and at work that other runs have claimed.

@@ -7,19 +7,16 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.errors import UsageError, described
 from robench.core.standard_output import StdoutDiverted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from robench.executors.ray import Ray
+from robench.executors.ray import Ray
 
 # Results of shards are small; a fraction of all memory, Ray's default, is for data that robench does not send.
 OBJECT_STORE_BYTES = 200_000_000

@@ -15,27 +15,31 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.containment import Contained
 from robench.core.errors import RobenchError, described
+from robench.core.protocols import Work
 from robench.core.records import Failure, Record
-from robench.executors.base import MAX_DEATHS, SECONDS_BETWEEN_LOOKS, Death, Deaths, late, mistaken
+from robench.core.shard import Shard
+from robench.executors.base import (
+    MAX_DEATHS,
+    SECONDS_BETWEEN_LOOKS,
+    Death,
+    Deaths,
+    Evaluate,
+    WorkerPool,
+    late,
+    mistaken,
+)
+from robench.executors.ray import Ray
 from robench.executors.ray_cluster import Cluster, shown
 from robench.executors.worker import THREAD_VARIABLES
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from robench.core.protocols import Work
-    from robench.core.shard import Shard
-    from robench.executors.base import Evaluate, WorkerPool
-    from robench.executors.ray import Ray
-
 
 LEFT = Death("was on a machine that left the cluster", "look at that machine, and run it again")
 SHORT_OF_MEMORY = Death("was ended by Ray, which was short of memory", "try fewer workers, or a larger cpus_per_worker")

@@ -7,16 +7,14 @@ import os
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Connection
+from typing import Any
 
 from robench.core.child_processes import end_with_parent
 from robench.core.containment import Contained
 from robench.core.standard_output import divert_for_good
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
 # Read by numerical libraries when first imported: one thread per worker, see evaluation/arithmetic.py.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

@@ -7,20 +7,16 @@ import os
 import secrets
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
 
 from robench.core.child_processes import without_script
 from robench.core.standard_output import StdoutDiverted
 from robench.executors.base import SECONDS_BETWEEN_LOOKS, Death, late, silent
+from robench.executors.warden import Warden
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from robench.executors.warden import Warden
 
 # A day. Slow shards must not be mistaken for hanging ones: AutoAttack on a CPU may take hours per shard.
 DEFAULT_LIMIT_SECONDS = 86_400.0
@@ -32,7 +28,6 @@ SILENT_SECONDS = 600.0
 # The pipe closes first; freeing the memory of a large model takes a while.
 SECONDS_TO_EXIT = 5.0
 READ_SIZE = 1 << 20
-
 
 GARBLED = Death(
     "wrote something other than its result into the pipe to the run",

@@ -15,34 +15,29 @@ shown under its own seed, in passes without other examples, so that no other exa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, fsum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.domains.code_points import CONTEXT_END, decoded, encoded_batch
 from robench.perturbations.character_edits_impl import typos
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
+from robench.perturbations.text_perturbation import WordSearch
 from robench.perturbations.word_swap_impl import uniform, words_of
 from robench.tasks import task_of
+from robench.tasks.base import TaskRules
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Draws, Model
-    from robench.perturbations.greedy_word_swap import GreedyWordSwap
-    from robench.perturbations.text_perturbation import WordSearch
-    from robench.tasks.base import TaskRules
-
-    # Text, target, reader and draws of one example.
-    Attack = Callable[[str, Tensor, "Reader", Draws], "Reached"]
+# Text, target, reader and draws of one example.
+Attack = Callable[[str, Tensor, "Reader", Draws], "Reached"]
 
 
 class Scored(NamedTuple):

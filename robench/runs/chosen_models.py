@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torch import nn
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
@@ -17,13 +18,9 @@ from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK
 
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import Preprocessing
-
-    InMemoryModel = nn.Module | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
-    Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
-    Keys = str | Mapping[str, str]
+InMemoryModel = nn.Module | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
+Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
+Keys = str | Mapping[str, str]
 
 _EXPECTED = "expected a name of the registry, a mapping from names to modules, or a list of these"
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
-from robench.scheduling.pace import Paces, passes_of, weighted, weighted_passes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from robench.core.protocols import Store
-    from robench.core.records import Manifest
-    from robench.core.shard import Measurement, Shard
-    from robench.scheduling.pace import Pace, Source
+from robench.core.protocols import Store
+from robench.core.records import Manifest
+from robench.core.shard import Measurement, Shard
+from robench.scheduling.pace import Pace, Paces, Source, passes_of, weighted, weighted_passes
 
 # From the start of worker processes to their first pass: the import of torch, and the loading of data and weights.
 # Used where no calibration has measured it.

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
-from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from robench.core.protocols import Claims, Store
-    from robench.core.records import Failure, Manifest, Record
-    from robench.core.shard import ShardHeader
-    from robench.store import AdversarialFolder
+from robench.core.protocols import Claims, Store
+from robench.core.records import Failure, Manifest, Record
+from robench.core.shard import ShardHeader
+from robench.store import AdversarialFolder, FolderStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robench.core.identity import key_of, to_plain
+from robench.core.protocols import Store
+from robench.core.shard import Shard
 from robench.datasets import open_dataset
 from robench.runs.calibration import calibrated, flops_of
-from robench.runs.estimate import cost_of, pace_of, work_of
+from robench.runs.estimate import Work, cost_of, pace_of, work_of
 from robench.runs.fit import checks_in_subprocess
-from robench.scheduling.pace import Pace, Source
+from robench.runs.prepare import PreparedRun
+from robench.scheduling.pace import Pace, Paces, Source
 from robench.scheduling.simulation import SimulatedWorker, joined, simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.protocols import Store
-    from robench.core.shard import Shard
-    from robench.runs.estimate import Work
-    from robench.runs.prepare import PreparedRun
-    from robench.scheduling.pace import Paces
 
 NUMBERS_OF_WORKERS = (1, 2, 4, 8, 16, 32, 64)
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
+from torch import nn
+
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.shard import EXACT_DTYPE, Precision, is_compiled, number_format
+from robench.core.suite import Suite
 from robench.domains import DOMAINS
+from robench.executors import ExecutorBase
 from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.suite import Suite
-    from robench.executors import ExecutorBase
 
 KeptDtype = Literal["float32", "float16"]
 SMOKE_EXAMPLES = 4

@@ -7,31 +7,27 @@ only once. The diagonal is the attack's own record.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import Declaration
 from robench.core.errors import UnknownNameError, UsageError
+from robench.core.protocols import Store
 from robench.core.records import Failure, Record
+from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
-from robench.core.suite import Column, Condition, views_of
+from robench.core.suite import Column, Condition, Suite, View, views_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.kept_examples import folder_of
 from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.request import RunRequest
 from robench.scheduling import plan
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import Declaration
-    from robench.core.protocols import Store
-    from robench.core.report import Report
-    from robench.core.suite import Suite, View
-    from robench.runs.request import RunRequest
 
 Result = TypeVar("Result", Record, Failure)
 

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from robench.core.records import Failure
-from robench.core.shard import Shard
+from robench.core.protocols import Executor, Store
+from robench.core.records import Failure, Record
+from robench.core.shard import Measurement, Shard
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from robench.core.protocols import Executor, Store
-    from robench.core.records import Record
-    from robench.core.shard import Measurement
 
 # Results that wait to be written; they are lost, and measured again, if the run is killed.
 MAX_WAITING = 8

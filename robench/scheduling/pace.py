@@ -5,15 +5,12 @@ Seconds are from measurements or, without any, from the time of a pass.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from robench.core.suite import Condition
+from robench.core.suite import Condition
 
 # Of the seconds of a forward and a backward pass together.
 FORWARD_FRACTION = 1 / 3

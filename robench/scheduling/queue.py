@@ -11,18 +11,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from robench.core.protocols import Claimed
+from robench.core.protocols import Claimed, Claims
+from robench.core.shard import Measurement, Shard
 from robench.store.leases import Unshared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
-
-    from robench.core.protocols import Claims
-    from robench.core.shard import Measurement, Shard
 
 # Shards of other runs are looked for again after this time.
 SECONDS_BETWEEN_LOOKS = 1.0

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING
 
 from robench.core.shard import Shard
 from robench.scheduling.queue import ShardQueue, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 # Shards of an estimate for many numbers of workers; more are joined, since an estimate needs no finer grain.
 MOST_SHARDS = 10_000

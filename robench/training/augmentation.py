@@ -8,17 +8,13 @@ arXiv:2001.03994.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.training.base import ImageTraining
+from robench.training.base import ImageTraining
 
 
 def adversarial(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.core.budgets import spelling_of
 from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS, DeclarationBase, FieldProblem
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.domains import Domain
+from robench.domains import Domain
 
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]

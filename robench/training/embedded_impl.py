@@ -7,33 +7,26 @@ same entry gives the same bytes on one kind of CPU and one release of torch.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import cos, pi
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
-from robench.domains import DOMAINS
+from robench.domains import DOMAINS, Domain
 from robench.domains.images import IMAGES
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
 from robench.training.augmentation import adversarial, noisy, shifted
-from robench.training.base import EpochReport
+from robench.training.base import EpochReport, Host
 from robench.training.embedded import Training
 from robench.training.optimization import adamw, check_auxiliary, reproducible, saved, set_learning_rate, with_auxiliary
 from robench.training.validation import validation_on
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor, nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.domains import Domain
-    from robench.training.base import Host
 
 
 def train(

@@ -8,16 +8,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import read_regular, write_whole
-from robench.training.base import ValidationScores
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.training.base import EpochReport
+from robench.training.base import EpochReport, ValidationScores
 
 _MAX_BYTES = 64 << 20
 

@@ -6,9 +6,13 @@ The vocabulary is not in such a file; it is made of the texts that the model was
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from torch import Tensor
+
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, MissingDataError, WeightsError
 from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT
@@ -19,14 +23,6 @@ from robench.models.language import Language
 from robench.models.language_impl import LanguageModel
 from robench.models.lmtool_layout import language_weights, load_module
 from robench.models.loading import load_strictly
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

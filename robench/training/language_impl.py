@@ -8,16 +8,20 @@ kind of CPU and one release of torch.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator
+from typing import cast
 
 import torch
+from torch import Tensor
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
+from robench.datasets.texts import Texts
 from robench.datasets.words import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, windows_at_once
 from robench.models.word_transformer_impl import END_ID
-from robench.training.base import EpochReport, ValidationScores
+from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.language import LanguageTraining
 from robench.training.optimization import (
     adamw,
@@ -30,15 +34,6 @@ from robench.training.optimization import (
     with_auxiliary,
 )
 from robench.training.text_splits import training_texts, validation_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.datasets.texts import Texts
-    from robench.training.base import Host
 
 MOST_GRADIENT = 1.0
 MOST_VALIDATION_WORDS = 8192

@@ -12,20 +12,16 @@ inputs, to which each such layer appends its loss, (B,). So does the method of a
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import cos, pi
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from torch import Tensor, nn
 
 # Parameters of vision transformers, by timm's names, without weight decay.
 UNDECAYED = ("pos_embed", "cls_token", "dist_token")

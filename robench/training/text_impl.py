@@ -13,12 +13,16 @@ activation.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError
+from robench.datasets.texts import LabelledTexts
 from robench.datasets.words import vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import sinusoids
@@ -28,7 +32,7 @@ from robench.models.text_classifier_impl import TextClassifierModel
 from robench.models.weights import Named, resolve_file
 from robench.models.word_transformer_impl import word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
-from robench.training.base import EpochReport, ValidationScores
+from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.optimization import (
     adamw,
     check_auxiliary,
@@ -41,15 +45,6 @@ from robench.training.optimization import (
 )
 from robench.training.text import TextTraining
 from robench.training.text_splits import training_texts, validation_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint, Weights
-    from robench.datasets.texts import LabelledTexts
-    from robench.training.base import Host
 
 MOST_GRADIENT = 1.0
 _BATCH_SIZE = 100

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from robench.core.errors import MissingDataError
+from robench.core.protocols import Dataset
 from robench.datasets import DATASETS, open_dataset
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.protocols import Dataset
 
 TRAINING_SPLIT = "train"
 # Publishers name it differently; the first that a dataset has is taken.

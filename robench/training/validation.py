@@ -5,23 +5,18 @@ The trained weights do not depend on it: random generators and the mode of the m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 
+from robench.core.declared import Preprocessing
 from robench.core.errors import MissingDataError
+from robench.core.protocols import Dataset
 from robench.datasets import open_dataset
 from robench.models.loaded import normalisation_of
 from robench.training.base import ValidationScores
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import nn
-
-    from robench.core.declared import Preprocessing
-    from robench.core.protocols import Dataset
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
 BATCH_SIZE = 100

@@ -7,22 +7,18 @@ not attack fooled ones further (early stopping).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
 from robench.attacks.backends.installed import library
 from robench.attacks.backends.shown import check_targets, num_classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.autoattack import AutoAttack
-    from robench.attacks.fab import Fab
-    from robench.attacks.square import Square
+from robench.attacks.fab import Fab
+from robench.attacks.square import Square
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 

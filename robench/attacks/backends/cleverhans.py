@@ -8,22 +8,19 @@ no limits, as in the papers' code. Labels are always passed, so that none are pr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor, nn
 
 from robench.attacks.backends.installed import library
 from robench.attacks.backends.shown import num_classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.attacks.cw import Cw
-    from robench.attacks.fgsm import Fgsm
-    from robench.attacks.pgd import Pgd
-    from robench.attacks.sparse_l1 import SparseL1
-    from robench.attacks.spsa import Spsa
+from robench.attacks.cw import Cw
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
 
 ORDERS = {"linf": inf, "l2": 2, "l1": 1}
 

@@ -13,17 +13,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FOLDER_VARIABLE = "ROBENCH_BACKENDS"
 # Release of each library; the packages of its environment are in the lock file of its name.

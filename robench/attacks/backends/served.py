@@ -7,13 +7,11 @@ foolbox 3.3.4 and cleverhans 4.0.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.declarations.base import FieldProblem
+from robench.declarations.base import FieldProblem
 
 Backend = Literal["robench", "torchattacks", "autoattack", "foolbox", "cleverhans"]
 Fixed = dict[str, tuple[object, ...]]
