@@ -7,12 +7,8 @@ there is nothing to wait for, and reading first can save work.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
 
 def is_asynchronous(values: Tensor) -> bool:

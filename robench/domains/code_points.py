@@ -6,15 +6,11 @@ so that padding cannot matter to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
+from torch import Tensor
 
 PADDING = -1
 # The text after this sign is scored, the text before it is context alone: U+001E, "information separator two".

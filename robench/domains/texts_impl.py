@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import ContractError
+from robench.core.protocols import Model
 from robench.core.providers import title_of
+from robench.domains.base import Domain
 from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, lines_of, padded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Model
-    from robench.domains.base import Domain
 
 _LARGEST = 0x10FFFF
 # Words of an excerpt: whole texts can be long books.

@@ -8,20 +8,25 @@ of a grey level, with possibly none between the clean value and the attack's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
 
-from robench.core.declared import PerturbationDeclaration
-from robench.core.protocols import Batch, Draws, Model, Perturbed
-from robench.core.shard import EXACT_DTYPE, Measurement, ShardHeader
+from robench.core.shard import EXACT_DTYPE
 from robench.domains import DOMAINS
 from robench.evaluation.foreign import title_of_foreign, watched
 from robench.perturbations.dispatch import perturb_each
-from robench.store.adversarial import ONE_BUDGET, AdversarialExamples, Array
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robench.core.declared import PerturbationDeclaration
+    from robench.core.protocols import Batch, Draws, Model, Perturbed
+    from robench.core.shard import Measurement, ShardHeader
+    from robench.store.adversarial import Array
 
 
 class Source(Protocol):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
 
-    # Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
-    Loss = Callable[..., torch.Tensor]
+# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
+Loss = Callable[..., "torch.Tensor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,22 +6,18 @@ then ``NO_TOKEN``. Tokens before ``CONTEXT_END`` are not scored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robench.core.columns import Values
 from robench.core.errors import ContractError
 from robench.domains.code_points import CONTEXT_END, decoded, lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.tasks.base import Loss, Scoring
+from robench.tasks.base import Loss, Scoring
 
 NO_TOKEN = -1.0
 # The word that no text has: words are separated by white space.
