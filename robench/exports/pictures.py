@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import write_whole
 from robench.core.inert import clipped
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+Pixels = NDArray[np.float32]
 
-    from numpy.typing import NDArray
-
-    Pixels = NDArray[np.float32]
 
 GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
 # In pixels; small images are enlarged by a whole factor to at least this side.

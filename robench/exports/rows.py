@@ -6,34 +6,29 @@ in reports (``reports.coverage``); outcomes are then read again, one measurement
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.core.checkpoint import entry_name
+from robench.core.columns import Outcomes
 from robench.core.errors import StoreError, UsageError
-from robench.core.suite import views_of
+from robench.core.protocols import Store
+from robench.core.records import Record
+from robench.core.report import Report, Row
+from robench.core.suite import Column, Condition, Suite, views_of
 from robench.evaluation.actions import audits_of
 from robench.exports.tables import LABEL, label, labels
 from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
-from robench.reports.coverage import cover
+from robench.reports.coverage import Coverage, cover
 from robench.reports.results import Stored
 from robench.reports.seeds import SEED_INTERVAL
 from robench.reports.selection import tile
 from robench.store.parquet import columns_of, schema_of
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from robench.core.columns import Outcomes
-    from robench.core.protocols import Store
-    from robench.core.records import Record
-    from robench.core.report import Report, Row
-    from robench.core.suite import Column, Condition, Suite
-    from robench.reports.coverage import Coverage
 
 CELLS = pa.schema(
     [

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 
 from robench.reports.machine_readable import inert_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Few distinct values in many rows.
 LABEL = pa.dictionary(pa.int32(), pa.string())

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import nan
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH
-from robench.figures.panels import LinePanel, SeedPanel
+from robench.figures.panels import LinePanel, Plot, SeedPanel, SeedRow, Series
 from robench.figures.style import (
     NEUTRAL,
     SETTINGS,
     TINY,
     TITLE_WIDTH,
+    Style,
     legible,
     legible_names,
     style_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matplotlib.axes import Axes
-
-    from robench.figures.panels import Plot, SeedRow, Series
-    from robench.figures.style import Style
-    from robench.leaderboard.board import Point
+from robench.leaderboard.board import Point
 
 # In inches, at the sizes of the settings.
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 4.0

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.core.inert import clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.leaderboard.board import Point
+from robench.leaderboard.board import Point
 
 MOST_PANELS = 60
 MOST_MODELS = 40

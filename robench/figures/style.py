@@ -6,17 +6,15 @@ too light on white. Markers and dashes differ too, so that a grey print does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
 from matplotlib.ft2font import FT2Font
 
 from robench.core.inert import clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.core.budgets import Spelled
 from robench.core.errors import IncompleteError
-from robench.core.suite import View, views_of
+from robench.core.suite import Condition, Suite, View, views_of
 from robench.domains import DOMAINS
-from robench.leaderboard.board import Chart, Point
+from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Point
+from robench.reports.coverage import Coverage
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from fractions import Fraction
-
-    from robench.core.suite import Condition, Suite
-    from robench.leaderboard.board import BoardColumn, BoardRow
-    from robench.reports.coverage import Coverage
 
 PROPORTION = "share"
 MOST_LINES = 8

@@ -11,23 +11,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
+from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
 from robench.leaderboard.chart import bar_of, sample_of, svg_of
 from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of
 from robench.leaderboard.tables import CLOSE_MARK, grid_of_board, notes_of, provenance_lines
 from robench.reports.grid import cell_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
 
 STYLES = ("page.css", "table.css")
 SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
