@@ -111,8 +111,8 @@ class ApgdL1Search:
     def begin(self, problem: Problem, restart: int) -> ApgdL1State:
         """Return Gaussian noise in the first ball, or the given starting points."""
         targets = self.objective.targets(problem, restart)
-        if (given := problem.start_of(restart)) is not None:
-            return ApgdL1State(points=given, targets=targets)
+        if restart == 0 and problem.start is not None:
+            return ApgdL1State(problem.start, targets=targets)
         noise = problem.draws.normal(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
         points = self.phases[0].region(problem).project(problem.inputs + noise)
         return ApgdL1State(points=points, targets=targets)

@@ -211,10 +211,6 @@ class Problem:
             uncut=None if self.uncut is None else self.uncut.index_select(0, here),
         )
 
-    def start_of(self, restart: int) -> Tensor | None:
-        """Return the given starting points (B, ...) of a search; None for the usual start."""
-        return self.start if restart == 0 else None
-
     def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
         """Return the victim's outputs and the loss at points (B, ...), without a gradient.
 

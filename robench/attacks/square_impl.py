@@ -42,7 +42,7 @@ from torch import Tensor
 
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import chosen
-from robench.attacks.search import State, search
+from robench.attacks.search import State, declared_search
 from robench.attacks.square import Square
 from robench.core.seeds import Stream
 from robench.devices import to_device
@@ -103,13 +103,7 @@ class SquareSearch:
 
 def square(declaration: Square, problem: Problem) -> Reached:
     """Return the best points (B, C, H, W) of ``num_restarts`` random searches in the region."""
-    return search(
-        SquareSearch(declaration, problem.loss(declaration.loss)),
-        problem,
-        num_restarts=declaration.num_restarts,
-        returns=declaration.returns,
-        stop=declaration.stop,
-    )
+    return declared_search(declaration, SquareSearch(declaration, problem.loss(declaration.loss)), problem)
 
 
 def proportion_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:

@@ -18,6 +18,7 @@ from robench.core.errors import IncomparableError
 from robench.core.report import Rank
 from robench.metrics.contributions import Contributions
 
+# Of a checkpoint the contributions of its examples, of a mean the number of each training seed.
 Testable = Contributions | tuple[float, ...]
 
 
