@@ -8,7 +8,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-import pyarrow
+import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suite_of, suites_of
 from robench.comparison import Check, Comparison, baseline_of, check_results, compare_models

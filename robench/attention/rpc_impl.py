@@ -52,7 +52,6 @@ from robench.attention.geometry import Geometry
 from robench.attention.heads import running_mean
 from robench.attention.projected import ProjectedAttention
 from robench.attention.rpc import Rpc
-from robench.attention.rpc_asymmetric import RpcAsymmetric
 from robench.attention.state import ForwardState
 
 
@@ -98,7 +97,7 @@ def shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:
     return x_BHND.sign() * (x_BHND.abs() - threshold).relu()
 
 
-def threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric, *, is_causal: bool) -> Tensor:
+def threshold_of(k_BHND: Tensor, declaration: Rpc, *, is_causal: bool) -> Tensor:
     """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula.
 
     With ``is_causal`` each token has one, of the keys up to it, (B, H, N, 1).

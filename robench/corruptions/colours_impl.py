@@ -35,7 +35,8 @@ def brightness(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> t
 def saturate(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W) of the same hue and value, and of another saturation."""
     factor, added = strength(SATURATION, declaration)
-    value, chroma = _value_and_chroma(levels)
+    value = levels.amax(1, keepdim=True)
+    chroma = value - levels.amin(1, keepdim=True)
     saturation = (chroma / value.clamp(min=1.0) * factor + added).clamp(0.0, 1.0)
     red = torch.tensor([0.0, 1.0, 1.0], device=levels.device).view(1, 3, 1, 1)
     below_value = torch.where(chroma > 0, (value - levels) / chroma, red)
@@ -48,8 +49,3 @@ def contrast(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> tor
     # A double holds the sum of whole levels exactly, in any order.
     mean = (levels.double().sum((2, 3), keepdim=True) / levels[0, 0].numel()).float()
     return (levels - mean) * kept + mean
-
-
-def _value_and_chroma(levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    value = levels.amax(1, keepdim=True)
-    return value, value - levels.amin(1, keepdim=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -27,12 +27,8 @@ NO_BUDGET = 0
 # Class of the attack that a mapping may describe.
 ClassOf = Callable[[Mapping[str, object]], type]
 
-
-class Construct(Protocol):
-    """Reader of a mapping, whose ``tag`` named the class, as a dataclass: ``schema.construct``."""
-
-    def __call__(self, declared: type[T], value: object, tag: str | None = None) -> T:
-        """Return the dataclass ``declared``."""
+# Reader of a mapping as a dataclass, ``schema.construct``. Any: the class that it is given.
+Construct = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

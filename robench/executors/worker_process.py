@@ -65,11 +65,6 @@ class WorkerProcess:
         self._heard = time.monotonic()
 
     @property
-    def is_busy(self) -> bool:
-        """Return whether it has a task without an answer."""
-        return self._begun is not None
-
-    @property
     def exit_code(self) -> int | None:
         """Return the exit code of the ended process; negative for a signal."""
         return self._process.exitcode

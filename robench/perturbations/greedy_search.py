@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, fsum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -47,11 +47,8 @@ class Scored(NamedTuple):
     is_success: bool
 
 
-class Objective(Protocol):
-    """Function that shows candidates to a model and scores them."""
-
-    def __call__(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a score for each text; every text is one query."""
+# Shows candidates to a model, a query each, and scores them.
+Objective = Callable[[Sequence[str]], list[Scored]]
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from robench.runs.estimate import Work, cost_of, pace_of, work_of
 from robench.runs.fit import checks_in_subprocess
 from robench.runs.prepare import PreparedRun
 from robench.scheduling.pace import Pace, Paces, Source
-from robench.scheduling.simulation import SimulatedWorker, joined, simulate
+from robench.scheduling.simulation import joined, makespan
 
 NUMBERS_OF_WORKERS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -78,7 +78,7 @@ def outlook_of(run: PreparedRun, store: Store) -> Outlook:
         # An estimate of 64 workers needs no million shards.
         fewer, cost, startup = joined(todo), cost_of(paces), run.startup_seconds
         numbers = sorted({*NUMBERS_OF_WORKERS, len(workers.devices)} - {0})
-        alone = {count: simulate(fewer, cost, [SimulatedWorker()] * count).makespan for count in numbers}
+        alone = {count: makespan(fewer, cost, count) for count in numbers}
         seconds_on = {count: startup + alone[count] for count in numbers}
         if workers.in_process:
             seconds = alone[1]

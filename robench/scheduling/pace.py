@@ -60,10 +60,6 @@ class Paces:
         if passes:
             self._ratios.setdefault(model, []).append(seconds / passes)
 
-    def has_measured(self, model: str) -> bool:
-        """Return whether the time of any condition of a model can be found from its measurements."""
-        return model in self._ratios
-
     def of(self, key: Hashable, model: str, passes: float | None) -> Pace | None:
         """Return the pace of a measurement: its own, that of the model's others by passes, or that of a pass."""
         if key in self._measured:

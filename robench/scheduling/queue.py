@@ -70,7 +70,7 @@ class ShardQueue:
         for shard in of_plan:
             self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
         # Python's sort is stable: shards of equal cost keep the order of the plan.
-        for shard in sorted(of_plan, key=_rank(cost)):
+        for shard in sorted(of_plan, key=lambda each: (not each.measurement.condition.action.goes_first, -cost(each))):
             model = self._models[shard.measurement.checkpoint.name]
             model.shards.append(shard)
             model.cost += (each := cost(shard))
@@ -223,10 +223,3 @@ class InTurn:
     def give_back(self, shard: Shard) -> None:
         """Return a shard without a result, which is taken again before all others."""
         self._queues[0].give_back(shard)
-
-
-def _rank(cost: Callable[[Shard], float]) -> Callable[[Shard], tuple[bool, float]]:
-    def rank(shard: Shard) -> tuple[bool, float]:
-        return not shard.measurement.condition.action.goes_first, -cost(shard)
-
-    return rank
