@@ -306,11 +306,7 @@ class Problem:
         return Passed(points.detach(), outputs, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:
-        """Return the seeds of a new pass.
-
-        Raises:
-            ContractError: the problem has no address.
-        """
+        """Return the seeds of a new pass; refuse a problem without an address."""
         # Predictions have no address and are not counted: whether one is made can depend on the other examples.
         self.address.stream(0)
         numbers = self.ledger.number(self.address, self.rows)

@@ -113,11 +113,7 @@ class Outcomes(Sequence[Outcome]):
 
     @classmethod
     def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
-        """Concatenate several outcomes.
-
-        Raises:
-            ContractError: there are none, or they belong to different tasks.
-        """
+        """Concatenate several outcomes. Raises ContractError: there are none, or they belong to different tasks."""
         kinds = {part.row_type for part in parts}
         if len(kinds) != 1:
             raise ContractError(f"outcomes of one task are needed, got {sorted(kind.__name__ for kind in kinds)}")
@@ -224,11 +220,7 @@ class Outcomes(Sequence[Outcome]):
 
 
 def column_of(field: Field, values: Sequence[Any]) -> Values:
-    """Convert Python values to a column; None means missing.
-
-    Raises:
-        ContractError: a value does not fit the field.
-    """
+    """Convert Python values to a column; None means missing. Raises ContractError: a value does not fit the field."""
     taken = _TAKEN[field.type]
     for value in values:
         if value is None:

@@ -200,11 +200,7 @@ class Suite:
         return replace(self, conditions=conditions, all_examples=True)
 
     def check_dataset(self) -> None:
-        """Refuse a suite without a dataset.
-
-        Raises:
-            UsageError: it names none, and none was given.
-        """
+        """Refuse a suite without a dataset. Raises UsageError: it names none, and none was given."""
         if self.lacks_dataset:
             raise UsageError(
                 f"suite {self.name!r} names no dataset: choose one with --dataset NAME (robench list datasets), or"

@@ -131,11 +131,7 @@ def checked(declaration: T, value: object) -> T:
 
 
 def attempted(declared: type, doing: str, ask: Callable[[], T], value: object) -> T:
-    """Return the result of third-party code.
-
-    Raises:
-        ValidationError: it raised an error.
-    """
+    """Return the result of third-party code. Raises ValidationError: it raised an error."""
     # Imported here, so that declarations without foreign code are not slowed down.
     from robench.core.containment import Contained
 

@@ -33,11 +33,7 @@ class RealValued:
         self.limits = domain.limits or (-inf, inf)
 
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Stack examples (...) into one batch (B, ...).
-
-        Raises:
-            ContractError: they have different shapes.
-        """
+        """Stack examples (...) into one batch (B, ...). Raises ContractError: they have different shapes."""
         if len(shapes := sorted({tuple(each.shape) for each in inputs})) > 1:
             raise ContractError(f"examples of one batch must have one shape, got {shapes[0]} and {shapes[1]}")
         return torch.stack(list(inputs))

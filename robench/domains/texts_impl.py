@@ -31,11 +31,7 @@ class TextRules:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Refuse: texts are not numbers.
-
-        Raises:
-            ContractError: always.
-        """
+        """Refuse: texts are not numbers. Raises ContractError: always."""
         raise ContractError("texts have no smallest and largest value; take an attack that changes words")
 
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:

@@ -35,20 +35,9 @@ def evaluate(
     kept: AdversarialStore | None = None,
     source: Source | None = None,
 ) -> Record:
-    """Measure every example of ``shard`` without changing global state.
+    """Measure every example of ``shard`` as ``core.protocols.Measure`` says, without changing global state.
 
-    Args:
-        shard: examples [start, stop) of a measurement.
-        model: the model of its checkpoint.
-        dataset: the clean examples.
-        limit: limit of the run, only for the record's provenance.
-        kept: store that adversarial examples are written to, where the condition makes any; None for none.
-        source: source of the scored inputs; None for the attacks.
-
-    Raises:
-        StoreError: adversarial examples could not be stored.
-        ExampleError: an example cannot be read.
-        ContractError: the dataset, the perturbation or the model broke its contract.
+    ``source`` gives the scored inputs; None for the attacks.
     """
     started = time.perf_counter()
     measurement = shard.measurement
@@ -58,18 +47,14 @@ def evaluate(
         for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
             outcomes.append(_outcomes_of(measurement, batch, model, source or attacked))
-    measured = provenance(model.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
+    condition, checkpoint = measurement.condition, measurement.checkpoint
+    used = condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
+    measured = provenance(model.device, started, limit, condition.perturbation.backend, used)
     record = Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
     if kept is not None and attacked.collects:
         # Before the record, so that no record exists without them when a run is killed.
         kept.put(attacked.examples(record.shard))
     return record
-
-
-def _used(measurement: Measurement) -> tuple[object, ...]:
-    checkpoint = measurement.checkpoint
-    condition = measurement.condition
-    return condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
 
 
 def provenance(

@@ -69,11 +69,7 @@ class _Watch:
         self._states = generator_states()
 
     def check(self) -> None:
-        """Refuse a perturbation that has changed them.
-
-        Raises:
-            ContractError: it has changed them; the message names the generators.
-        """
+        """Refuse a perturbation that has changed them; the message names the generators."""
         states = generator_states()
         # A library loaded in between has not been seeded.
         if drawn := [name for name, state in self._states.items() if states[name] != state]:

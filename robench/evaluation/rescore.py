@@ -44,12 +44,7 @@ def rescore(
     For the shard in which they were made, the outcomes equal those of its record, except for the counts of passes and
     of clamped values, which are None.
 
-    Args:
-        shard: shard in which the examples were made, or one whose action rescores it.
-        examples: adversarial examples of all of the shard's ids.
-        model: the model of the shard's checkpoint.
-        dataset: the clean examples.
-        limit: limit of the run, only for the record's provenance.
+    The examples, of all of the shard's ids, were made in it, or in the one that its action rescores.
 
     Raises:
         UsageError: the examples are of other data.

@@ -69,11 +69,7 @@ class _Outbox:
         self._lock = threading.Lock()
 
     def send(self, message: object) -> None:
-        """Write a message.
-
-        Raises:
-            OSError: the pipe is closed.
-        """
+        """Write a message; raise an OSError if the pipe is closed."""
         content = pickle.dumps(message)
         rest = memoryview(self._token + len(content).to_bytes(LENGTH_SIZE) + content)
         with self._lock:
@@ -100,11 +96,7 @@ class Inbox:
         self._held = bytearray()
 
     def messages(self, received: bytes) -> list[object]:
-        """Return the complete messages.
-
-        Raises:
-            GarbledError: the bytes do not form a message.
-        """
+        """Return the complete messages. Raises GarbledError: the bytes do not form a message."""
         self._held += received
         whole: list[object] = []
         head = TOKEN_SIZE + LENGTH_SIZE

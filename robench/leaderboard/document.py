@@ -22,11 +22,7 @@ from robench.reports.machine_readable import Json, plain_cell
 
 
 def render_json(board: Leaderboard) -> str:
-    """Return the leaderboard as one JSON document, see ``document_of``.
-
-    Raises:
-        ValueError: a number is NaN.
-    """
+    """Return the leaderboard as one JSON document, see ``document_of``. Raises ValueError: a number is NaN."""
     return inert_json(document_of(board)) + "\n"
 
 

@@ -89,11 +89,7 @@ def names_of(models: Models) -> list[str]:
 
 
 def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
-    """Return names and mappings one by one.
-
-    Raises:
-        UsageError: ``models`` is, or contains, something else.
-    """
+    """Return names and mappings one by one. Raises UsageError: ``models`` is, or contains, something else."""
     listed = [models] if isinstance(models, (str, Mapping)) else models
     if isinstance(listed, nn.Module):
         raise UsageError(f"models is a {type(models).__name__} without a name: give it one, {{'my-model': module}}")

@@ -68,11 +68,7 @@ class WithExamples:
 
 
 def folder_of(store: Store | None) -> AdversarialFolder:
-    """Return the folder of a store's adversarial examples.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Return the folder of a store's adversarial examples. Raises UsageError: it has none."""
     if not isinstance(store, FolderStore):
         raise UsageError("adversarial examples are kept in a results folder; give a FolderStore")
     return store.adversarial

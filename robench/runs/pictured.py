@@ -114,11 +114,7 @@ def pictured(
 
 
 def _places(dataset: Dataset, examples: Sequence[str]) -> list[int]:
-    """Return the places of examples in a dataset.
-
-    Raises:
-        UsageError: one is not there.
-    """
+    """Return the places of examples in a dataset; refuse ids that it does not have."""
     # robench's own datasets know their ids; of others, every example is read.
     ids: Sequence[str] = getattr(dataset, "ids", None) or [
         dataset.batch(place, place + 1).ids[0] for place in range(len(dataset))
@@ -155,11 +151,7 @@ class _Images:
         return self._examples.get(shard_key)
 
     def add(self, result: Record | Failure) -> None:
-        """Keep the outcomes of a shard.
-
-        Raises:
-            RobenchError: it failed.
-        """
+        """Keep the outcomes of a shard; raise the error of one that failed."""
         if isinstance(result, Failure):
             raise RobenchError(f"{result.shard.title}: {result.error}")
         self._records[result.shard.key] = result

@@ -110,12 +110,10 @@ class PreparedRun:
         workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
         is_free = request.workers is None and request.executor == AUTO and request.shard_timeout is None
         is_cpu = set(workers.devices) == {"cpu"}
-        if store is not None and is_free and is_cpu and self._is_faster_alone(store, len(workers.devices)):
-            return choose_workers(request.device, 1, IN_PROCESS)
-        return workers
-
-    def _is_faster_alone(self, store: Store, num_workers: int) -> bool:
-        return self.work(store).is_faster_alone(num_workers, self.startup_seconds)
+        if store is None or not (is_free and is_cpu):
+            return workers
+        is_faster = self.work(store).is_faster_alone(len(workers.devices), self.startup_seconds)
+        return choose_workers(request.device, 1, IN_PROCESS) if is_faster else workers
 
     def executor(self, store: Store | None = None) -> Executor:
         """Return the executor for the requested devices; ``store`` keeps results and adversarial examples.

@@ -28,11 +28,7 @@ SMOKE_NOTE = (
 
 
 def check_keepable(dataset: DatasetDeclaration) -> None:
-    """Refuse a dataset whose perturbed examples cannot be kept.
-
-    Raises:
-        UsageError: its inputs are not real numbers.
-    """
+    """Refuse a dataset whose perturbed examples cannot be kept. Raises UsageError: its inputs are not real numbers."""
     if not DOMAINS[dataset.domain].is_real_valued:
         raise UsageError(
             f"perturbed {dataset.domain} of dataset {dataset.name!r} are not kept, only inputs of real numbers are; "

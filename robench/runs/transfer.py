@@ -185,11 +185,7 @@ def _marked(source: Checkpoint, batch_size: int) -> str:
 
 
 def _metric(suite: Suite) -> str:
-    """Return the metric of the matrix: that of clean examples.
-
-    Raises:
-        UsageError: the suite's task has none.
-    """
+    """Return the metric of the matrix, that of clean examples; refuse a task without one."""
     metric = TASKS[suite.task].metric
     if metric is None:
         raise UsageError(f"task {suite.task!r} has no metric of clean examples to measure a transfer with")

@@ -179,11 +179,7 @@ class Writer:
             self._check()
 
     def put(self, result: Record | Failure) -> None:
-        """Store a result soon.
-
-        Raises:
-            StoreError: an earlier result could not be stored; nor is this one.
-        """
+        """Store a result soon. Raises StoreError: an earlier result could not be stored; nor is this one."""
         self._check()
         if self._at_once:
             self._store(result)

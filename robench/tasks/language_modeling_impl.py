@@ -87,11 +87,7 @@ class LanguageRules:
         """Accept every model: its vocabulary is its own."""
 
     def labels_of(self, outputs: Tensor) -> Any:
-        """Refuse: a language model predicts no label.
-
-        Raises:
-            ContractError: always.
-        """
+        """Refuse: a language model predicts no label. Raises ContractError: always."""
         raise ContractError("language models predict no labels; take the labels of the data")
 
     def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:

@@ -154,11 +154,7 @@ def state_path(weights: Path) -> Path:
 
 
 def write_state(path: Path, state: TrainingState) -> None:
-    """Write the state atomically.
-
-    Raises:
-        StoreUnwritableError: it cannot be written.
-    """
+    """Write the state atomically. Raises StoreUnwritableError: it cannot be written."""
     content = io.BytesIO()
     torch.save({"key": state.key, "num_epochs_done": state.num_epochs_done, "parts": state.parts}, content)
     try:

@@ -48,11 +48,7 @@ def history_path(weights: Path) -> Path:
 
 
 def read_history(path: Path) -> TrainingHistory:
-    """Return the history in a file.
-
-    Raises:
-        UsageError: the file cannot be read, or is not a history.
-    """
+    """Return the history in a file. Raises UsageError: the file cannot be read, or is not a history."""
     try:
         found = json.loads(read_regular(path, _MAX_BYTES))
         # Convert to float; reject anything that is not a number.

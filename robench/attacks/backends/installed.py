@@ -45,11 +45,7 @@ def is_ready(backend: str) -> bool:
 
 
 def python_of(backend: str) -> Path:
-    """Return the Python of a backend's environment.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Return the Python of a backend's environment. Raises UsageError: it is not installed."""
     if not is_ready(backend):
         raise UsageError(
             f"backend {backend} needs its own environment, and {environment_of(backend)} is not it: "
