@@ -69,11 +69,8 @@ class Outcomes(Sequence[Outcome]):
     """Outcomes of examples in dataset order; those of a sweep at several budgets are adjacent.
 
     Columns whose values are all missing take no memory. As a sequence it contains rows, which are created on access.
-
-    Args:
-        row_type: dataclass that declares the fields.
-        columns: values by name of the field, all of one length; fields that are left out are missing everywhere.
-        length: number of rows.
+    ``columns`` are values by name of a field of ``row_type``, all of this length; fields that are left out are missing
+    everywhere.
 
     Raises:
         ContractError: a column belongs to no field, has a different length, or lacks required values.

@@ -224,12 +224,8 @@ def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:
 def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
     """Return a declaration with the fields that texts of the form ``NAME=VALUE`` give it.
 
-    Values are read as in YAML files, except that those of text fields need no quotes.
-
-    Args:
-        declared: class of the declaration.
-        assignments: one a field.
-        option: what the assignments were given by, for messages.
+    Values are read as in YAML files, except that those of text fields need no quotes. ``option`` is what the
+    assignments were given by, for messages.
 
     Raises:
         UsageError: an assignment has another form, no such field, or an invalid value; all fields are listed.

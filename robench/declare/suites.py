@@ -127,10 +127,7 @@ def parse_suite(value: object, source: str = "suite") -> Suite:
 def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | None = None) -> Suite:
     """Return the suite of a document.
 
-    Args:
-        document: a suite.
-        datasets: datasets by name.
-        dataset: name of the dataset for a suite that names none; None for a stand-in.
+    ``dataset`` is the name of the dataset for a suite that names none; None for a stand-in.
 
     Raises:
         DeclarationError: all problems of the suite.

@@ -103,12 +103,8 @@ def measure_coupling(
 ) -> Coupling | None:
     """Measure the influence of rows on each other; None for fewer than two rows.
 
-    Args:
-        model: the model.
-        inputs: (B, ...), on its device.
-        seeds: one prediction seed a row.
-        num_copied: number of first rows that are compared with copies of themselves, each in a separate pass; None for
-            all.
+    There is one prediction seed for each row of inputs (B, ...). The first ``num_copied`` rows (None for all) are
+    compared with copies of themselves, each in a separate pass.
     """
     num_rows = len(inputs)
     if num_rows < 2:

@@ -143,11 +143,7 @@ class ReadAhead:
     """Dataset of one shard, which begins to read the next examples as soon as some have been read.
 
     It changes no example: a dataset that cannot read ahead (``core.protocols.ReadsAhead``) is only passed through.
-
-    Args:
-        dataset: the shard's dataset.
-        shard: shard to measure.
-        following: returns the data to read after the shard, such as examples of another one; None for nothing.
+    ``following`` returns the data to read after the shard, such as examples of another one; None for nothing.
     """
 
     def __init__(self, dataset: Dataset, shard: Shard, following: Callable[[], Range | None]) -> None:

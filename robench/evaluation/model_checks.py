@@ -56,11 +56,8 @@ def model_checks(probe: Probe) -> list[Flag]:
 def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float | None) -> Flag:
     """Return whether a model is right about far too few clean examples, and whether mean and std explain it.
 
-    Args:
-        model: the model, whose normalisation is compared with the batch.
-        batch: clean examples, inputs (B, C, H, W) in [0, 1].
-        logits: (B, classes) of the clean examples.
-        expected: accuracy stated for these data; None to compare with chance.
+    Examples have inputs (B, C, H, W) in [0, 1] and logits (B, classes); ``expected`` is the accuracy stated for these
+    data, None to compare with chance.
     """
     num_right, num_examples = int((logits.argmax(1) == batch.targets.to(logits.device)).sum()), len(batch.ids)
     chance = 1 / logits.shape[1]

@@ -81,11 +81,7 @@ class Death:
 
 
 class Deaths:
-    """Deaths of the workers of a run, by shard.
-
-    Args:
-        noun: what the workers are, for messages.
-    """
+    """Deaths of the workers of a run, by shard."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun

@@ -56,10 +56,7 @@ class Wanted:
 class Cluster:
     """Ray cluster, to which at most one connection is made.
 
-    Args:
-        declaration: its address, and the resources of a worker.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        num_workers: number of workers asked for, None for as many as there is room for.
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; ``num_workers`` None asks for as many workers as there is room for.
 
     Raises:
         UsageError: the device is a single GPU, which Ray assigns itself.

@@ -50,12 +50,7 @@ ENDED = Death(
 
 
 class RayWorker:
-    """Worker in an actor, whose imports and current folder are those of the run.
-
-    Args:
-        search_path: where the run finds modules.
-        folder: current folder of the run.
-    """
+    """Worker in an actor, whose imports and current folder are those of the run."""
 
     def __init__(self, search_path: Sequence[str], folder: str) -> None:
         sys.path.extend(each for each in search_path if each not in sys.path)

@@ -132,12 +132,7 @@ def manifest_of(
 ) -> dict[str, Any]:
     """Return the manifest as JSON values.
 
-    Args:
-        files: number of rows of each written table.
-        suites: in the order of the tables.
-        measured: all that the tables are read off, audits included.
-        training_seeds: seed of each checkpoint's training, by name, where there is one.
-        options: requested options.
+    ``files`` are the numbers of rows of the written tables, ``measured`` all that these are read off, audits included.
 
     Raises:
         OSError: a file cannot be read.

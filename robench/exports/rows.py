@@ -64,11 +64,8 @@ CHECKPOINT, MEAN = "checkpoint", "mean over seeds"
 def cells_of(suite: Suite, report: Report, training_seeds: Mapping[str, int], *, all_seeds: bool) -> pa.Table:
     """Return the cells of a report, a row per model and column.
 
-    Args:
-        suite: the report's.
-        report: one row per checkpoint.
-        training_seeds: seed of each checkpoint's training, by name, where there is one.
-        all_seeds: whether to add a row for each mean over the training seeds of an entry.
+    With ``all_seeds`` there is a row for each mean over the training seeds of an entry as well; ``training_seeds`` are
+    the seeds of checkpoints by name, where there are any.
     """
     rows = [(row, CHECKPOINT) for row in report.rows]
     if all_seeds:

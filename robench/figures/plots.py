@@ -35,9 +35,7 @@ _IN_PER_CENT = ("share", "ratio")
 def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
     """Return accuracies against the budgets of sweeps and the distances of minimum-norm attacks.
 
-    Args:
-        board: of the suites' results.
-        all_models: draw every row of the leaderboard instead of the eight best by their mean.
+    With ``all_models`` every row of the leaderboard is drawn instead of the eight best by their mean.
 
     Raises:
         IncompleteError: no sweep or minimum-norm attack of the suites has a number.
@@ -51,9 +49,7 @@ def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
 def corruption_plot(board: Leaderboard, *, all_models: bool) -> Plot:
     """Return the accuracy under each type of corruption against its severity, a panel a type.
 
-    Args:
-        board: of the suites' results.
-        all_models: draw every row of the leaderboard instead of the eight best by their mean.
+    With ``all_models`` every row of the leaderboard is drawn instead of the eight best by their mean.
 
     Raises:
         IncompleteError: no corruption of the suites has a number.

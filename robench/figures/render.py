@@ -53,9 +53,7 @@ def check_matplotlib() -> None:
 def rendered(plot: Plot, format_name: str) -> bytes:
     """Return a plot as the content of a file.
 
-    Args:
-        plot: at least one panel.
-        format_name: ``svg``, ``pdf`` or ``png``.
+    The format is ``svg``, ``pdf`` or ``png``.
 
     Raises:
         UsageError: matplotlib cannot be imported.

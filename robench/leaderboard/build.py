@@ -90,12 +90,8 @@ def ranked(
 ) -> Report:
     """Return a report with the rank of each number among its rows, if there are several.
 
-    Args:
-        report: report of ``store``, also one of means over training seeds.
-        suite: its suite.
-        store: all results.
-        limit: limit of the report.
-        measurements: keys of the report's measurements by model, if it was restricted to some.
+    The report may be one of means over training seeds; ``measurements`` are the keys of its measurements by model, if
+    it was restricted to some.
 
     Raises:
         StoreError: a file cannot be read, or is of a later robench.

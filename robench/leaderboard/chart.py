@@ -23,9 +23,7 @@ _MARKERS = ("circle", "box", "diamond", "triangle")
 def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:
     """Return a chart as one SVG element.
 
-    Args:
-        chart: proportions in [0, 1], drawn in per cent from 0 to 100.
-        styles: number of the line's style by model; models without one are not drawn.
+    Proportions in [0, 1] are drawn in per cent; ``styles`` are the numbers of the lines' styles, and other models are not drawn.
     """
     label = f"{chart.title}: {chart.y_label} in per cent against {chart.x_label}"
     lines = [_line(chart, chart.lines[model], model, style) for model, style in styles.items() if model in chart.lines]
@@ -50,10 +48,7 @@ def sample_of(style: int) -> str:
 def bar_of(estimate: Estimate, largest: float, seeds: Sequence[float] = ()) -> str:
     """Return a number with its interval as a small bar.
 
-    Args:
-        estimate: its value, and its interval if it has one; infinite values lie at the right end.
-        largest: number at the right end; 0 is at the left.
-        seeds: numbers of single training seeds, drawn as points.
+    The bar goes from 0 to ``largest``, where infinite values lie; ``seeds`` are drawn as points.
     """
     if largest <= 0:
         return ""

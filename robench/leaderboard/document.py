@@ -109,12 +109,7 @@ MANIFEST_NAME = "manifest.json"
 
 
 def render_manifest(board: Leaderboard, files: Mapping[str, str]) -> str:
-    """Return the manifest as JSON.
-
-    Args:
-        board: the leaderboard.
-        files: text of each of its files, by name.
-    """
+    """Return the manifest as JSON."""
     document: dict[str, Json] = {
         "robench": version(OWN),
         "files": {name: {"sha256": hashlib.sha256(text.encode()).hexdigest()} for name, text in files.items()},

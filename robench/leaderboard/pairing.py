@@ -55,10 +55,8 @@ def p_value(first: Testable, second: Testable, *, may_permute: bool = True) -> f
 def ranks(values: Mapping[str, float], testable: Mapping[str, Testable], *, lower_is_better: bool) -> dict[str, Rank]:
     """Return the rank of each model that has a number.
 
-    Args:
-        values: numbers of one column by model; of equal ones the first is the best.
-        testable: what tests are about, of the models whose number can be tested.
-        lower_is_better: whether the least number is the best.
+    ``values`` are numbers of one column by model, of equal ones the first being the best; ``testable`` is what tests
+    are about, of the models whose number can be tested.
     """
     if not values:
         return {}

@@ -86,9 +86,6 @@ def calibrated(kind: str) -> Calibration | None:
 def calibrate(device: str) -> Calibration:
     """Time the device for a few seconds, and keep and return its calibration.
 
-    Args:
-        device: such as ``cpu`` or ``cuda:0``.
-
     Raises:
         RobenchError: a worker process cannot start, or the file cannot be written.
     """

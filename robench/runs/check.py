@@ -27,12 +27,8 @@ def suites_to_check(
 ) -> tuple[Suite, ...]:
     """Return suites of a baseline as they are declared now.
 
-    Args:
-        baseline: reference of the check.
-        names: names or files; none for all suites of the baseline, which must then be shipped.
-        registries: registry files that declare datasets.
-        dataset: that of suites that name none; None for the one of the baseline.
-        all_examples: whether conditions cover whole datasets.
+    Without names these are all suites of the baseline, which must then be shipped; without ``dataset``, suites that
+    name none have the one of the baseline.
 
     Raises:
         UsageError: there is no such file; or a dataset is given, and a suite names its own.

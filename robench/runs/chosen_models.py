@@ -43,12 +43,8 @@ def choose_models(
 ) -> ChosenModels:
     """Return the checkpoints for names and modules.
 
-    Args:
-        models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
-        registries: registry files besides the shipped one.
-        key: identity of the only module, or of modules by name, in place of a digest of state and source.
-        task: task of the modules.
-        all_seeds: whether names match the checkpoints of all training seeds.
+    ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or a sequence of both;
+    ``key`` identifies the only module, or modules by name, in place of a digest of state and source.
 
     Raises:
         UsageError: something else was given, a name refers to two models, or a module cannot be identified.

@@ -81,11 +81,8 @@ def measured_paces(
 ) -> Paces:
     """Return the paces of a run, as far as its store knows them.
 
-    Args:
-        measurements: measurements of the run.
-        store: store of earlier results; of each measurement its first record counts.
-        device: kind of device of the run; None for that of the latest result.
-        per_pass: see ``Paces``.
+    Of each measurement the first record counts. ``device`` is the kind of device of the run, None for that of the
+    latest result; for ``per_pass`` see ``Paces``.
     """
     paces = Paces(per_pass)
     known = {each.key: each for each in measurements}

@@ -67,12 +67,9 @@ def pictured(
 ) -> list[Pictured]:
     """Return examples of one dataset, clean and under the conditions of some views.
 
-    Args:
-        request: one suite and one model; what says how much is measured, and where, does not matter.
-        views: views of conditions of the suite on one dataset of images, at least one.
-        count: number of first examples, unless ``examples`` names some.
-        examples: ids of examples.
-        on_progress: is called with the number of finished batches, and of all.
+    The request has one suite and one model; what says how much is measured, and where, does not matter. Without ids of
+    ``examples`` they are the first ``count``. ``on_progress`` is called with the number of finished batches, and of
+    all.
 
     Raises:
         UsageError: the conditions are of several datasets, or of no images, or there is no such example.

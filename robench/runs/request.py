@@ -205,11 +205,8 @@ class RunRequest:
 def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
     """Return the request with four examples of each condition in one batch, no audits, and nothing stored.
 
-    One process measures unless workers were requested: starting more takes longer than a few examples.
-
-    Args:
-        request: original request.
-        given: options, as written by the user, that contradict a smoke run.
+    One process measures unless workers were requested: starting more takes longer than a few examples. ``given`` are
+    options, as written by the user, that contradict a smoke run.
 
     Raises:
         UsageError: there are such options.

@@ -77,12 +77,8 @@ def rescore_results(
 ) -> Iterator[tuple[Rescored, ...]]:
     """Score the outcomes of a results folder again; yield each condition's agreement, one entry a budget.
 
-    Inputs that attacks made are read from the kept adversarial examples; corrupted ones are made again.
-
-    Args:
-        request: suites and models; it is measured in this process, without audits.
-        store: the submitted results.
-        conditions: names of conditions; none for all.
+    Inputs that attacks made are read from the kept adversarial examples; corrupted ones are made again. Without names
+    of conditions all are scored.
 
     Raises:
         UnknownNameError: no suite has a condition of a name.

@@ -205,9 +205,7 @@ def _minutes(time: str) -> int | None:
 def submitted(script: Path, *, after: str | None = None) -> str:
     """Submit a script with sbatch and return the job's id, followed by ``;`` and its cluster where sbatch names one.
 
-    Args:
-        script: the script.
-        after: what ``submitted`` returned for another job, which must end before this one starts.
+    ``after`` is what ``submitted`` returned for another job, which must end before this one starts.
 
     Raises:
         UsageError: sbatch is missing or refuses the job; the message quotes it.

@@ -99,11 +99,8 @@ class PreparedTransfer:
 def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Checkpoint] = ()) -> PreparedTransfer:
     """Find and check the data and the weights of every model, and divide attacks and scores into shards.
 
-    Args:
-        request: one suite, and the sources: the models whose adversarial examples are scored.
-        condition: name of an attack in that suite; a sweep is used at its largest budget, or at the one after an ``@``,
-            such as ``pgd@4/255``.
-        targets: models on which the examples are scored; by default the sources.
+    The request has one suite, and the sources: the models whose adversarial examples are scored on the targets, by
+    default on each other. Of a sweep the largest budget is used, or the one after an ``@``, such as ``pgd@4/255``.
 
     Raises:
         UnknownNameError: the suite has no such condition.

@@ -94,15 +94,9 @@ def run_shards(
     """Measure the shards that the store lacks, store each result, and return how the run ended.
 
     Several runs on one store share the work: a shard that another one measures is left to it, and taken over if that
-    run ends without a result.
-
-    Args:
-        shards: the requested ones.
-        executor: what measures it.
-        store: where results are kept.
-        on_progress: called at the start and after each result.
-        cost: relative cost of a shard; of each model the most expensive come first.
-        later: shards that are measured once no other is left to be taken, such as those of other machines.
+    run ends without a result. Of each model the shards of highest ``cost`` come first. ``later`` are shards that are
+    measured once no other is left to be taken, such as those of other machines. ``on_progress`` is called at the start
+    and after each result.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
@@ -153,11 +147,8 @@ def _ended(results: Iterator[Record | Failure]) -> Iterator[None]:
 class Writer:
     """Thread that passes results to ``store`` in the order in which they came.
 
-    A context manager, whose end waits until everything is stored.
-
-    Args:
-        store: stores a result.
-        at_once: whether each result is stored before ``put`` returns, by the caller's thread.
+    A context manager, whose end waits until everything is stored. With ``at_once`` each result is stored before ``put``
+    returns, by the caller's thread.
     """
 
     def __init__(self, store: Callable[[Record | Failure], None], *, at_once: bool = False) -> None:

@@ -37,9 +37,7 @@ class Pace:
 class Paces:
     """Paces of the measurements of a run or a store, on one kind of device.
 
-    Args:
-        per_pass: seconds of a forward and a backward pass of an example, by model; used for models without
-            measurements.
+    ``per_pass`` are the seconds of a forward and a backward pass of an example, used for models without measurements.
     """
 
     def __init__(self, per_pass: Mapping[str, Pace] | None = None) -> None:
@@ -50,11 +48,8 @@ class Paces:
     def add(self, key: Hashable, model: str, seconds: float, passes: float | None) -> None:
         """Add what was measured.
 
-        Args:
-            key: measurement, or what distinguishes it from others.
-            model: name of its model.
-            seconds: seconds that an example took.
-            passes: passes of an example (``weighted``); None if they are unknown.
+        ``key`` is the measurement, ``seconds`` are those of an example, and ``passes`` its passes (``weighted``), None
+        if unknown.
         """
         self._measured[key] = seconds
         if passes:

@@ -187,11 +187,7 @@ class ShardQueue:
 
 
 class InTurn:
-    """Several queues as one (``core.protocols.Work``): a later one is used when the earlier ones have nothing to take.
-
-    Args:
-        queues: at least one.
-    """
+    """Several queues as one (``core.protocols.Work``): later ones are used when earlier ones have nothing to take."""
 
     def __init__(self, queues: Sequence[ShardQueue]) -> None:
         self._queues = tuple(queues)

@@ -133,20 +133,13 @@ class TaskRules(Protocol):
     def columns(self, outputs: Sequence[torch.Tensor], targets: torch.Tensor, scoring: Scoring) -> Mapping[str, Values]:
         """Return the task's own columns of the outcomes of one pass, (B,) each.
 
-        Args:
-            outputs: outputs (B, ...), one entry per prediction of the same inputs.
-            targets: targets (B, ...).
-            scoring: further context of the examples.
+        Outputs (B, ...) have one entry per prediction of the same inputs.
         """
 
     def check_fit(self, outputs: torch.Tensor, num_classes: int | None, model: str, dataset: str) -> None:
         """Refuse a model whose outputs on a dataset's first examples do not fit the task or the dataset.
 
-        Args:
-            outputs: outputs (B, ...) of clean examples.
-            num_classes: number of classes of the dataset; None if unknown.
-            model: name of the model.
-            dataset: name of the dataset.
+        ``num_classes`` is None if the dataset does not know it.
 
         Raises:
             UsageError: the message says what was found and what to do.

@@ -113,13 +113,7 @@ def accumulate_gradients(
 ) -> Tensor:
     """Add the gradients of a batch's mean loss, computed in micro-batches, to the parameters; return the loss.
 
-    Args:
-        model: the model in training.
-        inputs: (B, ...) normalised inputs.
-        targets: (B, ...) targets.
-        loss_of: mean loss of outputs and targets.
-        micro_batch_size: number of rows per pass.
-        auxiliary_weight: weight of the layers' mean auxiliary loss.
+    Inputs (B, ...) are normalised; ``loss_of`` returns the mean loss of outputs and targets.
     """
     total = torch.zeros((), device=inputs.device)
     for part, part_targets in zip(inputs.split(micro_batch_size), targets.split(micro_batch_size), strict=True):

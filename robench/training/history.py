@@ -89,12 +89,7 @@ def _no_history(path: Path) -> UsageError:
 
 
 class History:
-    """History of one training, which continues the history of an interrupted one of the same checkpoint.
-
-    Args:
-        path: file, which an earlier training may have left.
-        checkpoint: name of the trained entry; ``dataset``: name of its training and validation data.
-    """
+    """History of one training, which continues the history of an interrupted one of the same checkpoint."""
 
     def __init__(self, path: Path, *, checkpoint: str, dataset: str) -> None:
         self._path = path

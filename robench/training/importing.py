@@ -43,10 +43,8 @@ class Imported:
 def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
     """Return the weights of a language model that was saved as a whole module; nothing of the file is run.
 
-    Args:
-        path: file of torch.save(model), of a model of lmtool-fwp's code.
-        checkpoint: entry of a language model; ``trained_on`` is the dataset of its vocabulary.
-        texts: folder with the token file of the training split of that dataset.
+    The file is that of torch.save(model), of a model of lmtool-fwp's code. ``texts`` is the folder with the token file
+    of the training split of the dataset that the entry states as ``trained_on``, which gives the vocabulary.
 
     Raises:
         DeclarationError: the entry is of another backbone, or not trained on token files.

@@ -105,11 +105,8 @@ class ImagesInMemory:
     def augmented(self, rows: Tensor, padding: int, *, flip: bool, generator: torch.Generator) -> Tensor:
         """Return randomly cropped and flipped images (B, C, H, W) in [0, 1] of the given rows, all in one step.
 
-        Args:
-            rows: (B,) rows.
-            padding: width of the black border before the crop, in pixels.
-            flip: whether half of them are mirrored.
-            generator: generator on the CPU: two numbers per image for the crop, one for the flip, each drawn if used.
+        A black border of ``padding`` pixels surrounds them before the crop. The generator, on the CPU, draws two
+        numbers per image for the crop and one for the flip, each if used.
         """
         images = self._images[rows]
         num_images, height, width, _ = images.shape
