@@ -23,7 +23,7 @@ _MARKERS = ("circle", "box", "diamond", "triangle")
 def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:
     """Return a chart as one SVG element.
 
-    Proportions in [0, 1] are drawn in per cent; ``styles`` are the numbers of the lines' styles, and other models are not drawn.
+    Proportions in [0, 1] are drawn in per cent, and models that ``styles`` gives a number of a line style.
     """
     label = f"{chart.title}: {chart.y_label} in per cent against {chart.x_label}"
     lines = [_line(chart, chart.lines[model], model, style) for model, style in styles.items() if model in chart.lines]
