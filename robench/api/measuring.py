@@ -21,15 +21,7 @@ from robench.executors import IN_PROCESS, ExecutorBase
 from robench.leaderboard import ranked
 from robench.models.build import build
 from robench.models.loading import load_model
-from robench.runs import (
-    ChosenModels,
-    RunRequest,
-    choose_models,
-    prepare,
-    prepare_transfer,
-    rounds,
-    smoke_request,
-)
+from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, rounds, smoke_request
 from robench.runs.chosen_models import Keys, Models, listed, names_of
 from robench.runs.devices import AUTO
 from robench.runs.request import KeptDtype

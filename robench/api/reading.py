@@ -244,14 +244,7 @@ def check(
         return check_by(measurements=None)
     store.check_writable()
     request = check_request(
-        kept,
-        found,
-        names,
-        registries,
-        seed=seed,
-        device=device,
-        workers=workers,
-        data_root=data_root_of(data_root),
+        kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root_of(data_root)
     )
     prepared = prepare(request)
     keys = {each.name: prepared.keys(each) for each in found}

@@ -52,12 +52,7 @@ def is_file_name(text: str) -> bool:
     return text.endswith((".yaml", ".yml")) or "/" in text
 
 
-_KINDS = {
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
 # Files of /proc and the like report size 0.

@@ -15,13 +15,7 @@ from torch.nn.functional import pad
 
 from robench.core.protocols import Draws
 from robench.corruptions.corruption import Corruption
-from robench.corruptions.filters import (
-    FLOAT32_BITS,
-    ShiftedPlanes,
-    gaussian_weights,
-    mirrored_at_ends,
-    rounded_weights,
-)
+from robench.corruptions.filters import FLOAT32_BITS, ShiftedPlanes, gaussian_weights, mirrored_at_ends, rounded_weights
 from robench.corruptions.levels import Strengths, strength
 
 # Radius of the disk and standard deviation of its rim, in pixels.

@@ -58,11 +58,7 @@ def find_suite(
 
 
 def find_suites(
-    names: Sequence[str],
-    registry_files: Sequence[Path] = (),
-    dataset: str | None = None,
-    *,
-    all_examples: bool = False,
+    names: Sequence[str], registry_files: Sequence[Path] = (), dataset: str | None = None, *, all_examples: bool = False
 ) -> tuple[Suite, ...]:
     """Return suites to measure or report, each once, with every dataset known.
 

@@ -81,12 +81,7 @@ def document_from_yaml(content: bytes, source: str) -> Document:
     reader = _Reader(remarks)
     value = reader.read(root, (), root.start_mark.line + 1) if root else reader.refuse((), "the file is empty")
     return Document(
-        source=source,
-        value=value,
-        text=text,
-        lines=reader.lines,
-        spans=reader.spans,
-        problems=tuple(reader.problems),
+        source=source, value=value, text=text, lines=reader.lines, spans=reader.spans, problems=tuple(reader.problems)
     )
 
 

@@ -12,13 +12,7 @@ from robench.domains.texts import TEXTS
 if TYPE_CHECKING:
     from robench.core.protocols import Batch
 
-_BUILTIN: dict[str, Domain] = {
-    domain.name: domain
-    for domain in (
-        IMAGES,
-        TEXTS,
-    )
-}
+_BUILTIN: dict[str, Domain] = {domain.name: domain for domain in (IMAGES, TEXTS)}
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)
 
 __all__ = ["CHANNELS", "DOMAINS", "Domain", "domain_of"]

@@ -128,10 +128,7 @@ class Evaluator:
         declared, preprocessing = measurement.condition.dataset, measurement.checkpoint.preprocessing
         if (declared, preprocessing) not in self._datasets:
             opened = open_dataset(
-                declared,
-                data_root=self.data_root,
-                preprocessing=preprocessing,
-                decode_workers=self.decode_workers,
+                declared, data_root=self.data_root, preprocessing=preprocessing, decode_workers=self.decode_workers
             )
             if opened.identity != measurement.dataset:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")

@@ -32,14 +32,7 @@ from robench.attacks.square import Square
 from robench.core.flags import Flag
 from robench.core.protocols import Batch, Draws, Model
 from robench.core.seeds import Stream
-from robench.metrics.sanity import (
-    MORE_STEPS,
-    RANDOM_SEARCH,
-    SINGLE_STEP,
-    SMALLER_BUDGET,
-    beaten,
-    right_at_any_distance,
-)
+from robench.metrics.sanity import MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET, beaten, right_at_any_distance
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import predict
 from robench.tasks.base import Loss

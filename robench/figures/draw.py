@@ -16,16 +16,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH
 from robench.figures.panels import LinePanel, Plot, SeedPanel, SeedRow, Series
-from robench.figures.style import (
-    NEUTRAL,
-    SETTINGS,
-    TINY,
-    TITLE_WIDTH,
-    Style,
-    legible,
-    legible_names,
-    style_of,
-)
+from robench.figures.style import NEUTRAL, SETTINGS, TINY, TITLE_WIDTH, Style, legible, legible_names, style_of
 from robench.leaderboard.board import Point
 
 # In inches, at the sizes of the settings.

@@ -64,9 +64,7 @@ class Style:
 def style_of(place: int) -> Style:
     """Return the look of the model at this place, counted from 0; the first 40 differ without colours too."""
     return Style(
-        colour=COLOURS[place % len(COLOURS)],
-        marker=MARKERS[place % len(MARKERS)],
-        dashes=DASHES[place % len(DASHES)],
+        colour=COLOURS[place % len(COLOURS)], marker=MARKERS[place % len(MARKERS)], dashes=DASHES[place % len(DASHES)]
     )
 
 

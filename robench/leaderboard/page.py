@@ -206,10 +206,7 @@ def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:
     value, bracket, interval = cell_text(cell).partition(" [")
     if cell.estimate is None:
         return f'<td class="missing">{escape(cell_text(cell))}</td>'
-    kinds = [
-        *(["best"] if rank and rank.is_best else []),
-        *(["close"] if rank and rank.is_close else []),
-    ]
+    kinds = [*(["best"] if rank and rank.is_best else []), *(["close"] if rank and rank.is_close else [])]
     attribute = f' class="{" ".join(kinds)}"' if kinds else ""
     mark = f'<sup title="not distinguishable from the best">{CLOSE_MARK}</sup>' if "close" in kinds else ""
     low_high = f' <span class="interval">[{escape(interval)}</span>' if bracket else ""

@@ -29,10 +29,7 @@ class ExampleDraws:
     """
 
     def __init__(
-        self,
-        seeds: Sequence[int],
-        device: torch.device | str = "cpu",
-        prediction_seeds: Sequence[int] | None = None,
+        self, seeds: Sequence[int], device: torch.device | str = "cpu", prediction_seeds: Sequence[int] | None = None
     ) -> None:
         self._seeds = tuple(seeds)
         self._device = device

@@ -77,11 +77,7 @@ def _wrapper(answers: IO[str]) -> Any:
 
 def _greedy(task: Task, model: Any) -> Any:
     from textattack import Attack
-    from textattack.constraints.pre_transformation import (
-        MaxModificationRate,
-        RepeatModification,
-        StopwordModification,
-    )
+    from textattack.constraints.pre_transformation import MaxModificationRate, RepeatModification, StopwordModification
     from textattack.goal_functions import UntargetedClassification
     from textattack.search_methods import GreedyWordSwapWIR
     from textattack.transformations import WordSwap

@@ -12,13 +12,7 @@ from robench.tasks.language_modeling import LANGUAGE_MODELING
 if TYPE_CHECKING:
     from robench.core.protocols import Batch
 
-_BUILTIN: dict[str, Task] = {
-    task.name: task
-    for task in (
-        CLASSIFICATION,
-        LANGUAGE_MODELING,
-    )
-}
+_BUILTIN: dict[str, Task] = {task.name: task for task in (CLASSIFICATION, LANGUAGE_MODELING)}
 TASKS = Plugins("task", _BUILTIN, base=Task, instances=True)
 # Default task of registry entries.
 DEFAULT_TASK = CLASSIFICATION.name

@@ -75,10 +75,7 @@ class LanguageRules:
         """Return the losses and numbers of tokens, (B,) each, of the first prediction."""
         losses = outputs[0].double().cpu().numpy()
         is_token = losses != NO_TOKEN
-        columns = {
-            "loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)),
-            "num_tokens": Values(is_token.sum(1)),
-        }
+        columns = {"loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)), "num_tokens": Values(is_token.sum(1))}
         if scoring.inputs is None or (scoring.inputs.shape == targets.shape and torch.equal(scoring.inputs, targets)):
             return columns | {"kept_loss_nats": columns["loss_nats"], "num_kept": columns["num_tokens"]}
         return {**columns, **_kept(losses, decoded(scoring.inputs), decoded(targets))}

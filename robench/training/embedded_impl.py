@@ -64,10 +64,7 @@ def train(
 
 
 def _train(
-    checkpoint: Checkpoint,
-    training: Training,
-    domain: Domain,
-    on_epoch: Callable[[EpochReport], None],
+    checkpoint: Checkpoint, training: Training, domain: Domain, on_epoch: Callable[[EpochReport], None]
 ) -> dict[str, Tensor]:
     preprocessing, limits = checkpoint.preprocessing, domain.rules.limits
     dataset = open_dataset(training.dataset, data_root=None, preprocessing=preprocessing, split="train")

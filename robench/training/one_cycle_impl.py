@@ -144,10 +144,7 @@ class Learner:
         self.published = model.train()
         decayed = [value for name, value in model.named_parameters() if value.ndim >= 2 and name not in UNDECAYED]
         self._optimizer = adamw(
-            model.parameters(),
-            decayed,
-            learning_rate=training.learning_rate,
-            weight_decay=training.weight_decay,
+            model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay
         )
         first, _ = images.batch(torch.arange(min(2, len(images))))
         check_auxiliary(model, self._normalised(first), training.auxiliary_weight)

@@ -76,15 +76,12 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
         "spsa": Served(norms=("linf", "l2"), fixed={**SPSA, "random_start": (True,), "formula": ("released",)}),
         # Its random start is lost if there are limits, and is not centred otherwise.
         "sparse-l1": Served(
-            norms=("l1",),
-            fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("rescale",), "random_start": (False,)},
+            norms=("l1",), fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("rescale",), "random_start": (False,)}
         ),
         "cw": Served(norms=("l2",), fixed={"stops_early": (False,), "continues": (True,)}),
     },
 }
-REASONS = {
-    ("torchattacks", "autoattack"): " (its attack of that name makes 10 steps of APGD, and is not AutoAttack)",
-}
+REASONS = {("torchattacks", "autoattack"): " (its attack of that name makes 10 steps of APGD, and is not AutoAttack)"}
 
 
 def only_values(backend: object, kind: str) -> dict[str, object]:
