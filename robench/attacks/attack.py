@@ -69,7 +69,10 @@ def attack(
 
 def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, batch_size: int) -> Problem:
     """Return the problem of a declared attack on a batch."""
-    scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
+    if declaration.space == "input":
+        scale, shift = batch.inputs.new_ones(()), batch.inputs.new_zeros(())
+    else:
+        shift, scale = victim.normalisation
     domain = domain_of(batch)
     if problems := declaration.problems_of_budget(domain):
         raise ContractError("; ".join(f"{declaration.kind}: {field} {message}" for field, message in problems))
@@ -109,10 +112,3 @@ def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor,
         return region_of(norm, clean, epsilon, lower=torch.zeros_like(scale), upper=torch.ones_like(scale))
     infinite = torch.full_like(scale, torch.inf)
     return region_of(norm, clean, epsilon, lower=-infinite, upper=infinite)
-
-
-def _scale_and_shift(declaration: Attack, victim: Model, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    if declaration.space == "input":
-        return inputs.new_ones(()), inputs.new_zeros(())
-    mean, std = victim.normalisation
-    return std, mean

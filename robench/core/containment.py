@@ -121,7 +121,9 @@ class Contained:
         finally:
             self._state.restore()
             if self._environment is not None and self._environment != os.environ:
-                _restore_environment(self._environment)
+                for name in os.environ.keys() - self._environment.keys():
+                    del os.environ[name]
+                os.environ.update(self._environment)
             self._settings.__exit__()
             if not self._had_torch and "torch" in sys.modules:
                 _set_defaults(sys.modules["torch"])
@@ -246,9 +248,3 @@ def _folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
-
-
-def _restore_environment(before: dict[str, str]) -> None:
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
-    os.environ.update(before)

@@ -46,7 +46,8 @@ class Rendered:
             UsageError: the suffix is of no format of this result, or a picture needs matplotlib, which is missing.
             StoreUnwritableError: the file cannot be written; one that exists is unharmed.
         """
-        file, texts, drawn = absolute(path, "path"), self._renderers(), self._pictures()
+        file, texts = absolute(path, "path"), self._renderers()
+        drawn: Mapping[str, Callable[[object], bytes]] = imported(self.pictures) if self.pictures else {}
         format_name = SUFFIXES.get(file.suffix, "")
         if format_name not in {**texts, **drawn}:
             suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in {**texts, **drawn})
@@ -60,9 +61,6 @@ class Rendered:
     def _renderers(self) -> Mapping[str, Callable[[object], str]]:
         found: Mapping[str, Callable[[object], str]] = imported(self.renderers)
         return found
-
-    def _pictures(self) -> Mapping[str, Callable[[object], bytes]]:
-        return imported(self.pictures) if self.pictures else {}
 
 
 def imported(path: str) -> Any:

@@ -219,8 +219,8 @@ def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -
 
 def corruption_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -> Iterator[Column]:
     """Yield the columns of families of corruptions by metric, followed by those of types."""
-    families, names = families_of(conditions), [name for name in metrics if _is_of_corruptions(name)]
-    for family, types in families.items():
+    names = [name for name in metrics if METRICS[name].scope in ("type", "family")]
+    for family, types in families_of(conditions).items():
         for name in names:
             if METRICS[name].scope == "family":
                 yield _column(family, family, name, _clean_of(family, conditions), types)
@@ -248,7 +248,11 @@ def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[st
         return [f"{metric} needs corruptions at five severities; add conditions such as {example}"]
     problems = []
     for family, types in families.items():
-        problems += _severity_problems(family, types, metric)
+        problems += [
+            f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
+            for corruption, severities in types.items()
+            if (missing := [str(each) for each in SEVERITIES if each not in severities])
+        ]
         problems += _reference_problems(family, types, declared) if declared.needs_reference else []
         if declared.needs_clean and not _clean_of(family, conditions):
             problems.append(f"{metric} needs the images of {family} without corruption; add {{name: clean}}")
@@ -300,14 +304,6 @@ def perturbation_problems(condition: Condition) -> Sequence[FieldProblem]:
     return []
 
 
-def _severity_problems(family: str, types: Types, metric: str) -> list[str]:
-    return [
-        f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
-        for corruption, severities in types.items()
-        if (missing := [str(each) for each in SEVERITIES if each not in severities])
-    ]
-
-
 def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
     """Return why errors cannot be expressed in units of a reference's."""
     if family not in REFERENCES:
@@ -325,10 +321,6 @@ def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
     if metric.scope == "family" and missing:
         return [f"{metric.name} is over {len(wanted)} corruptions of {family}; add {missing}, or take mean_error"]
     return []
-
-
-def _is_of_corruptions(metric: str) -> bool:
-    return METRICS[metric].scope in ("type", "family")
 
 
 def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:

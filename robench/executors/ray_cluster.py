@@ -144,9 +144,10 @@ class Cluster:
             # Broad because each way of not answering has a class of its own.
             except Exception as error:
                 self._restore(ray)
+                reason = described(error).splitlines()[0].rstrip(".")
                 where = "on this machine cannot be started" if address is None else f"at {address!r} cannot be used"
                 raise UsageError(
-                    f"Ray {where} ({_first_line(error)}). Check with 'ray status' that the cluster is up, and that it "
+                    f"Ray {where} ({reason}). Check with 'ray status' that the cluster is up, and that it "
                     "has this release of Ray and Python"
                 ) from error
 
@@ -190,10 +191,6 @@ def _check_answer(address: str) -> None:
     host, _, port = address.removeprefix("ray://").strip("/").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
-
-
-def _first_line(error: Exception) -> str:
-    return described(error).splitlines()[0].rstrip(".")
 
 
 @contextmanager

@@ -153,7 +153,10 @@ class RayExecutor:
                         yield result
                 self._check_start(places)
         finally:
-            self._end(places)
+            for place in places:
+                if place.actor is not None:
+                    self._kill(place)
+            self._cluster.close()
 
     def _starter(self) -> Callable[[], tuple[Any, Any]]:
         """Return a function that starts an actor, and returns it and a reference to its preparation."""
@@ -192,11 +195,9 @@ class RayExecutor:
         wait = self._cluster.ray.wait
         wait(list(pending), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
         answered, others = wait(list(pending), num_returns=len(pending), timeout=0)
-        hanging = [place for place in (pending[each] for each in others) if self._is_late(place)]
-        return [*(pending[each] for each in answered), *hanging]
-
-    def _is_late(self, place: _Place) -> bool:
-        return place.shard is not None and time.monotonic() - place.begun > self._limit_seconds
+        since = time.monotonic() - self._limit_seconds
+        hanging = [each for each in others if pending[each].shard is not None and pending[each].begun < since]
+        return [pending[each] for each in (*answered, *hanging)]
 
     def _look_after(self, place: _Place, work: Work) -> Record | Failure | None:
         """Return the result of an actor's shard if there is one; end the actor if it failed."""
@@ -256,12 +257,6 @@ class RayExecutor:
         # One that is dead already, or whose cluster is gone, needs no end.
         with suppress(Exception):
             self._cluster.ray.kill(place.actor, no_restart=True)
-
-    def _end(self, places: list[_Place]) -> None:
-        for place in places:
-            if place.actor is not None:
-                self._kill(place)
-        self._cluster.close()
 
 
 def executor_of(declaration: Ray, pool: WorkerPool) -> RayExecutor:

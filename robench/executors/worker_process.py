@@ -85,7 +85,7 @@ class WorkerProcess:
         except GarbledError:
             return GARBLED
         except (EOFError, OSError):
-            return self._gone()
+            return _ended(self.exit_code) if self._ends_within(SECONDS_TO_EXIT) else CLOSED
         if answers:
             self._begun = None
             return answers[0]
@@ -124,9 +124,6 @@ class WorkerProcess:
         if len(answers) > 1:
             raise GarbledError
         return answers
-
-    def _gone(self) -> Death:
-        return _ended(self.exit_code) if self._ends_within(SECONDS_TO_EXIT) else CLOSED
 
     def _late(self) -> Death | None:
         assert self._begun is not None  # only busy workers are watched

@@ -108,13 +108,10 @@ class Wording:
 
     def without(self, place: int) -> str:
         """Return the text without a word, and without the blank after it if there is white space before it."""
-        before = self.text({})[: self._start(place)]
-        after = self.text({})[len(before) + len(self.words[place]) :]
+        text, (start, stop) = self.text({}), self.spans({})[place]
+        before, after = text[:start], text[stop:]
         has_two = not before or before[-1].isspace()
         return before + (after.removeprefix(" ") if has_two else after)
-
-    def _start(self, place: int) -> int:
-        return sum(map(len, self.between[: place + 1])) + sum(map(len, self.words[:place]))
 
 
 def wording_of(text: str, declaration: WordSearch) -> Wording:

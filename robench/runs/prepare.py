@@ -9,13 +9,12 @@ from functools import partial
 import torch
 
 from robench.attacks.backends.installed import check_installed
-from robench.core.checkpoint import Checkpoint
 from robench.core.declared import DatasetDeclaration, Declaration
 from robench.core.errors import MissingDataError, WeightsError
 from robench.core.protocols import Dataset, Executor, Store
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
-from robench.core.suite import Condition, Suite
+from robench.core.suite import Suite
 from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
@@ -260,7 +259,9 @@ def _found(
     problems: dict[str, MissingDataError | WeightsError] = {}
     for checkpoint in request.checkpoints:
         try:
-            digests[checkpoint.name] = _weights_digest(checkpoint, request)
+            # That of a module in memory was computed when it was chosen.
+            known = checkpoint.weights.sha256 if checkpoint.name in request.modules else None
+            digests[checkpoint.name] = known or resolve(checkpoint)[1]
         except WeightsError as error:
             problems[str(error)] = error
         for declared in datasets:
@@ -275,12 +276,6 @@ def _found(
         lines = [line for problem in problems.values() for line in problem.lines]
         raise type(next(iter(problems.values())))(*lines)
     return opened, digests
-
-
-def _weights_digest(checkpoint: Checkpoint, request: RunRequest) -> str:
-    """Return the digest of the weights file, or for a module in memory the one computed when it was chosen."""
-    known = checkpoint.weights.sha256
-    return known if known is not None and checkpoint.name in request.modules else resolve(checkpoint)[1]
 
 
 def _measurements(
@@ -300,7 +295,8 @@ def _measurements(
             dtype=request.precision,
             # Weights alone do not identify a model whose code the user may change between two runs.
             code_digest=checkpoint.architecture.code_digest(),
-            adversarial_dtype=_adversarial_dtype(condition, request),
+            # Only conditions that make examples have another.
+            adversarial_dtype=(request.keep_adversarial or EXACT_DTYPE) if condition.makes_inputs else EXACT_DTYPE,
         )
         for checkpoint in request.checkpoints
         for condition in suite.conditions
@@ -317,8 +313,3 @@ def _audits(
     conditions = audits_of(suite) if request.audit else ()
     alone = replace(suite, conditions=conditions, batch_size=AUDIT_EXAMPLES)
     return _measurements(alone, request, digests, datasets)
-
-
-def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
-    """Return the number format of adversarial examples, None for conditions that make none."""
-    return request.keep_adversarial or EXACT_DTYPE if condition.makes_inputs else EXACT_DTYPE

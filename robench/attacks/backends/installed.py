@@ -70,7 +70,8 @@ def install(backend: str) -> Path:
         lock = Path(__file__).with_name(f"{backend}.lock")
         pip = [str(_python_in(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)])
-        (_packages_of(folder) / _ROBENCH).write_text(f"{sysconfig.get_path('purelib')}\n")
+        packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder), "platbase": str(folder)})
+        (Path(packages) / _ROBENCH).write_text(f"{sysconfig.get_path('purelib')}\n")
         (folder / _READY).write_text(_wanted(backend))
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
@@ -93,11 +94,6 @@ def _run(command: list[str]) -> None:
 
 def _python_in(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
-def _packages_of(folder: Path) -> Path:
-    scheme = "venv"
-    return Path(sysconfig.get_path("purelib", scheme, vars={"base": str(folder), "platbase": str(folder)}))
 
 
 # Maps a backend to its package and the command that installs it: torchattacks pins a requests of 2021, cleverhans
