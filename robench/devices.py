@@ -5,8 +5,6 @@ needs a shape that depends on values (``nonzero``, indices by masks), or copies 
 there is nothing to wait for, and reading first can save work.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Arguments of the functions of ``import robench``: names, paths, or one or several of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path

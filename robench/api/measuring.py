@@ -1,7 +1,5 @@
 """Functions of ``import robench`` that load and measure models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions of ``import robench`` that read kept results: leaderboards, tables, comparisons and checks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial

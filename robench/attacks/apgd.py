@@ -1,7 +1,5 @@
 """Declaration of auto-PGD: gradient ascent with adaptive step sizes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

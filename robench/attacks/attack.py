@@ -1,7 +1,5 @@
 """Harness of declared attacks on a batch: the attack's space, labels, region and counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

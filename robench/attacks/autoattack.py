@@ -1,7 +1,5 @@
 """Declaration of AutoAttack: a sequence of attacks, each run on the examples that survive the previous ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal

@@ -16,8 +16,6 @@ targets (Croce & Hein 2021, arXiv:2103.01208). torchattacks' AutoAttack is anoth
 makes 10 steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

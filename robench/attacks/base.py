@@ -1,7 +1,5 @@
 """Base classes of attacks: common fields, minimum-norm attacks, bounded attacks, and attacks with several restarts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction

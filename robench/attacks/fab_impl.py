@@ -33,8 +33,6 @@ The gap g is given and not computed as <w, x> - b, which would round the small d
 Bounds may be infinite.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import count, islice
 

@@ -6,8 +6,6 @@ Differences: x' is cut to [0, 1], as foolbox and torchattacks do and the paper d
 sign is zero and the pixel stays. The cross-entropy is of the true label (cleverhans takes the predicted one).
 """
 
-from __future__ import annotations
-
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd_impl import step_along
 from robench.attacks.problem import Problem, Reached

@@ -3,8 +3,6 @@
 Source: Carlini et al. 2019, arXiv:1902.06705, section 4: what random search finds, every attack must find.
 """
 
-from __future__ import annotations
-
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import spread

@@ -6,8 +6,6 @@ at most three rows are wasted, and it avoids the sizes whose results differ in t
 multiples of four).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

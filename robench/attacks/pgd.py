@@ -3,8 +3,6 @@
 Budgets and steps are in pixel units, images lie in [0, 1], unless ``space`` says otherwise.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar

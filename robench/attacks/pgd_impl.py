@@ -10,8 +10,6 @@ Where libraries differ: torchattacks, cleverhans and the paper return the last p
 ART and torchattacks draw the l2 start from within a cube. cleverhans (torch) has no l1 form.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

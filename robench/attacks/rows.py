@@ -3,8 +3,6 @@
 On a device that a program must wait for, none of them waits.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -11,8 +11,6 @@ make it one fewer. foolbox projects onto the ball and then the box, here onto bo
 cleverhans with its defaults for any epsilon: epsilon 10, step 1, 20 steps, q = 0.99, no bounds, predicted labels.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -14,8 +14,6 @@ Few samples give rough estimates: of 600 digits, with 16 pairs, 94 % of the verd
 same settings, and 95 % of its verdicts those of its own with another seed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

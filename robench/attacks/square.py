@@ -1,7 +1,5 @@
 """Declaration of the Square attack: random search by squares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -30,8 +30,6 @@ the ring's number and not with its square (Croce & Hein 2021, arXiv:2103.01208).
 Axes: B batch, C channels, H rows, W columns, S side of a window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

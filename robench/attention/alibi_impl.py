@@ -19,8 +19,6 @@ Source: Press et al. 2022, arXiv:2108.12409, section 3, whose attention is causa
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

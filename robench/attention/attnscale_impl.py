@@ -9,8 +9,6 @@ but single weights may be negative. Here uniform weights are applied by taking t
 never formed: H = mean V + (1 + lambda) (A V - mean V).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

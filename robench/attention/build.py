@@ -1,7 +1,5 @@
 """Construction of one layer's module from a mechanism's declaration."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from torch import Tensor, nn

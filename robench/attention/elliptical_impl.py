@@ -45,8 +45,6 @@ predicted: it is not causal, and is not this.
 Cost: that of softmax attention, and of a product with an N x N matrix; with ``finite_differences`` 2 D more attentions.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -23,8 +23,6 @@ model adds 1e-6 too. Its ``paramR`` starts at 2; here it starts at 1, as for ima
 Cost: D passes over the N x N kernel, as in ``fourier``, where softmax attention has one product; no more memory.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -23,8 +23,6 @@ causal form of ``mom`` and the kernel of the causal form of ``fourier``.
 Cost: that of causal Fourier attention, and of ``num_blocks`` more softmaxes over its kernel.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

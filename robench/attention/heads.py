@@ -4,8 +4,6 @@ Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D
 P projections (such as query, key and value) times C, F features of a query or key.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention

@@ -21,8 +21,6 @@ is this one: it sets weights on the masked future, where all kernels are zero, a
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.geometry import Geometry

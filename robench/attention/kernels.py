@@ -4,8 +4,6 @@ Axes as in ``heads``: B batch, H heads, N queries, M keys, D width of a head. Ke
 are divided by their sum are kept as logarithms until then, since each of them may be too small for the number format.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

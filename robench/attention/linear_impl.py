@@ -26,8 +26,6 @@ Cost: O(N D (L + D)) operations, L = 16 tokens a chunk, where softmax attention 
 The N / L chunks follow one another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

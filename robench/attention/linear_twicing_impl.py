@@ -20,8 +20,6 @@ Source: Abdullaev & Nguyen 2025 (Twicing Attention), appendix B.1 and table 8, w
 Cost: twice that of causal linear attention.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.linear_impl import log_feature, smoother

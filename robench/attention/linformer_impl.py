@@ -11,8 +11,6 @@ that a layer depends on nothing outside it. A state dict of that code names ``E`
 and gives the same outputs here; what differs is training, where these copies part.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

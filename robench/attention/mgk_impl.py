@@ -28,8 +28,6 @@ position of a key in the text; a shorter text has the first ones. So their shape
 Cost: ``num_mixtures`` kernels of N x N where softmax attention has one.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Declaration of median-of-means attention: the median of random subsets of the keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -36,8 +36,6 @@ Cost: that of ``num_blocks`` + 1 softmax attentions over the same scores, and ma
 example, made on the CPU.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

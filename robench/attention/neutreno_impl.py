@@ -21,8 +21,6 @@ models.
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.geometry import Geometry

@@ -27,8 +27,6 @@ N not a multiple of M, which that code refuses: segments have floor(N / M) or on
 as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -43,8 +43,6 @@ Cost: O(N F (L + D)) operations for F features, L = 16 tokens a chunk; N L F num
 one another.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

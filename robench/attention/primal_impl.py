@@ -43,8 +43,6 @@ Cost: a product with an N x N matrix for queries and one for keys, where softmax
 softmax.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize

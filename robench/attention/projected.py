@@ -5,8 +5,6 @@ a backbone with separate queries (FAN) ``qkv`` is two, ``q`` [C, C] and ``kv`` [
 queries then has ``kv`` alone.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from torch import Tensor, nn

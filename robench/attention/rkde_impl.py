@@ -57,8 +57,6 @@ O(N^2 D). About 20 N x N matrices are kept for gradients, where softmax attentio
 further iteration.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Declaration of robust principal component attention with separate queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -23,8 +23,6 @@ causal form of ``rpc``. The paper has no language model of it.
 Cost: ``num_iterations`` causal softmax attentions.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.geometry import Geometry

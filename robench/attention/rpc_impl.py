@@ -41,8 +41,6 @@ cleaned keys. All else is row by row, as in ``rpc``. The authors' code of RPC's 
 Cost: ``num_iterations`` causal softmax attentions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -15,8 +15,6 @@ Both codes leave ``att_mask`` uninitialised; here it starts at zero, which halve
 limit of large entries, with keys of unit length in the released form.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

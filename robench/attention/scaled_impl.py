@@ -11,8 +11,6 @@ Paper and released code (KPCA_code, Scaled_Attention/softmax.py) agree. The pape
 "alpha x Asym", its text alpha A_sym; the text and the code are followed. Here (I - S) V is computed as V - S V.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -13,8 +13,6 @@ Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
 Cost: that of softmax attention, the scores of later keys included.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.projected import ProjectedAttention

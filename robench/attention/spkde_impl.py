@@ -40,8 +40,6 @@ Cost: 2 N quadratic programs a head in place of 2, each O(n^3) for n keys, and s
 attention has O(N^2 D), and O(N^3) numbers in memory under gradients. 256 tokens take 256 times the operations of 64.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad

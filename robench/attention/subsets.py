@@ -10,8 +10,6 @@ would have without the sums. Other devices use ``log_density`` alone, since pick
 Axes as in ``heads``; L subsets, K queries that are left, P queries of all heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

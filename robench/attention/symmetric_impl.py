@@ -14,8 +14,6 @@ Source: Teo & Nguyen 2024 (RPC-Attention), the language model Symmlm of section 
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.geometry import Geometry

@@ -22,8 +22,6 @@ triangular where A is. The authors' language code squares A, and in the last two
 Cost: that of softmax attention, and one more product of A with values.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from robench.attention.heads import dot_scores

@@ -5,8 +5,6 @@ more. robench's processes need of it at most classes that were defined there. Th
 threads are limited before the libraries that start them are loaded.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -7,8 +7,6 @@ are for worker processes to survive (``executors/processes.py``); docs/reliabili
 numpy are not imported here: modules that are not loaded have no settings.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -18,8 +18,6 @@ RobenchError                     1  something could not be measured or stored
 A message states what was found, where, what was expected and what to do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ A path given by a user, or found in a user's folder, may lead to a named pipe or
 wait for or read endlessly.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Records of finished shards and of failed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Results that are rendered as text in several formats: reports, leaderboards and papers' tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from os import PathLike

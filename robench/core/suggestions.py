@@ -1,7 +1,5 @@
 """Suggestions for unknown names: the known name that was most probably meant."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher

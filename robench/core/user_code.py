@@ -1,7 +1,5 @@
 """Third-party code: contained imports, look-up of objects by target, and digests of sources."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

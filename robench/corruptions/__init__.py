@@ -16,8 +16,6 @@ number of threads changes a byte.
 distributions (``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from robench.core.plugins import Plugins

@@ -6,8 +6,6 @@ without the hue, which is the same function and 20 times as fast. As there, grey
 saturation that severities 4 and 5 add turns grey pixels red.
 """
 
-from __future__ import annotations
-
 import torch
 
 from robench.core.protocols import Draws

@@ -10,8 +10,6 @@ blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 p
 motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

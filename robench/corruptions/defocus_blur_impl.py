@@ -5,8 +5,6 @@ whole pixels, smoothed at its rim by a Gaussian of 3 or 5 pixels, with OpenCV's 
 Constants in pixels. Where it differs: weights have 15 bits (``filters``).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

@@ -7,8 +7,6 @@ differs: the affine step interpolates at real positions, where OpenCV 3 rounds t
 smoothing have 18 bits, its noise 14 (``filters``); places are float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

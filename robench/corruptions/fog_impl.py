@@ -5,8 +5,6 @@ scaled so that white stays as white as the image's own. Constants do not depend 
 is the image's next power of two. Where it differs: float32.
 """
 
-from __future__ import annotations
-
 import torch
 
 from robench.core.protocols import Draws

@@ -7,8 +7,6 @@ of one of those photographs. For 32 pixels the original shrinks its photographs 
 instead. Other lengths are constants in pixels.
 """
 
-from __future__ import annotations
-
 import torch
 
 from robench.core.protocols import Draws

@@ -5,8 +5,6 @@ scikit-image's ``gaussian``: cut at four standard deviations, border values repe
 differs: weights have 18 bits (``filters``).
 """
 
-from __future__ import annotations
-
 import torch
 
 from robench.core.protocols import Draws

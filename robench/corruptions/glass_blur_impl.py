@@ -6,8 +6,6 @@ it has by then. The first blur is rounded down to whole levels. Constants in pix
 scattered. Where it differs: all copies are made at once, by following each pixel's chain of sources to its end.
 """
 
-from __future__ import annotations
-
 import torch
 
 from robench.core.protocols import Draws

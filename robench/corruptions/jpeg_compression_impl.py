@@ -5,8 +5,6 @@ codec with its default subsampling (4:2:0). Constants are Pillow's qualities. Im
 memory. Where it differs: nowhere, up to the release of libjpeg.
 """
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Levels of 8 bits, to which most original corruptions truncate, and strengths by size of image and severity."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypeVar
 

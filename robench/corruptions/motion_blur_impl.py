@@ -6,8 +6,6 @@ repeated; the result is rounded to 16 bits and truncated to 8. Constants in pixe
 bits (``filters``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil, cos, radians, sin
 

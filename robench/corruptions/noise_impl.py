@@ -5,8 +5,6 @@ Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``gaussian_noise``, ``s
 distributions are the same, the random numbers are not; Poisson counts are quantiles of uniform draws of 24 bits.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import ceil, sqrt
 

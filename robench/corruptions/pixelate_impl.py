@@ -5,8 +5,6 @@ with a box filter, both ways. Constants are fractions of the image's sides. Imag
 Where it differs: images more than twice as tall as wide, whose columns Pillow takes first; here it takes rows first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from PIL import Image

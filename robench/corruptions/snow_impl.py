@@ -6,8 +6,6 @@ in a direction within 45 degrees of straight up, and added twice, once turned by
 enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``filters``).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -16,8 +16,6 @@ most two kinds, each kind in one direction, so that the binary digits of their n
 same.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

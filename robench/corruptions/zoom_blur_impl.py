@@ -6,8 +6,6 @@ enlargement is by 1. Factors do not depend on the image's size. Where it differs
 enlargement, which scipy at times takes for the outside and makes black, are always interpolated.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import ceil
 

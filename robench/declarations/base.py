@@ -1,7 +1,5 @@
 """Base classes of declarations: annotations contain the bounds, and construction refuses values outside them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Declarations of the preprocessing before the first layer; part of the checkpoint, since the weights depend on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal

@@ -10,8 +10,6 @@ dataset): over the clean condition, if there is one, and then five severities of
 one for each condition that names its negatives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

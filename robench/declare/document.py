@@ -4,8 +4,6 @@ Numbers with a point or an exponent keep their spelling, so that 0.03 is 3/100 a
 quote the author's text.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ own members. Names that plug-ins may add (kinds, metrics, datasets) are open, re
 and text such as ``8/255`` has no bounds; ``robench validate`` checks all of it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Suites, models and datasets by name: shipped with robench (in a checkout or a wheel), or in files of users."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Third-party code runs in containment, and any error that it raises becomes a problem at its place, like all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast

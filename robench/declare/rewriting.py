@@ -1,7 +1,5 @@
 """Updates of registry files after training: digests and scores, in place, with all other bytes unchanged."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

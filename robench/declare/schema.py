@@ -5,8 +5,6 @@ passed to the dataclass, whose own ValueErrors (contradictions between fields) a
 a field of type ``DeclarationBase``, or of a family's base class, determines its family (``FAMILIES``).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Reader of suites: conditions, metrics and the columns that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches

@@ -4,8 +4,6 @@ The attack is read once per budget, so that problems of a single budget are repo
 ensemble without a budget have the ensemble's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -4,8 +4,6 @@ A text is (T,) int32; in a batch (B, T) shorter texts are padded on the right. A
 so that padding cannot matter to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 The harness does not trust plug-ins: a broken contract stops the shard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Rules of texts: batches of code points, and the number of words that a perturbation changed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -3,8 +3,6 @@
 Both keep the identity from when they were perturbations, so that their records keep their keys.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar

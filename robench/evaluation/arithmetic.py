@@ -5,8 +5,6 @@ gradients change (measured with torch 2.15: input gradients of a DeiT-tiny diffe
 use the cores instead, which is also faster.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

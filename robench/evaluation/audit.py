@@ -1,7 +1,5 @@
 """Audit of a model's robustness: all checks, on examples that it classifies correctly when clean."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from fractions import Fraction

@@ -14,8 +14,6 @@ twice: a model that draws from a global generator differs there as well, and is 
 more in other batches. On a CPU, all of robench's own digits checkpoints differ by exactly 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Evaluation of one shard to a record."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

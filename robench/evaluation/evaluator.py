@@ -1,7 +1,5 @@
 """Evaluator of a worker: caches model and data between shards, reads ahead, and converts errors to failures."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Mapping

@@ -12,8 +12,6 @@ Incomplete optimisation is the mean drop over surviving examples. Transfer failu
 own passes with that of the final prediction at the same points.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Base class of executors, and the deaths of their workers, which cost shards and are counted by shard."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

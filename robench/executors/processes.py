@@ -5,8 +5,6 @@ hangs or sends an invalid answer costs at most its current shard: the shard goes
 the place of the old one, and a shard that ended three workers becomes a failure while the rest finishes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass

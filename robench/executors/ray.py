@@ -1,7 +1,5 @@
 """Execution in actors of a Ray cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

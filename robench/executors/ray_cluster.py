@@ -1,7 +1,5 @@
 """Connection to a Ray cluster, and the workers that it has room for."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

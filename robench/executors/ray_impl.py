@@ -8,8 +8,6 @@ Everything arrives at an actor and leaves it as bytes, so that modules of other 
 containment, and an exception becomes a sentence on the machine that knows its class.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Serial execution: one shard after another in the process of the run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Evaluator that measures nothing, by which executors are checked; workers import it without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Worker process, child side: tasks are received and answers sent through a pipe."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Worker process, parent side: started, given tasks, watched, and ended with all its children."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import secrets

@@ -3,8 +3,6 @@
 The manifest says what the tables are of and has the digests of their files; no time, machine or path.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

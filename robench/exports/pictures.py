@@ -1,7 +1,5 @@
 """Pictures of examples: clean and perturbed images, their difference and the predictions, as PNG files and a grid."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

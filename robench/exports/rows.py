@@ -4,8 +4,6 @@ Outcomes have a row for each condition and budget of a sweep too. Which records 
 in reports (``reports.coverage``); outcomes are then read again, one measurement at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

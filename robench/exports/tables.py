@@ -4,8 +4,6 @@ Parquet is written with fixed settings and names the release of pyarrow, so that
 CSV a missing value is an empty field, and no text is a formula to a spreadsheet.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Drawing of plots with matplotlib, on figures of their own: no window, no display and no global state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import nan

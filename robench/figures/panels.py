@@ -1,7 +1,5 @@
 """Plots before they are drawn: panels of lines over an axis, or of points of training seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Colours are those of Okabe and Ito (2008), which readers with any colour vision 
 too light on white. Markers and dashes differ too, so that a grey print does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

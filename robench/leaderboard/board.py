@@ -1,7 +1,5 @@
 """Leaderboards before they are text: rows of models, columns of one or several suites, and their provenance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -4,8 +4,6 @@ Cells, notes and flags are those of ``reports.report_of_store``. Beside them are
 paired comparisons, and the lines of charts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any

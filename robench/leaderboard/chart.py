@@ -4,8 +4,6 @@ Colours and widths are the page's (classes ``line-0`` to ``line-7``), so that a 
 Numbers are rounded to a tenth of a unit; the same chart gives the same bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import isfinite

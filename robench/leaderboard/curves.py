@@ -1,7 +1,5 @@
 """Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite

@@ -4,8 +4,6 @@ Numbers are unrounded and proportions in [0, 1]; names are unchanged. The manife
 keys, versions and digests; no time, machine or path.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict

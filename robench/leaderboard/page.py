@@ -6,8 +6,6 @@ number shows its provenance. Foreign names are text in it: escaped in HTML and S
 ``<``, ``>``, ``&`` and characters outside ASCII are escapes; the script adds text alone.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

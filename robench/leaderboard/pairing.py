@@ -6,8 +6,6 @@ chance of one wrong distinction in a column is at most 5 %. The best is chosen o
 against it is slightly too ready to distinguish.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import isfinite

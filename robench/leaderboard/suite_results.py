@@ -3,8 +3,6 @@
 The outcomes of one model at a time are read; contributions and proportions of them are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from robench.core.protocols import Store

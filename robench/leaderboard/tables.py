@@ -1,7 +1,5 @@
 """Leaderboards as tables in Markdown, LaTeX or CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

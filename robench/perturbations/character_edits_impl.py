@@ -9,8 +9,6 @@ characters have none. DeepWordBug (Gao et al. 2018, arXiv:1801.04354) has the sa
 random letters in place of neighbours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Identity perturbation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

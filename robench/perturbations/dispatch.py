@@ -1,7 +1,5 @@
 """Dispatch of declared perturbations: attacks through their harness, all others through their implementation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor

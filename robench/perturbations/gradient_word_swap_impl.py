@@ -6,8 +6,6 @@ gradient g of the margin, log sum_{k != y} exp z_k - z_y of logits z with label 
 none. Of equal gains the first word and substitute come first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast

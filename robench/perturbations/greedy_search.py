@@ -13,8 +13,6 @@ Objectives are the score of a text for a classifier and of a line for a language
 shown under its own seed, in passes without other examples, so that no other example of a batch affects its result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise

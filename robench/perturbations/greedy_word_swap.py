@@ -1,7 +1,5 @@
 """Declaration of the greedy word swap: a search for the words whose replacement a model minds most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -6,8 +6,6 @@ were left. Its objective is of the line alone: what a swap does to later lines i
 precedes ``CONTEXT_END`` is read and not searched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import Tensor

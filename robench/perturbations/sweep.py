@@ -1,7 +1,5 @@
 """Declaration of sweeps: an attack at several budgets in one condition."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Base classes of the declarations of perturbations of texts, and of searches for words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

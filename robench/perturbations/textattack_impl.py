@@ -8,8 +8,6 @@ The library runs in a process and an environment of its own. One process serves 
 the first text, and ends with the worker: when its standard input is closed.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

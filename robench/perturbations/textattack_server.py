@@ -5,8 +5,6 @@ one text and how to attack it. While it runs, ``{"ask": [texts]}`` is answered b
 with ``{"text": ...}``, or with ``{"error": ...}``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

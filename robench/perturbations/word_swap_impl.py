@@ -9,8 +9,6 @@ attention swaps max(int(rate x words), 1) words of each line, headings and targe
 Stop words are the 179 of NLTK's English list (Bird, Klein & Loper 2009), which TextAttack leaves unchanged.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

@@ -4,8 +4,6 @@ The file is that of the variable ``ROBENCH_CALIBRATION``, by default ``~/.cache/
 estimates alone: no result depends on it, and what cannot be read counts as not calibrated.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Models chosen by a Python program: names of registries, and modules in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

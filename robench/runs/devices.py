@@ -1,7 +1,5 @@
 """Choice of devices, worker processes and batch sizes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields

@@ -1,7 +1,5 @@
 """Estimated work of a run: passes, and the seconds that they take here."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

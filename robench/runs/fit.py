@@ -6,8 +6,6 @@ normalisation or classes in another order cost seconds and not a night. Rows mus
 entry permits it. A check in a separate process names a model that hangs or crashes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress

@@ -1,7 +1,5 @@
 """Store wrapper for runs that keep adversarial examples: a shard is done once record and examples exist."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Outlook of a run: the hours that are left, by condition, and when it would end on more or fewer workers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Preparation of runs: all checks of weights and data, before the first shard is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

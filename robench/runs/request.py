@@ -1,7 +1,5 @@
 """Requests of users, before anything is opened, and their reduction to smoke runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf

@@ -1,7 +1,5 @@
 """Rescoring of a results folder: stored outcomes of each condition against a new pass of the same models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Measurements of one model alone: its audit on a dataset, and its score on clean examples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction

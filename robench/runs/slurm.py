@@ -4,8 +4,6 @@ Scripts are pure text. Values of users reach them in two grammars: words of bash
 parses by itself.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

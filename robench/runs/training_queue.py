@@ -4,8 +4,6 @@ Each process of a queue trains one checkpoint at a time and stores its state aft
 in any way therefore goes on after the last complete epoch of each.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque

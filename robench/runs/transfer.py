@@ -5,8 +5,6 @@ every other target (``evaluation.actions.Rescore``). These scores are records li
 only once. The diagonal is the attack's own record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

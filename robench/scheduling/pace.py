@@ -3,8 +3,6 @@
 Seconds are from measurements or, without any, from the time of a pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum

@@ -7,8 +7,6 @@ Near the end a worker leaves its model for a shard of another one that alone tak
 shared by all workers.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -4,8 +4,6 @@ It says when a run would end on workers that are not at hand: nothing is measure
 milliseconds.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Sequence
 from itertools import count

@@ -4,8 +4,6 @@ Outputs are logits (B, classes), targets are classes (B,) as int64. Losses have 
 constant added to all logits. Axes: B batch, K classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import comb
 from typing import Any

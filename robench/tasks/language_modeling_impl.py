@@ -4,8 +4,6 @@ A row of outputs has a number for each scored token of its text, in order: each 
 then ``NO_TOKEN``. Tokens before ``CONTEXT_END`` are not scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import log
 from typing import Any

@@ -6,8 +6,6 @@ images are not learned from. A single step longer than the budget is the fast re
 arXiv:2001.03994.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

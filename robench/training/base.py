@@ -1,7 +1,5 @@
 """Base classes of the declarations of training, host settings, and progress reports."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path

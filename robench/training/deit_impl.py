@@ -9,8 +9,6 @@ schedule with the epoch that has ended and so has it one epoch later. Examples a
 by default 256: the part of a batch on each of the four GPUs of the authors' README.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ AdamW on the cross-entropy, linear warm-up, cosine decay to zero. The
 same entry gives the same bytes on one kind of CPU and one release of torch.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

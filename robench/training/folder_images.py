@@ -7,8 +7,6 @@ standard deviation 0.5) reaches occasionally. Pillow returned a black image when
 ValueError. Here such an image is black again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 The file has no times, so that equal weights come with equal histories.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from itertools import pairwise

@@ -3,8 +3,6 @@
 The vocabulary is not in such a file; it is made of the texts that the model was trained on.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Declaration of the training of language models on texts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -5,8 +5,6 @@ cosine decay to zero. The training texts follow each other, in their order. The 
 kind of CPU and one release of torch.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import cast

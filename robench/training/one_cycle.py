@@ -1,7 +1,5 @@
 """Declaration of the training of models on images that fit into memory, with one cycle of the learning rate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

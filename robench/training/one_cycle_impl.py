@@ -6,8 +6,6 @@ seeds of that epoch. A training resumed after any epoch thus gives the bytes of 
 CPU and one release of torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -9,8 +9,6 @@ experts. A model with such layers declares it by an attribute ``takes_losses``, 
 inputs, to which each such layer appends its loss, (B,). So does the method of a model that training calls.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Declaration of the training of classifiers on labelled texts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -10,8 +10,6 @@ symmetric or asymmetric softmax attention, twicing attention those of softmax. N
 activation.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import cast

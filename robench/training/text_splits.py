@@ -1,7 +1,5 @@
 """Splits of datasets of texts that training opens: its own, and that of validation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from robench.core.errors import MissingDataError

@@ -3,8 +3,6 @@
 The trained weights do not depend on it: random generators and the mode of the model are restored afterwards.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

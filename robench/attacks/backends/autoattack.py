@@ -5,8 +5,6 @@ so the number of targets is reduced. For apgd, fab and square it returns the cle
 not attack fooled ones further (early stopping).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ a time; sparse-l1 rescales changes that are too long; cw continues each search f
 no limits, as in the papers' code. Labels are always passed, so that none are predicted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any

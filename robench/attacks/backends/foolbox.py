@@ -6,8 +6,6 @@ whole batch at once, and returns black images if it finds nothing, which it coun
 black; this adapter replaces them by the clean ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any

@@ -5,8 +5,6 @@ of the same Python: the packages of a lock file, and after them robench's own, f
 variable ``ROBENCH_BACKENDS``, by default ``~/.cache/robench/backends``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

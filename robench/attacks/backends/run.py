@@ -11,8 +11,6 @@ attacks; but points that exceed an l1 or l2 budget by a few millionths, the roun
 summands, are projected back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ fixed behaviour, so that no number is mislabelled. The table follows the code of
 foolbox 3.3.4 and cleverhans 4.0.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

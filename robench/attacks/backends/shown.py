@@ -3,8 +3,6 @@
 Some libraries fail on an index with fewer classes than targets, hence the check before they start.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Iterator

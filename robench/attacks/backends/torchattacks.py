@@ -6,8 +6,6 @@ it never sets; CW does not search for c, cannot move pixels of exactly 0 or 1, f
 and stops the whole batch at once; SPSA draws its signs once for the whole batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
