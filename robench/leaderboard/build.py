@@ -6,7 +6,7 @@ paired comparisons, and the lines of charts.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import UsageError
@@ -23,6 +23,7 @@ from robench.reports import report_of_store
 from robench.reports.arrangement import best_first, named_columns, one_column
 from robench.reports.results import Stored
 
+AnyRow = TypeVar("AnyRow", Row, BoardRow)
 BEST = "bold, or with an asterisk: the best of its column{}"
 _UNKNOWN = Cell(estimate=None, num_examples=0, missing=None)
 
@@ -67,7 +68,8 @@ def leaderboard_of(
     # Rows of several suites: of means over seeds, names are those of entries.
     entries = [*wanted, *(name for each in found for name in each.rows)]
     names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
-    rows = _ranked([_row(name, found, columns, (checkpoints or {}).get(name)) for name in names], columns, testable)
+    unranked = [_row(name, found, columns, (checkpoints or {}).get(name)) for name in names]
+    rows = _ranked(unranked, {column.key: column for column in columns}, testable)
     return Leaderboard(
         suites=tuple(each.board_suite() for each in found),
         columns=columns,
@@ -97,14 +99,8 @@ def ranked(
     if len(report.rows) < 2:
         return report
     found = SuiteResults(suite, store, report, limit=limit, measurements=measurements)
-    by_column = {
-        column.column.key: _ranks(found.report.rows, column.column.key, column, found.testable)
-        for column in found.columns(several=False)
-    }
-    rows = tuple(
-        replace(row, ranks={key: models[row.model] for key, models in by_column.items() if row.model in models})
-        for row in found.report.rows
-    )
+    columns = {column.column.key: column for column in found.columns(several=False)}
+    rows = _ranked(found.report.rows, columns, found.testable)
     found_ranks = [each for row in rows for each in row.ranks.values()]
     is_tested = any(each.p is not None for each in found_ranks)
     notes = [BEST.format(f", or not distinguishable from it at 5 % ({TEST})" if is_tested else "")]
@@ -181,25 +177,18 @@ def _joined(flags: Iterable[tuple[str, Flag]]) -> tuple[SuiteFlag, ...]:
 
 
 def _ranked(
-    rows: Sequence[BoardRow], columns: Sequence[BoardColumn], testable: Mapping[str, Mapping[str, Testable]]
-) -> tuple[BoardRow, ...]:
-    by_column = {column.key: _ranks(rows, column.key, column, testable) for column in columns}
+    rows: Sequence[AnyRow], columns: Mapping[str, BoardColumn], testable: Mapping[str, Mapping[str, Testable]]
+) -> tuple[AnyRow, ...]:
+    """Return rows with the rank of each of their numbers, by the key of its cell."""
+    by_column: dict[str, dict[str, Rank]] = {}
+    for key, column in columns.items():
+        estimates = {row.model: row.cells[key].estimate for row in rows}
+        values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
+        by_column[key] = ranks(values, testable.get(column.key, {}), lower_is_better=column.lower_is_better)
     return tuple(
         replace(row, ranks={key: found[row.model] for key, found in by_column.items() if row.model in found})
         for row in rows
     )
-
-
-def _ranks(
-    rows: Sequence[Row] | Sequence[BoardRow],
-    key: str,
-    column: BoardColumn,
-    testable: Mapping[str, Mapping[str, Testable]],
-) -> dict[str, Rank]:
-    """Return the ranks of one column by model; ``key`` is that of the rows' cells."""
-    estimates = {row.model: row.cells[key].estimate for row in rows}
-    values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
-    return ranks(values, testable.get(column.key, {}), lower_is_better=column.lower_is_better)
 
 
 # Fields of a backbone that give its size, with the words around their values.

@@ -1,7 +1,6 @@
 """Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from math import isfinite
 
 from robench.core.budgets import Spelled
@@ -104,14 +103,9 @@ def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, st
     distance = column.column.distance
     view = views[column.column.conditions[0]]
     if distance is not None:
-        axis = f"distance, {distance.norm}"
-        return (
-            view.condition.name,
-            axis,
-            _unit_in(view.condition, "input"),
-            float(distance.value),
-            _tick(distance.value),
-        )
+        axis, unit, value = f"distance, {distance.norm}", _unit_in(view.condition, "input"), distance.value
+        tick = value.spelling if isinstance(value, Spelled) else f"{float(value):g}"
+        return view.condition.name, axis, unit, float(value), tick
     threat_model = view.attack.threat_model
     if len(column.column.conditions) != 1 or view.epsilon is None or threat_model is None:
         return None
@@ -125,17 +119,9 @@ def _unit_in(condition: Condition, space: str) -> str:
     return f"{(domain.unit if space == 'input' and domain is not None else '') or space} units"
 
 
-def _tick(value: Fraction) -> str:
-    return value.spelling if isinstance(value, Spelled) else f"{float(value):g}"
-
-
 def _line(row: BoardRow, places: Iterable[tuple[float, BoardColumn]]) -> tuple[Point, ...]:
-    points = []
-    for x, column in places:
-        estimate = row.cells[column.key].estimate
-        points.append(
-            Point(x=x, value=None)
-            if estimate is None
-            else Point(x=x, value=estimate.value, low=estimate.low, high=estimate.high)
-        )
-    return tuple(points)
+    estimates = [(x, row.cells[column.key].estimate) for x, column in places]
+    return tuple(
+        Point(x=x, value=None) if each is None else Point(x=x, value=each.value, low=each.low, high=each.high)
+        for x, each in estimates
+    )

@@ -12,7 +12,7 @@ from math import isinf
 
 from robench.core.inert import inert_json
 from robench.core.providers import OWN
-from robench.leaderboard.board import BoardColumn, BoardRow, BoardSuite, ConditionProvenance, Leaderboard
+from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 from robench.leaderboard.pairing import TEST
 from robench.leaderboard.tables import notes_of
 from robench.reports.grid import cell_text
@@ -32,23 +32,11 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
     """
     return {
-        "suites": [_suite(suite) for suite in board.suites],
+        "suites": [{**asdict(suite), "notes": list(suite.notes)} for suite in board.suites],
         "test": TEST,
         "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
         "rows": [_row(row, board) for row in board.rows],
         "notes": list(notes_of(board)),
-    }
-
-
-def _suite(suite: BoardSuite) -> Json:
-    return {
-        "name": suite.name,
-        "version": suite.version,
-        "seed": suite.seed,
-        "description": suite.description,
-        "batch_size": suite.batch_size,
-        "provenance": dict(suite.provenance),
-        "notes": list(suite.notes),
     }
 
 

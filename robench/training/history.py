@@ -5,9 +5,10 @@ The file has no times, so that equal weights come with equal histories.
 
 import json
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import read_regular, write_whole
@@ -48,38 +49,16 @@ def history_path(weights: Path) -> Path:
 def read_history(path: Path) -> TrainingHistory:
     """Return the history in a file. Raises UsageError: the file cannot be read, or is not a history."""
     try:
-        found = json.loads(read_regular(path, _MAX_BYTES))
-        # Convert to float; reject anything that is not a number.
-        epochs = tuple(
-            Epoch(epoch=int(each["epoch"]), loss_nats=float(each["loss_nats"]), validation=_scores(each["validation"]))
-            for each in found["epochs"]
-        )
-        history = TrainingHistory(
-            checkpoint=str(found["checkpoint"]),
-            dataset=str(found["dataset"]),
-            num_epochs=int(found["num_epochs"]),
-            epochs=epochs,
-        )
-        is_ascending = all(first.epoch < second.epoch for first, second in pairwise(epochs))
+        history = TypeAdapter(TrainingHistory).validate_python(json.loads(read_regular(path, _MAX_BYTES)))
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); name a file that 'robench train' kept") from error
-    # Broad in effect, since the file may be anything.
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+    # Of JSON, and of pydantic.
+    except (ValueError, RecursionError) as error:
         raise _no_history(path) from error
-    if not epochs or not is_ascending:
+    epochs = [each.epoch for each in history.epochs]
+    if not epochs or epochs != sorted(set(epochs)):
         raise _no_history(path)
     return history
-
-
-def _scores(found: dict[str, Any] | None) -> ValidationScores | None:
-    if found is None:
-        return None
-    accuracy = found["top1_accuracy"]
-    return ValidationScores(
-        top1_accuracy=None if accuracy is None else float(accuracy),
-        loss_nats=float(found["loss_nats"]),
-        num_examples=int(found["num_examples"]),
-    )
 
 
 def _no_history(path: Path) -> UsageError:
