@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from robench.core.report import Cell
-    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard, Point
+    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
     from robench.training.history import Epoch, TrainingHistory
 
     Read = Callable[[Epoch], float | None]
