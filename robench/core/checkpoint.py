@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from robench.core.declared import Architecture, Preprocessing, Recipe
+from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
 SEED_MARK = "@"

@@ -5,14 +5,15 @@ one that returns probabilities for logits, and one without gradients. Whether Sq
 ``probe.comparisons``. Where this differs: all examples of the probe are checked, not only the first batch.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from robench.attacks.fgsm import Fgsm
 from robench.core.flags import Flag
+from robench.core.protocols import Batch, Model
 from robench.evaluation.coupling import coupling_flag, measure_coupling
+from robench.evaluation.probe import Probe
 from robench.tasks.classification_impl import (
     FALSE_REFUSAL,
     SIMPLEX,
@@ -23,12 +24,6 @@ from robench.tasks.classification_impl import (
     margin_loss,
     off_one,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Model
-    from robench.evaluation.probe import Probe
 
 SOURCE = "auto-attack, checks.py"
 NUM_PASSES = 5

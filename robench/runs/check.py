@@ -1,20 +1,14 @@
 """Suites of a check, and the run that measures the results it lacks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from robench.comparison.baseline import check_protocol
 from robench.core.errors import UsageError
+from robench.core.suite import Suite
 from robench.declare import find_checkpoints, find_suites
 from robench.runs.request import RunRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.core.suite import Suite
-    from robench.store.baseline import Baseline
+from robench.store.baseline import Baseline
 
 
 def suites_to_check(

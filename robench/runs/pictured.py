@@ -4,36 +4,26 @@ Attacks run once more, on the batches that have the wanted examples alone. Each 
 that the images and predictions are those of a run; nothing is stored.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
+from robench.core.outcomes import Outcome
+from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
-from robench.core.shard import EXACT_DTYPE, Shard
-from robench.core.suite import Condition, views_of
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
 from robench.domains import DOMAINS
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
-from robench.exports.pictures import Pictured, Shot
+from robench.exports.pictures import Pictured, Pixels, Shot
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
-from robench.store.adversarial import ONE_BUDGET
+from robench.runs.request import RunRequest
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.outcomes import Outcome
-    from robench.core.protocols import Dataset
-    from robench.core.shard import Measurement
-    from robench.core.suite import Suite, View
-    from robench.exports.pictures import Pixels
-    from robench.runs.request import RunRequest
-    from robench.store.adversarial import AdversarialExamples
 
 CLEAN = "clean"
 

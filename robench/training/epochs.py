@@ -4,29 +4,22 @@ The state for resuming is a complete file beside the weights, written after ever
 random generator: each epoch starts from its own seeds (``optimization.py``).
 """
 
-from __future__ import annotations
-
 import io
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor, nn
 
 from robench.core.errors import ContractError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
-from robench.training.base import EpochReport
+from robench.training.base import EpochReport, Host
 from robench.training.optimization import with_auxiliary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from torch import Tensor, nn
-
-    from robench.training.base import Host
-    from robench.training.validation import Validation
+from robench.training.validation import Validation
 
 
 class Learner(Protocol):
