@@ -28,6 +28,7 @@ from robench.runs.fit import check_fit, check_fit_in_subprocess, check_shapes, c
 from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
+from robench.scheduling.measure import Results
 from robench.scheduling.pace import Pace, Paces, Source
 
 # Further ones are loaded again, so that memory holds few models.
@@ -152,7 +153,7 @@ class PreparedRun:
             later=self.of_others,
         )
 
-    def _demanding(self, store: Store) -> Store:
+    def _demanding(self, store: Store) -> Results:
         """Return the store wrapped such that a shard without its adversarial examples counts as missing."""
         if self.request.keep_adversarial is None:
             return store

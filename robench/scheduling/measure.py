@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from robench.core.protocols import Executor, Store
+from robench.core.protocols import Claims, Executor
 from robench.core.records import Failure, Record
 from robench.core.shard import Measurement, Shard
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
@@ -72,7 +73,20 @@ class Progress:
         return self.num_shards - self.num_kept_before - self.num_done - self.num_elsewhere
 
 
-def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
+class Results(Protocol):
+    """Part of a store (``core.protocols.Store``) that a run needs."""
+
+    def keys(self) -> set[str]:
+        """Return the keys of all finished shards."""
+
+    def claims(self) -> Claims:
+        """Return claims on shards."""
+
+    def put(self, result: Record | Failure) -> None:
+        """Store a result."""
+
+
+def missing(shards: Iterable[Shard], store: Results) -> list[Shard]:
     """Return the shards without a record in the store, each once, in order."""
     kept = store.keys()
     todo: dict[str, Shard] = {}
@@ -85,7 +99,7 @@ def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
 def run_shards(
     shards: Sequence[Shard],
     executor: Executor,
-    store: Store,
+    store: Results,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     *,
     cost: Callable[[Shard], float] = size_of,

@@ -79,11 +79,8 @@ class Contradiction(Protocol):
     def __call__(self, outputs: torch.Tensor, targets: Sequence[Any], expected: float, dataset: str) -> str:
         """Return the contradiction and what should be checked, after "model 'x'"; else "".
 
-        Args:
-            outputs: finite outputs (B, ...) of excerpts of the first clean examples.
-            targets: their B targets, as the dataset gives them.
-            expected: value of the task's metric that the registry entry expects.
-            dataset: name of the dataset, for the message.
+        Outputs (B, ...) are finite, of excerpts of the first clean examples; ``expected`` is the value of the task's
+        metric that the registry entry expects.
         """
 
 
@@ -95,13 +92,8 @@ class Gap(Protocol):
     ) -> torch.Tensor:
         """Return by how much outputs (B, ...) would have to change to give the recorded decisions, (B,) float64.
 
-        It is 0 for outputs that give them, and infinite if no outputs do.
-
-        Args:
-            outputs: outputs of one prediction.
-            targets: targets (B, ...).
-            recorded: outcomes of the same B examples, whose verdicts and predictions count.
-            scoring: further context of the examples.
+        It is 0 for outputs that give them, and infinite if no outputs do. Of the recorded outcomes of the same examples
+        verdicts and predictions count.
         """
 
 
