@@ -5,7 +5,7 @@ the published files: the authors drew without a seed.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
@@ -14,7 +14,11 @@ from robench.corruptions import COLOUR_TYPES, TYPES
 from robench.declarations.base import FieldProblem, PerturbationBase
 from robench.domains.images import IMAGES
 
-TypeName = str
+if TYPE_CHECKING:
+    TypeName = str
+else:
+    # Choices at run time, for reading declarations from YAML.
+    TypeName = Literal[tuple(TYPES)]
 
 
 NUM_COLOURS = 3
