@@ -20,7 +20,6 @@ else:
     # Choices at run time, for reading declarations from YAML.
     TypeName = Literal[tuple(TYPES)]
 
-
 NUM_COLOURS = 3
 
 

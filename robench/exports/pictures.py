@@ -16,7 +16,6 @@ from robench.core.inert import clipped
 
 Pixels = NDArray[np.float32]
 
-
 GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
 # In pixels; small images are enlarged by a whole factor to at least this side.
 _SIDE, _GAP, _LINE = 112, 6, 15

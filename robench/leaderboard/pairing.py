@@ -19,7 +19,6 @@ from robench.metrics.contributions import Contributions
 # Of a checkpoint the contributions of its examples, of a mean the number of each training seed.
 Testable = Contributions | tuple[float, ...]
 
-
 LEVEL = 0.05
 TEST = (
     "two-sided, on the same examples: exact McNemar, or a permutation of 9,999 draws for numbers other than means of "

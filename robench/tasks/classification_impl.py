@@ -83,7 +83,6 @@ def _wants_classes(logits_BK: Tensor, wanted: int, subject: str) -> None:
 
 LOSSES: Mapping[str, Loss] = {"ce": cross_entropy_loss, "margin": margin_loss, "dlr": dlr_loss}
 
-
 # Probability with which a model that has the expected accuracy is refused.
 FALSE_REFUSAL = 1e-6
 
