@@ -5,14 +5,8 @@ needs a shape that depends on values (``nonzero``, indices by masks), or copies 
 there is nothing to wait for, and reading first can save work.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
 
 def is_asynchronous(values: Tensor) -> bool:

@@ -1,17 +1,7 @@
 """Python interface of robench: the functions of ``import robench``."""
 
-from __future__ import annotations
-
 from robench.api.measuring import build_model, load_checkpoint, load_dataset, load_suite, run, transfer
-from robench.api.reading import (
-    build_leaderboard,
-    build_report,
-    check,
-    compare,
-    outcomes,
-    paper_table,
-    write_baseline,
-)
+from robench.api.reading import build_leaderboard, build_report, check, compare, outcomes, paper_table, write_baseline
 from robench.declarations.preprocessing import ImagePreprocessing
 
 __all__ = [

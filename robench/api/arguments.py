@@ -1,20 +1,14 @@
 """Arguments of the functions of ``import robench``: names, paths, or one or several of them."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.core.files import absolute
+from robench.core.suite import Suite
 from robench.declare import find_suites
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.suite import Suite
 
 DEFAULT_RESULTS = "results"
 

@@ -1,47 +1,30 @@
 """Functions of ``import robench`` that load and measure models."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from torch import nn
 
 from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
 from robench.core.errors import UnknownNameError
-from robench.core.shard import EXACT_DTYPE
+from robench.core.protocols import Dataset, Model
+from robench.core.report import Report
+from robench.core.shard import EXACT_DTYPE, Precision
+from robench.core.suite import Suite
 from robench.datasets import open_dataset
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_datasets, find_suite, parse_architecture
-from robench.executors import IN_PROCESS
+from robench.executors import IN_PROCESS, ExecutorBase
 from robench.leaderboard import ranked
 from robench.models.build import build
 from robench.models.loading import load_model
-from robench.runs import (
-    ChosenModels,
-    RunRequest,
-    choose_models,
-    prepare,
-    prepare_transfer,
-    rounds,
-    smoke_request,
-)
-from robench.runs.chosen_models import listed, names_of
+from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, rounds, smoke_request
+from robench.runs.chosen_models import Keys, Models, listed, names_of
 from robench.runs.devices import AUTO
+from robench.runs.request import KeptDtype
+from robench.scheduling import Progress
 from robench.store import FolderStore, MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torch import nn
-
-    from robench.core.protocols import Dataset, Model
-    from robench.core.report import Report
-    from robench.core.shard import Precision
-    from robench.core.suite import Suite
-    from robench.declarations.preprocessing import ImagePreprocessing
-    from robench.executors import ExecutorBase
-    from robench.runs.chosen_models import Keys, Models
-    from robench.runs.request import KeptDtype
-    from robench.scheduling import Progress
 
 
 def build_model(architecture: Mapping[str, object]) -> nn.Module:

@@ -1,39 +1,29 @@
 """Functions of ``import robench`` that read kept results: leaderboards, tables, comparisons and checks."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suite_of, suites_of
-from robench.comparison import baseline_of, check_results, compare_models
+from robench.comparison import Check, Comparison, baseline_of, check_results, compare_models
 from robench.core.files import absolute
-from robench.core.shard import EXACT_DTYPE
+from robench.core.report import Report
+from robench.core.shard import EXACT_DTYPE, Precision
+from robench.core.suite import Suite
 from robench.declare import find_checkpoints, read_registries, seeds_of_models
 from robench.exports import outcomes_table
-from robench.leaderboard import leaderboard_of, ranked
-from robench.papers import find_published, measured_of_tables, tables_of
+from robench.leaderboard import Leaderboard, leaderboard_of, ranked
+from robench.papers import PaperTable, find_published, measured_of_tables, tables_of
 from robench.papers.archive import is_archive, unpacked
 from robench.reports import arranged, report_of_store
 from robench.runs import check_request, prepare, rounds, suites_to_check
 from robench.store import FolderStore
 from robench.store.baseline import read_baseline
 from robench.store.baseline import write_baseline as write_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
-
-    from robench.comparison import Check, Comparison
-    from robench.core.report import Report
-    from robench.core.shard import Precision
-    from robench.core.suite import Suite
-    from robench.leaderboard import Leaderboard
-    from robench.papers import PaperTable
 
 
 def build_leaderboard(

@@ -3,8 +3,6 @@
 All run in ``attack`` on a ``problem``, and most share the loop in ``search``.
 """
 
-from __future__ import annotations
-
 from robench.attacks.base import Attack
 from robench.core.plugins import Plugins
 

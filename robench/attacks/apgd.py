@@ -1,15 +1,10 @@
 """Declaration of auto-PGD: gradient ascent with adaptive step sizes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from robench.attacks.base import Count, Norm, SearchingAttack
-
-if TYPE_CHECKING:
-    from robench.declarations.base import FieldProblem
-
+from robench.declarations.base import FieldProblem
 
 ApgdLoss = Literal["ce", "margin", "dlr", "dlr-targeted", "objective"]
 

@@ -22,22 +22,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_l1 import ApgdL1Search
 from robench.attacks.apgd_objective import Best, Objective
-from robench.attacks.regions import random_start, steepest
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.regions import steepest
 from robench.attacks.rows import chosen, spread
-from robench.attacks.search import State, search
-from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.problem import Problem, Reached
+from robench.attacks.search import State, declared_search, starting_points
 
 MOMENTUM = 0.75
 RISING_PROPORTION = 0.75
@@ -107,11 +102,7 @@ class ApgdSearch:
     def begin(self, problem: Problem, restart: int) -> ApgdState:
         """Return random points of the ball, or the given starting points."""
         targets = self.objective.targets(problem, restart)
-        if (given := problem.start_of(restart)) is not None:
-            return ApgdState(points=given, targets=targets)
-        stream = Stream(purpose="start", restart=restart)
-        points = random_start(problem.region, problem.inputs, problem.draws, stream)
-        return ApgdState(points=points, targets=targets)
+        return ApgdState(starting_points(problem, restart), targets=targets)
 
     def step(self, problem: Problem, state: ApgdState, step: int) -> ApgdState:
         """Return the points after one step, which starts from the best point if steps were halved."""
@@ -166,11 +157,4 @@ def _first_pace(problem: Problem, values: Tensor) -> Pace:
 def apgd(declaration: Apgd, problem: Problem) -> Reached:
     """Return points (B, ...) of the region after ``num_steps`` steps, the best of ``num_restarts`` searches."""
     algorithm = (ApgdL1Search if declaration.norm == "l1" else ApgdSearch)(declaration, problem)
-    return search(
-        algorithm,
-        problem,
-        num_restarts=declaration.num_restarts,
-        returns=declaration.returns,
-        stop=declaration.stop,
-        num_draws=declaration.num_draws,
-    )
+    return declared_search(declaration, algorithm, problem, declaration.num_draws)

@@ -21,22 +21,17 @@ l1 form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_objective import Best, Objective
-from robench.attacks.regions import along_largest, region_of
+from robench.attacks.problem import Problem
+from robench.attacks.regions import Region, along_largest, region_of
 from robench.attacks.rows import chosen, spread
 from robench.attacks.search import State
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.problem import Problem
-    from robench.attacks.regions import Region
 
 FIRST_PROPORTION = 0.2
 DENSITY_DIVISOR = 1.5
@@ -116,8 +111,8 @@ class ApgdL1Search:
     def begin(self, problem: Problem, restart: int) -> ApgdL1State:
         """Return Gaussian noise in the first ball, or the given starting points."""
         targets = self.objective.targets(problem, restart)
-        if (given := problem.start_of(restart)) is not None:
-            return ApgdL1State(points=given, targets=targets)
+        if restart == 0 and problem.start is not None:
+            return ApgdL1State(problem.start, targets=targets)
         noise = problem.draws.normal(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
         points = self.phases[0].region(problem).project(problem.inputs + noise)
         return ApgdL1State(points=points, targets=targets)

@@ -6,20 +6,16 @@ Source: Croce & Hein 2020, arXiv:2003.01690, equations 6 and 7, and x_max of Alg
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.problem import Passed, Problem
 from robench.attacks.rows import chosen
 from robench.devices import to_device
+from robench.tasks.base import Loss
 from robench.tasks.classification_impl import dlr_loss, targeted_dlr_loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.problem import Passed, Problem
-    from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True)

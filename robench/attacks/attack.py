@@ -1,31 +1,23 @@
 """Harness of declared attacks on a batch: the attack's space, labels, region and counts."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from robench.attacks.base import Attack
 from robench.attacks.problem import Ledger, Problem, Reached
-from robench.attacks.regions import region_of
+from robench.attacks.regions import Region, region_of
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.providers import title_of
 from robench.domains import domain_of
 from robench.tasks import task_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.attacks.base import Attack
-    from robench.attacks.regions import Region
-    from robench.core.protocols import Batch, Draws, Model
-
-    # Any: each attack takes its own declaration.
-    AttackFunction = Callable[[Any, Problem], Reached]
+# Any: each attack takes its own declaration.
+AttackFunction = Callable[[Any, Problem], Reached]
 
 # Rounding error of values converted from normalised space, in units of the inputs.
 ROUNDING = 1e-6
@@ -75,7 +67,10 @@ def attack(
 
 def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, batch_size: int) -> Problem:
     """Return the problem of a declared attack on a batch."""
-    scale, shift = _scale_and_shift(declaration, victim, batch.inputs)
+    if declaration.space == "input":
+        scale, shift = batch.inputs.new_ones(()), batch.inputs.new_zeros(())
+    else:
+        shift, scale = victim.normalisation
     domain = domain_of(batch)
     if problems := declaration.problems_of_budget(domain):
         raise ContractError("; ".join(f"{declaration.kind}: {field} {message}" for field, message in problems))
@@ -115,10 +110,3 @@ def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor,
         return region_of(norm, clean, epsilon, lower=torch.zeros_like(scale), upper=torch.ones_like(scale))
     infinite = torch.full_like(scale, torch.inf)
     return region_of(norm, clean, epsilon, lower=-infinite, upper=infinite)
-
-
-def _scale_and_shift(declaration: Attack, victim: Model, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    if declaration.space == "input":
-        return inputs.new_ones(()), inputs.new_zeros(())
-    mean, std = victim.normalisation
-    return std, mean

@@ -1,21 +1,16 @@
 """Declaration of AutoAttack: a sequence of attacks, each run on the examples that survive the previous ones."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.base import Attack, BoundedAttack, Norm, Stop
 from robench.attacks.fab import Fab
 from robench.attacks.square import Square
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError
 from robench.declarations.base import DeclarationBase, FieldProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.declared import DatasetDeclaration
 
 MOST_TARGETS, MOST_L1_TARGETS = 9, 5
 CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}

@@ -16,24 +16,17 @@ targets (Croce & Hein 2021, arXiv:2103.01208). torchattacks' AutoAttack is anoth
 makes 10 steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
-from robench.attacks.attack import region_for
-from robench.attacks.problem import Reached
+from robench.attacks.attack import AttackFunction, region_for
+from robench.attacks.autoattack import AutoAttack
+from robench.attacks.base import Attack
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import put
 from robench.devices import indices_on_cpu, to_device
 from robench.tasks.classification_impl import margin_loss
-
-if TYPE_CHECKING:
-    from robench.attacks.attack import AttackFunction
-    from robench.attacks.autoattack import AutoAttack
-    from robench.attacks.base import Attack
-    from robench.attacks.problem import Problem
 
 
 def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:

@@ -1,26 +1,19 @@
 """Base classes of attacks: common fields, minimum-norm attacks, bounded attacks, and attacks with several restarts."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.backends.served import Backend, backend_problems, only_values
 from robench.core.budgets import ThreatModel
-from robench.core.identity import to_plain
+from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
+from robench.core.identity import Plain, to_plain
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
-from robench.domains import DOMAINS
+from robench.domains import DOMAINS, Domain
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
-    from robench.core.identity import Plain
-    from robench.domains import Domain
 
 Epsilon = Annotated[Fraction, Ge(0), Le(LARGEST)]
 StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]

@@ -1,7 +1,5 @@
 """Declaration of Carlini and Wagner's minimum-norm attack in l2."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

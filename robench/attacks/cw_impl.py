@@ -23,24 +23,19 @@ with ``clip_min`` and ``clip_max`` the clipped one, as in cleverhans.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn.functional import one_hot
 
-from robench.attacks.problem import Reached
+from robench.attacks.cw import Cw
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import Nearest, chosen
 from robench.attacks.search import rows_of
 from robench.core.errors import DeclarationError
 from robench.devices import indices_on_cpu, to_device
+from robench.tasks.base import Loss
 from robench.tasks.classification_impl import margin_loss, predicted
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.cw import Cw
-    from robench.attacks.problem import Problem
-    from robench.tasks.base import Loss
 
 # Margin from the limits that keeps w finite, as in the authors' code.
 INSIDE = 0.999999

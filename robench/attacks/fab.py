@@ -1,7 +1,5 @@
 """Declaration of the fast adaptive boundary attack, a minimum-norm attack."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar

@@ -33,28 +33,20 @@ The gap g is given and not computed as <w, x> - b, which would round the small d
 Bounds may be infinite.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from robench.attacks.problem import Reached
+from robench.attacks.fab import Fab
+from robench.attacks.problem import Passed, Problem, Reached
 from robench.attacks.rows import Nearest, chosen, length_of, spread
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream
 from robench.devices import indices_on_cpu, is_asynchronous, to_device
+from robench.tasks.base import Loss
 from robench.tasks.classification_impl import lead_loss, of_class, predicted
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.fab import Fab
-    from robench.attacks.problem import Passed, Problem
-    from robench.tasks.base import Loss
-
 
 DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}
 TINY = 1e-12

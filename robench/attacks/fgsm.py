@@ -1,7 +1,5 @@
 """Declaration of the fast gradient sign method."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -6,16 +6,9 @@ Differences: x' is cut to [0, 1], as foolbox and torchattacks do and the paper d
 sign is zero and the pixel stays. The cross-entropy is of the true label (cleverhans takes the predicted one).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd_impl import step_along
-from robench.attacks.problem import Reached
-
-if TYPE_CHECKING:
-    from robench.attacks.fgsm import Fgsm
-    from robench.attacks.problem import Problem
+from robench.attacks.problem import Problem, Reached
 
 
 def fgsm(declaration: Fgsm, problem: Problem) -> Reached:

@@ -1,7 +1,5 @@
 """Declarations of noise within a budget; suites state its strength."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,17 +3,10 @@
 Source: Carlini et al. 2019, arXiv:1902.06705, section 4: what random search finds, every attack must find.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from robench.attacks.problem import Reached
+from robench.attacks.noise import GaussianNoise, UniformNoise
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import spread
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from robench.attacks.noise import GaussianNoise, UniformNoise
-    from robench.attacks.problem import Problem
 
 NOISE = Stream(purpose="noise")
 

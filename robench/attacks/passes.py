@@ -6,19 +6,13 @@ at most three rows are wasted, and it avoids the sizes whose results differ in t
 multiples of four).
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 ROWS_AT_ONCE = 4
 

@@ -3,18 +3,14 @@
 Budgets and steps are in pixel units, images lie in [0, 1], unless ``space`` says otherwise.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Lt
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack, StepSize
-
-if TYPE_CHECKING:
-    from robench.declarations.base import FieldProblem
+from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,23 +10,17 @@ Where libraries differ: torchattacks, cleverhans and the paper return the last p
 ART and torchattacks draw the l2 start from within a cube. cleverhans (torch) has no l1 form.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from robench.attacks.regions import random_start, sparse_steepest, steepest
-from robench.attacks.search import State, search
-from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.pgd import Pgd
-    from robench.attacks.problem import Problem, Reached
-    from robench.tasks.base import Loss
+from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.regions import sparse_steepest, steepest
+from robench.attacks.rows import spread
+from robench.attacks.search import State, declared_search, starting_points
+from robench.tasks.base import Loss
 
 L1_PROPORTION = 0.01
 
@@ -48,21 +42,14 @@ class PgdSearch:
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
         """Return the clean inputs, random points of the ball, or the given starting points."""
-        if (given := problem.start_of(restart)) is not None:
-            return PgdState(points=given)
-        if not self.declaration.random_start:
-            return PgdState(points=problem.inputs)
-        stream = Stream(purpose="start", restart=restart)
-        return PgdState(points=random_start(problem.region, problem.inputs, problem.draws, stream))
+        return PgdState(starting_points(problem, restart, is_random=self.declaration.random_start))
 
     def step(self, problem: Problem, state: PgdState, step: int) -> PgdState:
         """Return the points after one projected step."""
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient = direction = seen.gradient()
         if self.declaration.momentum:
-            direction = gradient / gradient.abs().flatten(1).mean(1).clamp(min=1e-12).view(
-                -1, *[1] * (gradient.ndim - 1)
-            )
+            direction = gradient / spread(gradient.abs().flatten(1).mean(1).clamp(min=1e-12), gradient)
             if state.direction is not None:
                 direction = direction + self.declaration.momentum * state.direction
         # In place, since the direction is a tensor of its own: few passes over memory beside those of a small model.
@@ -82,10 +69,4 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
-    return search(
-        PgdSearch(declaration, problem.loss(declaration.loss)),
-        problem,
-        num_restarts=declaration.num_restarts,
-        returns=declaration.returns,
-        stop=declaration.stop,
-    )
+    return declared_search(declaration, PgdSearch(declaration, problem.loss(declaration.loss)), problem)

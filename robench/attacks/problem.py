@@ -12,26 +12,21 @@ without an address is refused, even if the victim is deterministic.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from robench.attacks.passes import Graph, padded
+from robench.attacks.regions import Region
 from robench.core.errors import ContractError, DeclarationError
+from robench.core.protocols import Draws, Model
 from robench.core.seeds import LazySeeds, Stream
 from robench.devices import indices_on_cpu, is_asynchronous, to_device
+from robench.tasks.base import Loss, TaskRules
 from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from torch import Tensor
-
-    from robench.attacks.regions import Region
-    from robench.core.protocols import Draws, Model
-    from robench.tasks.base import Loss, TaskRules
 
 # Passes between two looks at whether outputs are finite, on devices that a look waits for.
 CHECKED_EVERY = 100
@@ -216,10 +211,6 @@ class Problem:
             uncut=None if self.uncut is None else self.uncut.index_select(0, here),
         )
 
-    def start_of(self, restart: int) -> Tensor | None:
-        """Return the given starting points (B, ...) of a search; None for the usual start."""
-        return self.start if restart == 0 else None
-
     def evaluate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
         """Return the victim's outputs and the loss at points (B, ...), without a gradient.
 
@@ -315,11 +306,7 @@ class Problem:
         return Passed(points.detach(), outputs, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:
-        """Return the seeds of a new pass.
-
-        Raises:
-            ContractError: the problem has no address.
-        """
+        """Return the seeds of a new pass; refuse a problem without an address."""
         # Predictions have no address and are not counted: whether one is made can depend on the other examples.
         self.address.stream(0)
         numbers = self.ledger.number(self.address, self.rows)

@@ -8,20 +8,14 @@ point ever exceeds the exact budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from robench.attacks.rows import spread
+from robench.core.protocols import Draws
+from robench.core.seeds import Stream
 from robench.devices import is_asynchronous
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.core.protocols import Draws
-    from robench.core.seeds import Stream
-
 
 NUM_CORRECTIONS = 6
 MOST_ITERATIONS = 100
@@ -136,53 +130,15 @@ def _factors(points: Tensor, clean: Tensor, epsilon: float, order: int) -> Tenso
     return torch.where(lengths > epsilon, epsilon / lengths, 1.0)
 
 
-class Region(Protocol):
-    """Set around each of B clean inputs."""
-
-    @property
-    def epsilon(self) -> float:
-        """Return the budget."""
-
-    @property
-    def norm(self) -> str:
-        """Return the norm of the budget."""
-
-    @property
-    def lower(self) -> Tensor:
-        """Return the lower bound (B, ...) of each coordinate."""
-
-    @property
-    def upper(self) -> Tensor:
-        """Return the upper bound (B, ...) of each coordinate."""
-
-    def project(self, points: Tensor) -> Tensor:
-        """Return the nearest points (B, ...) of the set (l2 with a box: first into the ball, then the box)."""
-
-    def take(self, rows: Tensor) -> Region:
-        """Return the sets of a subset of the inputs."""
-
-
 @dataclass(frozen=True, slots=True)
-class LinfRegion:
-    """Box between two bounds: points with |x' - x| <= epsilon in every coordinate, intersected with the limits."""
+class Region:
+    """Set around each of B clean inputs: a ball |x' - x| <= epsilon in the norm, intersected with a box.
 
-    epsilon: float
-    lower: Tensor
-    upper: Tensor
-    norm = "linf"
-
-    def project(self, points: Tensor) -> Tensor:
-        """Return the nearest points."""
-        return torch.clamp(points, self.lower, self.upper)
-
-    def take(self, rows: Tensor) -> LinfRegion:
-        """Return the sets of a subset of the inputs."""
-        return LinfRegion(self.epsilon, self.lower.index_select(0, rows), self.upper.index_select(0, rows))
-
-
-@dataclass(frozen=True, slots=True)
-class RoundRegion:
-    """Ball of points with |x' - x| <= epsilon in l2 or l1, intersected with the box."""
+    Attributes:
+        norm: ``linf``, ``l2`` or ``l1``.
+        clean: (B, ...) clean inputs; ``epsilon``: the budget.
+        lower, upper: (B, ...) bounds of each coordinate; in linf those of ball and box together.
+    """
 
     norm: str
     clean: Tensor
@@ -191,30 +147,37 @@ class RoundRegion:
     upper: Tensor
 
     def project(self, points: Tensor) -> Tensor:
-        """Return points of the set; clipping to the box, which contains the clean input, lengthens no change."""
-        onto_ball, order = _BALLS[self.norm]
-        cut = torch.clamp(self.clean + onto_ball(points - self.clean, self), self.lower, self.upper)
-        return shortened(cut, self.clean, self.epsilon, order)
+        """Return the nearest points (B, ...) of the set (l2 with a box: first into the ball, then the box).
 
-    def take(self, rows: Tensor) -> RoundRegion:
+        Clipping to the box, which contains the clean input, lengthens no change.
+        """
+        if self.norm == "linf":
+            return torch.clamp(points, self.lower, self.upper)
+        change = points - self.clean
+        if self.norm == "l2":
+            change = onto_l2_ball(change, self.epsilon)
+        else:
+            # The nearest change within the box too (Croce & Hein 2021, arXiv:2103.01208, section 2.2).
+            change = onto_l1_ball(change, self.epsilon, self.lower - self.clean, self.upper - self.clean)
+        cut = torch.clamp(self.clean + change, self.lower, self.upper)
+        return shortened(cut, self.clean, self.epsilon, order=2 if self.norm == "l2" else 1)
+
+    def take(self, rows: Tensor) -> Region:
         """Return the sets of a subset of the inputs."""
         clean, lower, upper = (each.index_select(0, rows) for each in (self.clean, self.lower, self.upper))
-        return RoundRegion(self.norm, clean, self.epsilon, lower, upper)
+        return Region(self.norm, clean, self.epsilon, lower, upper)
 
 
 def region_of(norm: str, clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> Region:
     """Return the set around clean inputs (B, ...) within a budget and a box, whose bounds broadcast over the inputs."""
     lower, upper = lower.expand_as(clean), upper.expand_as(clean)
-    return _linf(clean, epsilon, lower, upper) if norm == "linf" else RoundRegion(norm, clean, epsilon, lower, upper)
-
-
-def _linf(clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> LinfRegion:
-    # Few rows at a time, whose float64 copies stay in the processor's cache.
-    below, above = (
-        torch.cat(bounds) for bounds in zip(*(_bounds(rows, epsilon) for rows in clean.split(64)), strict=True)
-    )
-    # Both limits for both bounds: around a clean input outside the box, the whole ball is clipped to it.
-    return LinfRegion(epsilon, torch.clamp(below, lower, upper), torch.clamp(above, lower, upper))
+    if norm == "linf":
+        # Few rows at a time, whose float64 copies stay in the processor's cache.
+        pieces = [_bounds(rows, epsilon) for rows in clean.split(64)]
+        below, above = (torch.cat(bounds) for bounds in zip(*pieces, strict=True))
+        # Both limits for both bounds: around a clean input outside the box, the whole ball is clipped to it.
+        lower, upper = torch.clamp(below, lower, upper), torch.clamp(above, lower, upper)
+    return Region(norm, clean, epsilon, lower, upper)
 
 
 def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -224,22 +187,6 @@ def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     above = torch.where(above.double() - exact > epsilon, torch.nextafter(above, clean), above)
     below = torch.where(exact - below.double() > epsilon, torch.nextafter(below, clean), below)
     return below, above
-
-
-def _onto_l2_ball(change: Tensor, region: RoundRegion) -> Tensor:
-    return onto_l2_ball(change, region.epsilon)
-
-
-def _onto_l1_ball(change: Tensor, region: RoundRegion) -> Tensor:
-    # The nearest change within the box too (Croce & Hein 2021, arXiv:2103.01208, section 2.2).
-    return onto_l1_ball(change, region.epsilon, region.lower - region.clean, region.upper - region.clean)
-
-
-# By norm: the projection of changes (B, ...) onto the ball, and the order of the norm.
-_BALLS: Mapping[str, tuple[Callable[[Tensor, RoundRegion], Tensor], int]] = {
-    "l2": (_onto_l2_ball, 2),
-    "l1": (_onto_l1_ball, 1),
-}
 
 
 TINY = 1e-12

@@ -3,16 +3,10 @@
 On a device that a program must wait for, none of them waits.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from robench.devices import is_asynchronous
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def spread(values: Tensor, like: Tensor) -> Tensor:

@@ -8,19 +8,18 @@ address, so that the draws of its passes do not depend on the other examples sti
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import Tensor
 
-from robench.attacks.problem import Reached
+from robench.attacks.base import SearchingAttack
+from robench.attacks.problem import Passed, Problem, Reached
+from robench.attacks.regions import random_start
 from robench.attacks.rows import put
+from robench.core.seeds import Stream
 from robench.devices import indices_on_cpu, to_device
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Passed, Problem
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +128,29 @@ def search(
         if published:
             active.drop_kept(kept)
     return Reached(kept.points)
+
+
+def declared_search(
+    declaration: SearchingAttack, algorithm: Algorithm[Any], problem: Problem, num_draws: int = 1
+) -> Reached:
+    """Return the points of ``search`` with restarts, returned point and stopping rule of a declaration."""
+    return search(
+        algorithm,
+        problem,
+        num_restarts=declaration.num_restarts,
+        returns=declaration.returns,
+        stop=declaration.stop,
+        num_draws=num_draws,
+    )
+
+
+def starting_points(problem: Problem, restart: int, *, is_random: bool = True) -> Tensor:
+    """Return the first points (B, ...) of a search: given ones, else random ones of the ball, or the clean inputs."""
+    if restart == 0 and problem.start is not None:
+        return problem.start
+    if not is_random:
+        return problem.inputs
+    return random_start(problem.region, problem.inputs, problem.draws, Stream(purpose="start", restart=restart))
 
 
 def _finish(

@@ -1,7 +1,5 @@
 """Declaration of sparse l1 descent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal

@@ -11,23 +11,14 @@ make it one fewer. foolbox projects onto the ball and then the box, here onto bo
 cleverhans with its defaults for any epsilon: epsilon 10, step 1, 20 steps, q = 0.99, no bounds, predicted labels.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
-from robench.attacks.regions import along_largest, random_start, shortened
-from robench.attacks.search import State, search
-from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem, Reached
-    from robench.attacks.regions import Region
-    from robench.attacks.sparse_l1 import SparseL1
-    from robench.tasks.base import Loss
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.regions import Region, along_largest, shortened
+from robench.attacks.search import State, declared_search, starting_points
+from robench.attacks.sparse_l1 import SparseL1
+from robench.tasks.base import Loss
 
 
 class SparseL1Search:
@@ -40,12 +31,7 @@ class SparseL1Search:
 
     def begin(self, problem: Problem, restart: int) -> State:
         """Return the clean inputs, random points of the ball, or the given starting points."""
-        if (given := problem.start_of(restart)) is not None:
-            return State(given)
-        if not self.declaration.random_start:
-            return State(problem.inputs)
-        stream = Stream(purpose="start", restart=restart)
-        return State(random_start(problem.region, problem.inputs, problem.draws, stream))
+        return State(starting_points(problem, restart, is_random=self.declaration.random_start))
 
     def step(self, problem: Problem, state: State, step: int) -> State:
         """Return the points after one projected step."""
@@ -80,10 +66,4 @@ def rescaled(points: Tensor, clean: Tensor, region: Region) -> Tensor:
 
 def sparse_l1(declaration: SparseL1, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
-    return search(
-        SparseL1Search(declaration, problem.loss(declaration.loss)),
-        problem,
-        num_restarts=declaration.num_restarts,
-        returns=declaration.returns,
-        stop=declaration.stop,
-    )
+    return declared_search(declaration, SparseL1Search(declaration, problem.loss(declaration.loss)), problem)

@@ -1,7 +1,5 @@
 """Declaration of simultaneous perturbation stochastic approximation as an attack."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal

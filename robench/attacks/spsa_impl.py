@@ -14,23 +14,16 @@ Few samples give rough estimates: of 600 digits, with 16 pairs, 94 % of the verd
 same settings, and 95 % of its verdicts those of its own with another seed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from robench.attacks.regions import random_start
-from robench.attacks.search import State, search
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.search import State, declared_search, starting_points
+from robench.attacks.spsa import Spsa
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem, Reached
-    from robench.attacks.spsa import Spsa
-    from robench.tasks.base import Loss
+from robench.tasks.base import Loss
 
 PAIRS_AT_ONCE = 8
 DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8
@@ -55,12 +48,7 @@ class SpsaSearch:
 
     def begin(self, problem: Problem, restart: int) -> SpsaState:
         """Return the clean inputs, random points of the ball, or the given starting points."""
-        points = problem.inputs
-        if (given := problem.start_of(restart)) is not None:
-            points = given
-        elif self.declaration.random_start:
-            stream = Stream(purpose="start", restart=restart)
-            points = random_start(problem.region, points, problem.draws, stream)
+        points = starting_points(problem, restart, is_random=self.declaration.random_start)
         nothing = torch.zeros_like(points)
         return SpsaState(points=points, mean=nothing, square=nothing, restart=restart)
 
@@ -97,10 +85,4 @@ class SpsaSearch:
 
 def spsa(declaration: Spsa, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
-    return search(
-        SpsaSearch(declaration, problem.loss(declaration.loss)),
-        problem,
-        num_restarts=declaration.num_restarts,
-        returns=declaration.returns,
-        stop=declaration.stop,
-    )
+    return declared_search(declaration, SpsaSearch(declaration, problem.loss(declaration.loss)), problem)

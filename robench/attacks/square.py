@@ -1,17 +1,13 @@
 """Declaration of the Square attack: random search by squares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Gt, Le
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+from robench.declarations.base import FieldProblem
 from robench.domains.images import IMAGES
-
-if TYPE_CHECKING:
-    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

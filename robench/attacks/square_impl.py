@@ -30,29 +30,21 @@ the ring's number and not with its square (Croce & Hein 2021, arXiv:2103.01208).
 Axes: B batch, C channels, H rows, W columns, S side of a window.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt, sqrt
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import chosen
-from robench.attacks.search import State, search
+from robench.attacks.search import State, declared_search
+from robench.attacks.square import Square
 from robench.core.seeds import Stream
 from robench.devices import to_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem, Reached
-    from robench.attacks.square import Square
-    from robench.tasks.base import Loss
-
+from robench.tasks.base import Loss
 
 # Queries after which the squares of a search shrink, out of SCHEDULED.
 SCHEDULED = 10_000
@@ -109,13 +101,7 @@ class SquareSearch:
 
 def square(declaration: Square, problem: Problem) -> Reached:
     """Return the best points (B, C, H, W) of ``num_restarts`` random searches in the region."""
-    return search(
-        SquareSearch(declaration, problem.loss(declaration.loss)),
-        problem,
-        num_restarts=declaration.num_restarts,
-        returns=declaration.returns,
-        stop=declaration.stop,
-    )
+    return declared_search(declaration, SquareSearch(declaration, problem.loss(declaration.loss)), problem)
 
 
 def proportion_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:

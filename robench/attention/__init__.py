@@ -5,8 +5,6 @@ An implementation is a module over tokens (B, N, C) and the state of the forward
 on its own may be called without a state.
 """
 
-from __future__ import annotations
-
 from robench.attention.base import AttentionBase
 from robench.core.plugins import Plugins
 

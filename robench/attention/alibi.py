@@ -1,7 +1,5 @@
 """Declaration of attention with linear biases."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

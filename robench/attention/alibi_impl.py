@@ -19,18 +19,12 @@ Source: Press et al. 2022, arXiv:2108.12409, section 3, whose attention is causa
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from robench.attention.heads import dot_scores
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class AlibiAttention(ProjectedAttention):

@@ -9,20 +9,14 @@ but single weights may be negative. Here uniform weights are applied by taking t
 never formed: H = mean V + (1 + lambda) (A V - mean V).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.attnscale import AttnScale
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.attnscale import AttnScale
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class AttnScaleAttention(ProjectedAttention):

@@ -1,7 +1,5 @@
 """Base class of the declarations of attention mechanisms, and shared types of their fields."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le

@@ -1,7 +1,5 @@
 """Declaration of bilateral attention over contents and positions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -37,22 +37,19 @@ Cost: that of softmax attention, and the logits of positions, which are kept whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from robench.attention.alibi_impl import falling_logits
+from robench.attention.bilateral import Bilateral
+from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
 from robench.attention.projected import ProjectedAttention
+from robench.attention.state import ForwardState
 from robench.core.errors import ContractError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.attention.bilateral import Bilateral
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
 
 
 class BilateralAttention(ProjectedAttention):
@@ -130,22 +127,11 @@ def sinusoids(num_tokens: int, width: int, like: Tensor) -> Tensor:
     return torch.where(columns_C % 2 == 0, angles_NC.sin(), angles_NC.cos())
 
 
-class Trace(NamedTuple):
-    """Fingerprint of a tensor that changes with its numbers, while its memory is held."""
-
-    address: int
-    version: int
-    shape: torch.Size
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-
 class Held(NamedTuple):
     """Cached result and the fingerprints it depends on."""
 
     result: Tensor
-    traces: tuple[Trace, ...]
+    traces: tuple[object, ...]
     setting: object
     parameters: tuple[Tensor, ...]
 
@@ -188,6 +174,6 @@ class Kept:
         return held.result
 
 
-def trace_of(tensor: Tensor) -> Trace:
-    """Return the current fingerprint of a tensor."""
-    return Trace(tensor.data_ptr(), tensor._version, tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+def trace_of(tensor: Tensor) -> tuple[object, ...]:
+    """Return the current fingerprint of a tensor, which changes with its numbers while its memory is held."""
+    return (tensor.data_ptr(), tensor._version, tensor.shape, tensor.stride(), tensor.dtype, tensor.device)

@@ -1,19 +1,14 @@
 """Construction of one layer's module from a mechanism's declaration."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
+from robench.attention.geometry import Geometry
 from robench.core.errors import ContractError
 from robench.core.providers import provider_of, title_of
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
 
 
 def build_attention(declaration: AttentionBase, geometry: Geometry) -> nn.Module:

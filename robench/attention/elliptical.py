@@ -1,7 +1,5 @@
 """Declaration of elliptical attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -45,20 +45,14 @@ predicted: it is not causal, and is not this.
 Cost: that of softmax attention, and of a product with an N x N matrix; with ``finite_differences`` 2 D more attentions.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from robench.attention.elliptical import Elliptical
+from robench.attention.geometry import Geometry
 from robench.attention.heads import causal, dot_scores, running_mean
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
-
-if TYPE_CHECKING:
-    from robench.attention.elliptical import Elliptical
-    from robench.attention.geometry import Geometry
 
 
 class EllipticalAttention(ProjectedAttention):

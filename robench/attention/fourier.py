@@ -1,7 +1,5 @@
 """Declaration of FourierFormer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

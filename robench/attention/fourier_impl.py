@@ -23,21 +23,15 @@ model adds 1e-6 too. Its ``paramR`` starts at 2; here it starts at 1, as for ima
 Cost: D passes over the N x N kernel, as in ``fourier``, where softmax attention has one product; no more memory.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.fourier import Fourier
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import weights_above
 from robench.attention.projected import ProjectedAttention
 from robench.attention.sinc_products import LogSincProducts
-
-if TYPE_CHECKING:
-    from robench.attention.fourier import Fourier
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 FLOOR = 1e-6
 

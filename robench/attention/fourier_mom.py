@@ -1,7 +1,5 @@
 """Declaration of median-of-means over FourierFormer's kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -23,22 +23,16 @@ causal form of ``mom`` and the kernel of the causal form of ``fourier``.
 Cost: that of causal Fourier attention, and of ``num_blocks`` more softmaxes over its kernel.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from robench.attention.fourier_impl import FLOOR
+from robench.attention.fourier_mom import FourierMom
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_scores, precision_of, weights_above
 from robench.attention.mom_impl import MedianOfMeansAttention
 from robench.attention.sinc_products import LogSincProducts
-
-if TYPE_CHECKING:
-    from robench.attention.fourier_mom import FourierMom
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class FourierMomAttention(MedianOfMeansAttention):

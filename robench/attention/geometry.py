@@ -1,7 +1,5 @@
 """Sizes of one attention layer and its place in the backbone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

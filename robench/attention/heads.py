@@ -4,15 +4,9 @@ Axes: B batch, N tokens, C width of a token, H heads, D width of a head (C = H D
 P projections (such as query, key and value) times C, F features of a query or key.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def split_heads(projected_BNP: Tensor, num_heads: int, num_projections: int) -> tuple[Tensor, ...]:

@@ -21,19 +21,13 @@ is this one: it sets weights on the masked future, where all kernels are zero, a
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
+from robench.attention.kde import Kde
 from robench.attention.kernels import gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.kde import Kde
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class KdeAttention(ProjectedAttention):

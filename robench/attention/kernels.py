@@ -4,18 +4,13 @@ Axes as in ``heads``: B batch, H heads, N queries, M keys, D width of a head. Ke
 are divided by their sum are kept as logarithms until then, since each of them may be too small for the number format.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attention.base import Formula
+from robench.attention.base import Formula
 
 
 def precision_of(formula: Formula, head_dim: int) -> float:

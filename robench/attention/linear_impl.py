@@ -26,20 +26,14 @@ Cost: O(N D (L + D)) operations, L = 16 tokens a chunk, where softmax attention 
 The N / L chunks follow one another.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 # Tokens that meet pair by pair, F numbers a pair, between two steps of the recurrence.
 CHUNK = 16

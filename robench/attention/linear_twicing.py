@@ -1,7 +1,5 @@
 """Declaration of twicing over linear attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

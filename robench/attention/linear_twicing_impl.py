@@ -20,17 +20,11 @@ Source: Abdullaev & Nguyen 2025 (Twicing Attention), appendix B.1 and table 8, w
 Cost: twice that of causal linear attention.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from robench.attention.linear_impl import log_feature, smoother
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class LinearTwicingAttention(ProjectedAttention):

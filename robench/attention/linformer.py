@@ -1,14 +1,10 @@
 """Declaration of Linformer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from robench.attention.base import AttentionBase, Count, too_many
-
-if TYPE_CHECKING:
-    from robench.declarations.base import FieldProblem
+from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

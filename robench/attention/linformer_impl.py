@@ -11,20 +11,14 @@ that a layer depends on nothing outside it. A state dict of that code names ``E`
 and gives the same outputs here; what differs is training, where these copies part.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend
+from robench.attention.linformer import Linformer
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.linformer import Linformer
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 INITIAL_DEVIATION = 0.02
 

@@ -28,21 +28,16 @@ position of a key in the text; a shorter text has the first ones. So their shape
 Cost: ``num_mixtures`` kernels of N x N where softmax attention has one.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_kernels
+from robench.attention.mgk import Mgk
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.mgk import Mgk
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 FLOOR = 1e-6
 

@@ -1,16 +1,12 @@
 """Declaration of median-of-means attention: the median of random subsets of the keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
 from robench.attention.base import AttentionBase
-
-if TYPE_CHECKING:
-    from robench.declarations.base import FieldProblem
+from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,21 +36,15 @@ Cost: that of ``num_blocks`` + 1 softmax attentions over the same scores, and ma
 example, made on the CPU.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_scores, precision_of, unit
+from robench.attention.mom import MedianOfMeans
 from robench.attention.projected import ProjectedAttention
+from robench.attention.state import ForwardState
 from robench.attention.subsets import median, median_subsets, prefix_subsets, random_subsets
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.mom import MedianOfMeans
-    from robench.attention.state import ForwardState
 
 
 class MedianOfMeansAttention(ProjectedAttention):
@@ -100,15 +94,13 @@ def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -
         if formula == "paper":
             chosen_BHN = median_subsets(log_kernel_BHNM, members_BLM.unsqueeze(-2))
         else:
-            totals = [_total(log_kernel_BHNM, members_BM) for members_BM in members_BLM.unbind(1)]
-            chosen_BHN = median(totals).expand(log_kernel_BHNM.shape[:3])
+            # The sum of the logarithms over all queries and heads.
+            sums_B = [
+                (log_kernel_BHNM * each_BM[:, None, None, :]).sum(dim=(1, 2, 3)) for each_BM in members_BLM.unbind(1)
+            ]
+            chosen_BHN = median(sums_B)[:, None, None].expand(log_kernel_BHNM.shape[:3])
         batch_B11 = torch.arange(len(members_BLM), device=members_BLM.device)[:, None, None]
         return members_BLM[batch_B11, chosen_BHN]
-
-
-def _total(log_kernel_BHNM: Tensor, members_BM: Tensor) -> Tensor:
-    """Return the sum of the logarithms over all queries and heads, (B, 1, 1)."""
-    return (log_kernel_BHNM * members_BM[:, None, None, :]).sum(dim=(1, 2, 3))[:, None, None]
 
 
 def median_prefix_members(log_kernel_BHNN: Tensor, members_BLNN: Tensor) -> Tensor:

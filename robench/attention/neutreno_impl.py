@@ -21,18 +21,12 @@ models.
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
+from robench.attention.neutreno import Neutreno
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.neutreno import Neutreno
 
 
 class NeutrenoAttention(ProjectedAttention):

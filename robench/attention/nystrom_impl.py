@@ -27,20 +27,14 @@ N not a multiple of M, which that code refuses: segments have floor(N / M) or on
 as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend
+from robench.attention.nystrom import Nystrom
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.nystrom import Nystrom
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 NUM_STEPS = 6
 KERNEL_SIZE = 35

@@ -1,7 +1,5 @@
 """Declaration of Performer: softmax attention by random features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

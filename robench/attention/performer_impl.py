@@ -43,22 +43,17 @@ Cost: O(N F (L + D)) operations for F features, L = 16 tokens a chunk; N L F num
 one another.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.linear_impl import smoother
+from robench.attention.performer import Performer
 from robench.attention.projected import ProjectedAttention
+from robench.attention.state import ForwardState
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.performer import Performer
-    from robench.attention.state import ForwardState
 
 
 class PerformerAttention(ProjectedAttention):

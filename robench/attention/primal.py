@@ -1,7 +1,5 @@
 """Declaration of Primal-Attention: projection of tokens on the singular directions of a kernel that is never formed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

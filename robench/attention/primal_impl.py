@@ -43,20 +43,14 @@ Cost: a product with an N x N matrix for queries and one for keys, where softmax
 softmax.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import merge_heads, running_mean, split_heads
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.primal import Primal
-    from robench.attention.state import ForwardState
+from robench.attention.primal import Primal
+from robench.attention.state import ForwardState
 
 
 class PrimalAttention(nn.Module):

@@ -5,19 +5,14 @@ a backbone with separate queries (FAN) ``qkv`` is two, ``q`` [C, C] and ``kv`` [
 queries then has ``kv`` alone.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend, causal, causal_attend, merge_heads, split_heads
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
-    from robench.declarations.base import DeclarationBase
+from robench.attention.state import ForwardState
+from robench.declarations.base import DeclarationBase
 
 
 class ProjectedAttention(nn.Module, ABC):

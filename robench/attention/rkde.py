@@ -1,7 +1,5 @@
 """Declaration of attention by a robust kernel density estimate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -57,25 +57,19 @@ O(N^2 D). About 20 N x N matrices are kept for gradients, where softmax attentio
 further iteration.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
+from robench.attention.base import Formula
+from robench.attention.geometry import Geometry
 from robench.attention.heads import causal
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.attention.base import Formula
-    from robench.attention.geometry import Geometry
-    from robench.attention.rkde import Rkde
-    from robench.attention.state import ForwardState
+from robench.attention.rkde import Rkde
+from robench.attention.state import ForwardState
 
 
 class RkdeAttention(ProjectedAttention):

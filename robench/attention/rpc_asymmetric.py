@@ -1,34 +1,16 @@
 """Declaration of robust principal component attention with separate queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from annotated_types import Ge, Le
-
-from robench.attention.base import AttentionBase, Formula, Layers
-from robench.declarations.base import LARGEST
+from robench.attention.rpc import Rpc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RpcAsymmetric(AttentionBase):
-    """RPC-Attention with separate queries: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper.
-
-    Attributes:
-        num_iterations: number of iterations of principal attention pursuit, including the last softmax.
-        sparsity: lambda in the paper, the weight of the sparse term.
-        layers: 0-based layers that clean their keys, or ``all``.
-        elsewhere: mechanism of the other layers.
-        formula: threshold lambda / mu per head (``paper``), or lambda * mu with the full width (``released``).
-    """
+class RpcAsymmetric(Rpc):
+    """RPC-Attention with separate queries: softmax(Q (K - S - Y/mu)^T / sqrt(d)) V, appendix E.10 of the RPC paper."""
 
     kind: ClassVar[str] = "rpc-asymmetric"
     implementation: ClassVar[str] = "robench.attention.rpc_asymmetric_impl:RpcAsymmetricAttention"
-    has_causal_form: ClassVar[bool] = True
 
-    num_iterations: Annotated[int, Ge(1), Le(1000)] = 4
-    sparsity: Annotated[float, Ge(0), Le(LARGEST)] = 4.0
-    layers: Layers = (0,)
     elsewhere: Literal["softmax", "symmetric"] = "softmax"
-    formula: Formula = "paper"

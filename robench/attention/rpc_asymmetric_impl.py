@@ -23,19 +23,13 @@ causal form of ``rpc``. The paper has no language model of it.
 Cost: ``num_iterations`` causal softmax attentions.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.projected import ProjectedAttention
+from robench.attention.rpc_asymmetric import RpcAsymmetric
 from robench.attention.rpc_impl import pursue, threshold_of
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.rpc_asymmetric import RpcAsymmetric
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class RpcAsymmetricAttention(ProjectedAttention):

@@ -41,23 +41,16 @@ cleaned keys. All else is row by row, as in ``rpc``. The authors' code of RPC's 
 Cost: ``num_iterations`` causal softmax attentions.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import running_mean
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.attention.geometry import Geometry
-    from robench.attention.rpc import Rpc
-    from robench.attention.rpc_asymmetric import RpcAsymmetric
-    from robench.attention.state import ForwardState
+from robench.attention.rpc import Rpc
+from robench.attention.state import ForwardState
 
 
 class RpcAttention(ProjectedAttention):
@@ -102,7 +95,7 @@ def shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:
     return x_BHND.sign() * (x_BHND.abs() - threshold).relu()
 
 
-def threshold_of(k_BHND: Tensor, declaration: Rpc | RpcAsymmetric, *, is_causal: bool) -> Tensor:
+def threshold_of(k_BHND: Tensor, declaration: Rpc, *, is_causal: bool) -> Tensor:
     """Return the threshold of each example's head, (B, H, 1, 1), by the declared formula.
 
     With ``is_causal`` each token has one, of the keys up to it, (B, H, N, 1).

@@ -1,7 +1,5 @@
 """Declaration of RVT's position-aware attention scaling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

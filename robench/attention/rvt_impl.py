@@ -15,21 +15,15 @@ Both codes leave ``att_mask`` uninitialised; here it starts at zero, which halve
 limit of large entries, with keys of unit length in the released form.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import dot_scores
 from robench.attention.kernels import unit
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.rvt import Rvt
-    from robench.attention.state import ForwardState
+from robench.attention.rvt import Rvt
+from robench.attention.state import ForwardState
 
 
 class RvtAttention(ProjectedAttention):

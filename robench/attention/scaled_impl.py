@@ -11,20 +11,14 @@ Paper and released code (KPCA_code, Scaled_Attention/softmax.py) agree. The pape
 "alpha x Asym", its text alpha A_sym; the text and the code are followed. Here (I - S) V is computed as V - S V.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from robench.attention.geometry import Geometry
 from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.scaled import Scaled
-    from robench.attention.state import ForwardState
+from robench.attention.scaled import Scaled
+from robench.attention.state import ForwardState
 
 
 class ScaledAttention(ProjectedAttention):

@@ -32,8 +32,6 @@ bit if the device factors the matrices of a batch one by one.
 Axes: P programs, N points, K programs that are still open, M points of the largest support among these.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

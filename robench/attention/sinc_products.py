@@ -14,17 +14,14 @@ Axes: P heads of all examples, N queries, M keys, D coordinates, L coordinates o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Ufunc = Callable[..., Any]
+Ufunc = Callable[..., Any]
 
 # Bytes of all buffers together.
 BUDGET_ON_CPU = 2**22

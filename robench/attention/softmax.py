@@ -1,7 +1,5 @@
 """Declaration of scaled dot-product attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -13,16 +13,10 @@ Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
 Cost: that of softmax attention, the scores of later keys included.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class SoftmaxAttention(ProjectedAttention):

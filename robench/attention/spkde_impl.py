@@ -40,23 +40,17 @@ Cost: 2 N quadratic programs a head in place of 2, each O(n^3) for n keys, and s
 attention has O(N^2 D), and O(N^3) numbers in memory under gradients. 256 tokens take 256 times the operations of 64.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
 from robench.attention.rkde_impl import quotients
 from robench.attention.simplex_qp import RIDGE, minimise_on_simplex
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.spkde import Spkde
-    from robench.attention.state import ForwardState
+from robench.attention.spkde import Spkde
+from robench.attention.state import ForwardState
 
 SMALLEST_WEIGHT = 1e-15
 

@@ -10,18 +10,13 @@ would have without the sums. Other devices use ``log_density`` alone, since pick
 Axes as in ``heads``; L subsets, K queries that are left, P queries of all heads.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Sums relative to the largest kernel that are smaller than this may have lost terms to underflow.
 SMALLEST_SUM = 1e-30

@@ -1,7 +1,5 @@
 """Declaration of attention with the keys as queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

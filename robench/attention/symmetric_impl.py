@@ -14,18 +14,12 @@ Source: Teo & Nguyen 2024 (RPC-Attention), the language model Symmlm of section 
 Cost: that of softmax attention.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
+from robench.attention.geometry import Geometry
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.attention.state import ForwardState
-    from robench.attention.symmetric import Symmetric
+from robench.attention.state import ForwardState
+from robench.attention.symmetric import Symmetric
 
 
 class SymmetricAttention(ProjectedAttention):

@@ -1,7 +1,5 @@
 """Declaration of twicing attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

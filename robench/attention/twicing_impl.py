@@ -22,17 +22,11 @@ triangular where A is. The authors' language code squares A, and in the last two
 Cost: that of softmax attention, and one more product of A with values.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from robench.attention.heads import dot_scores
 from robench.attention.projected import ProjectedAttention
-
-if TYPE_CHECKING:
-    from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState
 
 
 class TwicingAttention(ProjectedAttention):

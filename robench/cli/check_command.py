@@ -1,7 +1,5 @@
 """``robench baseline`` and ``robench check``: a file of per-example outcomes, and kept or new results against it."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``robench compare``: two models on the same examples, from the store alone."""
 
-from __future__ import annotations
-
 import click
 
 from robench.cli.names import complete_models

@@ -1,15 +1,13 @@
 """``robench doctor`` and ``robench backends``: the installation, and libraries whose attacks robench can run."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -26,13 +24,9 @@ from robench.cli.options import (
     results_option,
 )
 from robench.cli.terminal import out, out_json, out_table, say
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from robench.core.checkpoint import Checkpoint
 
 PACKAGES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", "pyarrow", "pydantic", "pandas")
 

@@ -1,11 +1,8 @@
 """``robench explain`` and ``robench audit``: a model's results in detail, and whether they are reliable."""
 
-from __future__ import annotations
-
 import dataclasses
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,10 +13,7 @@ from robench.cli.terminal import out, out_document, out_json, out_table, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.declare import find_checkpoints, find_datasets
-from robench.reports import explain
-
-if TYPE_CHECKING:
-    from robench.reports import Explanation
+from robench.reports import Explanation, explain
 
 RAISED = 1
 

@@ -1,7 +1,5 @@
 """``robench import``: converts a file of a language model's authors into weights of a registry entry."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -1,18 +1,17 @@
 """``robench list`` and ``robench show``: all that can be named on the command line, as plain values and in words."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 import yaml
+from click.shell_completion import CompletionItem
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
@@ -20,10 +19,12 @@ from robench.cli.names import beginning_with, given_registries
 from robench.cli.options import json_option, option, registry_option
 from robench.cli.terminal import out_document, out_json, out_table
 from robench.core.budgets import spelling_of
+from robench.core.checkpoint import Checkpoint
 from robench.core.columns import fields_of
 from robench.core.errors import RobenchError, UnknownNameError
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
+from robench.core.suite import Suite
 from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.datasets import DATASETS
 from robench.declarations.base import DeclarationBase
@@ -32,22 +33,12 @@ from robench.declare.schema import fields_problem
 from robench.declare.sweeps import KEY, SweepEntry
 from robench.domains import DOMAINS
 from robench.executors import EXECUTORS
-from robench.metrics import METRICS
+from robench.metrics import METRICS, Metric
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.sweep import Sweep
-from robench.tasks import TASKS
+from robench.tasks import TASKS, Task
 from robench.training import TRAININGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from click.shell_completion import CompletionItem
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.suite import Suite
-    from robench.metrics import Metric
-    from robench.tasks import Task
 
 Entry = dict[str, Plain]
 _COLUMNS = ("name", "summary")

@@ -4,16 +4,16 @@ Exit codes: 0 ok; 1 failures; 2 usage or configuration; 3 internal error; 4 data
 checksum; 75 given up on SIGUSR1; 130 interrupted; 141 the reader of stdout is gone; 143 terminated.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,10 +21,6 @@ from click.shell_completion import CompletionItem
 from robench.cli.terminal import OutputError, check_output, guarded_streams, route_messages, say
 from robench.core.errors import RobenchError, did_you_mean
 from robench.core.standard_output import divert_at_exit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 INTERNAL_ERROR = 3
 # EX_TEMPFAIL of sysexits.h: the same command goes on later.

@@ -5,14 +5,12 @@ that cannot be read (a broken registry file, an unknown suite) are left out. Pat
 as in file names. Messages suggest commands with the options of the command that prints them.
 """
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -20,11 +18,7 @@ from click.shell_completion import CompletionItem
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.files import is_file_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from robench.core.protocols import Store
+from robench.core.protocols import Store
 
 _WILD = "*?["
 # Separates the name of an entry from one of its further training seeds.

@@ -1,12 +1,10 @@
 """``robench store`` and ``robench status``: results folders, and how much of each suite they have."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,19 +25,14 @@ from robench.cli.progress import steps_shown
 from robench.cli.report_command import holds_nothing
 from robench.cli.selection import Selection, selecting
 from robench.cli.terminal import duration, out, out_json, out_table, say
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UsageError
+from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, find_suites, read_registries, shipped_suites
 from robench.papers.cost import seconds_left
-from robench.reports import Listing, holdings_of, unused_in, without_shared
+from robench.reports import Holding, Listing, holdings_of, unused_in, without_shared
 from robench.store import FolderStore
 from robench.store.upkeep import check_exists, compact_store, merge_stores, move_aside, verify_store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.suite import Suite
-    from robench.reports import Holding
 
 _SHOWN = 10
 Values = dict[str, str | int | float | None]

@@ -1,10 +1,7 @@
 """``robench table``: prints papers' tables with the measured numbers and verdicts."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +12,8 @@ from robench.core.files import write_whole, writing
 from robench.declare import published_tables
 from robench.papers import (
     FORMATS,
+    Measured,
+    PaperTable,
     archived,
     existing_tables,
     files_of,
@@ -26,9 +25,6 @@ from robench.papers import (
 )
 from robench.papers.archive import add_records, is_archive, unpacked
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from robench.papers import Measured, PaperTable
 
 
 @click.command("table")

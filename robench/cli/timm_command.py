@@ -1,15 +1,13 @@
 """``robench timm``: runs a timm script, or a similar one, with the registry's models as timm models."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +16,6 @@ from robench.cli.options import AbsolutePath, registry_option
 from robench.cli.terminal import say, unguarded_streams
 from robench.core.errors import RobenchError, UsageError
 from robench.declare import read_registries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @click.command("timm", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

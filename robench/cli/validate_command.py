@@ -1,7 +1,5 @@
 """``robench validate`` lists all problems of suite and registry files; ``robench schema`` prints their JSON Schemas."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,27 +1,19 @@
 """Two models on the same examples: every column of some suites, with its difference and a test of it."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING
 
-from robench.comparison.baseline import check_known, check_same_data, measured
-from robench.comparison.evidence import WELCH, corrected, difference_over_seeds, evidence_of
+from robench.comparison.baseline import ModelResults, check_known, check_same_data, measured
+from robench.comparison.evidence import WELCH, Difference, corrected, difference_over_seeds, evidence_of
 from robench.core.errors import UsageError
+from robench.core.protocols import Store
+from robench.core.report import Cell
+from robench.core.suite import Column, Suite
 from robench.metrics import METRICS, unit_of
 from robench.reports.notes import provenance_of
 from robench.reports.results import Stored
 from robench.reports.seeds import mean_cell
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.comparison.baseline import ModelResults
-    from robench.comparison.evidence import Difference
-    from robench.core.protocols import Store
-    from robench.core.report import Cell
-    from robench.core.suite import Column, Suite
 
 RETRAINING = (
     "intervals and p-values concern these weights on other examples; they say nothing of models that are trained again"

@@ -4,24 +4,17 @@ Names come from files that strangers write: they are printable in all formats, l
 CSV.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from robench.comparison.check import FAILING
+from robench.comparison.check import FAILING, Check, CheckedCell
+from robench.comparison.compare import ComparedColumn, Comparison
+from robench.comparison.evidence import Difference
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
+from robench.core.report import Cell
 from robench.reports.grid import cell_text, number_text
 from robench.reports.markup import csv_of, escaped, inert_text, markdown_table, text_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.comparison.check import Check, CheckedCell
-    from robench.comparison.compare import ComparedColumn, Comparison
-    from robench.comparison.evidence import Difference
-    from robench.core.report import Cell
 
 NOTHING = "—"
 _CSV_HEADER = (

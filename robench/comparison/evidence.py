@@ -12,24 +12,17 @@ Biometrika 34: t = (mean - mean) / sqrt(s1^2 / n1 + s2^2 / n2), with Satterthwai
 entries are independent draws, even those of the same number, so that they are not paired.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, permuted_readings
+from robench.metrics import Metric, Readings
 from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, resample_counts, resampled_sums
 from robench.metrics.paired import NEWCOMBE, discordant, exact_p_value, newcombe_interval, tail_p_value
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from robench.metrics import Metric, Readings
 
 MCNEMAR = "exact McNemar"
 PERMUTATION = "paired permutation"

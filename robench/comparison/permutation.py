@@ -11,29 +11,22 @@ The draws belong to the examples: their seed is a hash of all ids, so that the o
 all columns over the same examples use the same swaps.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.core.columns import Outcomes
 from robench.core.errors import IncomparableError, IncompleteError
 from robench.core.identity import key_of
 from robench.core.seeds import Stream, stream_seed
-from robench.metrics.contributions import aligned, ids_of
+from robench.metrics import Metric, Readings
+from robench.metrics.contributions import Contributions, Statistic, aligned, ids_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+Change = Callable[[Outcomes, Outcomes], Outcomes]
 
-    from numpy.typing import NDArray
-
-    from robench.metrics import Metric, Readings
-    from robench.metrics.contributions import Contributions, Statistic
-
-    Change = Callable[[Outcomes, Outcomes], Outcomes]
 
 NUM_DRAWS = 9_999
 # Values that are held at once, in each of some arrays.

@@ -5,20 +5,15 @@ more. robench's processes need of it at most classes that were defined there. Th
 threads are limited before the libraries that start them are loaded.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 SECONDS_BETWEEN_LOOKS = 1.0
 _MAIN = "__main__"

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +51,11 @@ class Values:
     array: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
 
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Return a mask of the missing values, also if there are none."""
+        return np.zeros(len(self.array), np.bool_) if self.missing is None else self.missing
+
     def take(self, index: slice | NDArray[Any]) -> Values:
         """Return the values at ``index``."""
         return Values(self.array[index], None if self.missing is None else self.missing[index])
@@ -64,8 +65,7 @@ class Values:
         """Concatenate several columns."""
         if len(parts) == 1:
             return parts[0]
-        missing = [np.zeros(len(each.array), np.bool_) if each.missing is None else each.missing for each in parts]
-        where = np.concatenate(missing)
+        where = np.concatenate([each.mask for each in parts])
         return cls(np.concatenate([each.array for each in parts]), where if where.any() else None)
 
 
@@ -73,11 +73,8 @@ class Outcomes(Sequence[Outcome]):
     """Outcomes of examples in dataset order; those of a sweep at several budgets are adjacent.
 
     Columns whose values are all missing take no memory. As a sequence it contains rows, which are created on access.
-
-    Args:
-        row_type: dataclass that declares the fields.
-        columns: values by name of the field, all of one length; fields that are left out are missing everywhere.
-        length: number of rows.
+    ``columns`` are values by name of a field of ``row_type``, all of this length; fields that are left out are missing
+    everywhere.
 
     Raises:
         ContractError: a column belongs to no field, has a different length, or lacks required values.
@@ -93,7 +90,8 @@ class Outcomes(Sequence[Outcome]):
         self._length = length
         self._columns: dict[str, Values] = {}
         for name, field in declared.items():
-            if (values := columns.get(name)) is not None and not _is_empty(values):
+            # Values that are all missing are left out.
+            if (values := columns.get(name)) is not None and (values.missing is None or not values.missing.all()):
                 self._columns[name] = _typed(field, values, length)
             if not field.optional and length and (values is None or values.missing is not None):
                 raise ContractError(f"{name} must be {_wanted(field)}, got None")
@@ -117,11 +115,7 @@ class Outcomes(Sequence[Outcome]):
 
     @classmethod
     def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
-        """Concatenate several outcomes.
-
-        Raises:
-            ContractError: there are none, or they belong to different tasks.
-        """
+        """Concatenate several outcomes. Raises ContractError: there are none, or they belong to different tasks."""
         kinds = {part.row_type for part in parts}
         if len(kinds) != 1:
             raise ContractError(f"outcomes of one task are needed, got {sorted(kind.__name__ for kind in kinds)}")
@@ -159,9 +153,7 @@ class Outcomes(Sequence[Outcome]):
     def known(self, name: str) -> NDArray[np.bool_]:
         """Return a mask of the values that are not missing."""
         values = self.values(name)
-        if values is None:
-            return np.zeros(self._length, np.bool_)
-        return np.ones(self._length, np.bool_) if values.missing is None else ~values.missing
+        return np.zeros(self._length, np.bool_) if values is None else ~values.mask
 
     @property
     def ids(self) -> NDArray[Any]:
@@ -221,18 +213,12 @@ class Outcomes(Sequence[Outcome]):
         values = self._columns.get(name)
         if values is None:
             return [None] * self._length
-        listed: list[Any] = values.array.tolist()
-        if values.missing is None:
-            return listed
-        return [None if missing else value for value, missing in zip(listed, values.missing.tolist(), strict=True)]
+        pairs = zip(values.array.tolist(), values.mask.tolist(), strict=True)
+        return [None if is_missing else value for value, is_missing in pairs]
 
 
 def column_of(field: Field, values: Sequence[Any]) -> Values:
-    """Convert Python values to a column; None means missing.
-
-    Raises:
-        ContractError: a value does not fit the field.
-    """
+    """Convert Python values to a column; None means missing. Raises ContractError: a value does not fit the field."""
     taken = _TAKEN[field.type]
     for value in values:
         if value is None:
@@ -268,19 +254,15 @@ def _are_equal(first: Values | None, second: Values | None) -> bool:
     if first is None or second is None:
         # A column that is missing everywhere is left out.
         return first is second
-    if not np.array_equal(_missing(first), _missing(second)):
+    if not np.array_equal(first.mask, second.mask):
         return False
-    one, other = (each.array[~_missing(each)] for each in (first, second))
+    one, other = (each.array[~each.mask] for each in (first, second))
     if one.dtype != np.float64:
         return np.array_equal(one, other)
     is_nan = np.isnan(one)
     return np.array_equal(is_nan, np.isnan(other)) and np.array_equal(
         one[~is_nan].view(np.int64), other[~is_nan].view(np.int64)
     )
-
-
-def _missing(values: Values) -> NDArray[np.bool_]:
-    return np.zeros(len(values.array), np.bool_) if values.missing is None else values.missing
 
 
 def _typed(field: Field, values: Values, length: int) -> Values:
@@ -291,10 +273,6 @@ def _typed(field: Field, values: Values, length: int) -> Values:
         )
     missing = values.missing if values.missing is not None and values.missing.any() else None
     return Values(values.array.astype(dtype, copy=False), missing)
-
-
-def _is_empty(values: Values) -> bool:
-    return values.missing is not None and bool(values.missing.all())
 
 
 def _wanted(field: Field) -> str:

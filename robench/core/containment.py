@@ -7,26 +7,22 @@ are for worker processes to survive (``executors/processes.py``); docs/reliabili
 numpy are not imported here: modules that are not loaded have no settings.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType, TracebackType
+from typing import Any
 
 from robench.core.errors import ContractError, RobenchError, described
 from robench.core.standard_output import StdoutDiverted
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType, TracebackType
-
-    Handler = Callable[[int, FrameType | None], Any] | int | None
+Handler = Callable[[int, FrameType | None], Any] | int | None
 
 # Exit code of a forked copy of this process that returns from where the model forked.
 FORKED = 70
@@ -123,7 +119,9 @@ class Contained:
         finally:
             self._state.restore()
             if self._environment is not None and self._environment != os.environ:
-                _restore_environment(self._environment)
+                for name in os.environ.keys() - self._environment.keys():
+                    del os.environ[name]
+                os.environ.update(self._environment)
             self._settings.__exit__()
             if not self._had_torch and "torch" in sys.modules:
                 _set_defaults(sys.modules["torch"])
@@ -248,9 +246,3 @@ def _folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
-
-
-def _restore_environment(before: dict[str, str]) -> None:
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
-    os.environ.update(before)

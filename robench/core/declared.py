@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.budgets import ThreatModel
+from robench.core.budgets import ThreatModel
 
 
 class Declaration(Protocol):

@@ -18,14 +18,10 @@ RobenchError                     1  something could not be measured or stored
 A message states what was found, where, what was expected and what to do.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Collection, Iterable
+from typing import ClassVar
 
 from robench.core.suggestions import closest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 
 class RobenchError(Exception):

@@ -4,21 +4,16 @@ A path given by a user, or found in a user's folder, may lead to a named pipe or
 wait for or read endlessly.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreUnwritableError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from io import BufferedReader
 
 
 def absolute(path: str | os.PathLike[str], name: str = "the path") -> Path:
@@ -55,12 +50,7 @@ def is_file_name(text: str) -> bool:
     return text.endswith((".yaml", ".yml")) or "/" in text
 
 
-_KINDS = {
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
 # Files of /proc and the like report size 0.

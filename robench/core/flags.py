@@ -1,7 +1,5 @@
 """Flags: signs that a robustness number is unreliable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # The only flag that reports look up by name: its numbers hold at one batch size.

@@ -5,8 +5,6 @@ implementation changed its numbers raises its class variable ``version``, which 
 distribution's declarations contain its name; those of the user's own code contain its digest.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Escaping of untrusted text (names, labels, error messages) before it is printed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

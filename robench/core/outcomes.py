@@ -4,8 +4,6 @@ Each task declares a type of its own. From the model's outputs to the metric the
 fields these types declare.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

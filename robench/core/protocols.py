@@ -87,11 +87,7 @@ class Dataset(Protocol):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]: ...
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop).
-
-        Raises:
-            ExampleError: one of them cannot be read.
-        """
+        """Return examples [start, stop). Raises ExampleError: one of them cannot be read."""
 
 
 @runtime_checkable

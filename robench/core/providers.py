@@ -1,7 +1,5 @@
 """Providers of declarations: robench, another distribution, or the user's own code."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,18 +1,12 @@
 """Records of finished shards and of failed ones."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.flags import Flag
-    from robench.core.shard import ShardHeader
+from robench.core.flags import Flag
+from robench.core.shard import ShardHeader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,12 @@
 """Results that are rendered as text in several formats: reports, leaderboards and papers' tables."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from os import PathLike
+from typing import Any, ClassVar
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from os import PathLike
 
 SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"} | {
     f".{name}": name for name in ("png", "svg", "pdf")
@@ -48,7 +44,8 @@ class Rendered:
             UsageError: the suffix is of no format of this result, or a picture needs matplotlib, which is missing.
             StoreUnwritableError: the file cannot be written; one that exists is unharmed.
         """
-        file, texts, drawn = absolute(path, "path"), self._renderers(), self._pictures()
+        file, texts = absolute(path, "path"), self._renderers()
+        drawn: Mapping[str, Callable[[object], bytes]] = imported(self.pictures) if self.pictures else {}
         format_name = SUFFIXES.get(file.suffix, "")
         if format_name not in {**texts, **drawn}:
             suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in {**texts, **drawn})
@@ -62,9 +59,6 @@ class Rendered:
     def _renderers(self) -> Mapping[str, Callable[[object], str]]:
         found: Mapping[str, Callable[[object], str]] = imported(self.renderers)
         return found
-
-    def _pictures(self) -> Mapping[str, Callable[[object], bytes]]:
-        return imported(self.pictures) if self.pictures else {}
 
 
 def imported(path: str) -> Any:

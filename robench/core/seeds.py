@@ -9,12 +9,9 @@ checkpoint receives the same draws (common random numbers, which sharpen paired 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import overload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from robench.core.checkpoint import PLAIN_LAYOUT
+from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint
 from robench.core.identity import Plain, key_of, to_plain
-
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.suite import Condition
+from robench.core.suite import Condition
 
 EXACT_DTYPE: Literal["float32"] = "float32"
 # Arithmetic in which the passes of a model can run: a number format, with fused operations if they are compiled.

@@ -14,11 +14,8 @@ import sys
 import threading
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import TextIO
+from types import TracebackType
+from typing import TextIO
 
 _C_LIBRARY = ctypes.CDLL(None)
 STDOUT, STDERR = 1, 2

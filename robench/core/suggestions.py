@@ -1,13 +1,8 @@
 """Suggestions for unknown names: the known name that was most probably meant."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
 
 # Below it names have too little in common (difflib's own).
 LEAST_LIKENESS = 0.6
@@ -24,12 +19,8 @@ def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> 
     """Return the known name most like an unknown one, or None if none is like it.
 
     Names are alike by their characters, or because the words of one are words of the other, whole, abbreviated or by
-    their initials. Among equally likely names the first one is returned.
-
-    Args:
-        name: the unknown name.
-        known: the known names.
-        expected: those of the known names that are missing where the unknown one was found.
+    their initials. Among equally likely names the first one is returned. ``expected`` are those of the known names that
+    are missing where the unknown one was found.
 
     >>> closest("steps", ["step_size", "num_steps"], expected=["num_steps"])
     'num_steps'

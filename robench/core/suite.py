@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.errors import UsageError
-from robench.core.identity import key_of, to_plain
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
-    from robench.core.identity import Plain
+from robench.core.identity import Plain, key_of, to_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +200,7 @@ class Suite:
         return replace(self, conditions=conditions, all_examples=True)
 
     def check_dataset(self) -> None:
-        """Refuse a suite without a dataset.
-
-        Raises:
-            UsageError: it names none, and none was given.
-        """
+        """Refuse a suite without a dataset. Raises UsageError: it names none, and none was given."""
         if self.lacks_dataset:
             raise UsageError(
                 f"suite {self.name!r} names no dataset: choose one with --dataset NAME (robench list datasets), or"

@@ -1,19 +1,14 @@
 """Third-party code: contained imports, look-up of objects by target, and digests of sources."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from robench.core.errors import ContractError, DeclarationError, described
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
 
 
 def is_target(text: str) -> bool:

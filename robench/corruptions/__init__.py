@@ -16,15 +16,10 @@ number of threads changes a byte.
 distributions (``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from robench.core.plugins import Plugins
 from robench.declarations.base import PerturbationBase
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Maps a type to its algorithm, (levels, declaration, draws) -> levels.
 TYPES: Mapping[str, str] = {
@@ -52,23 +47,7 @@ TYPES: Mapping[str, str] = {
 COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})
 _BUILTIN: dict[str, type[PerturbationBase]] = {}
 CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))
-# The published ImageNet-C (15 types and 4 extra ones, at five severities), which a further type does not change.
-COMMON_CORRUPTIONS = (
-    "gaussian_noise",
-    "shot_noise",
-    "impulse_noise",
-    "defocus_blur",
-    "glass_blur",
-    "motion_blur",
-    "zoom_blur",
-    "snow",
-    "frost",
-    "fog",
-    "brightness",
-    "contrast",
-    "elastic_transform",
-    "pixelate",
-    "jpeg_compression",
-)
-EXTRA_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+# The published ImageNet-C, 15 types and 4 extra ones, which a further type, listed after them, does not change.
+COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS = tuple(TYPES)[:15], tuple(TYPES)[15:19]
+# At five severities.
 SEVERITIES = (1, 2, 3, 4, 5)

@@ -6,17 +6,11 @@ without the hue, which is the same function and 20 times as fast. As there, grey
 saturation that severities 4 and 5 add turns grey pixels red.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Constant added to the value, as a fraction of the range.
 BRIGHTNESS: Strengths[float] = {"imagenet": (0.1, 0.2, 0.3, 0.4, 0.5), "cifar": (0.05, 0.1, 0.15, 0.2, 0.3)}
@@ -39,7 +33,8 @@ def brightness(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> t
 def saturate(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W) of the same hue and value, and of another saturation."""
     factor, added = strength(SATURATION, declaration)
-    value, chroma = _value_and_chroma(levels)
+    value = levels.amax(1, keepdim=True)
+    chroma = value - levels.amin(1, keepdim=True)
     saturation = (chroma / value.clamp(min=1.0) * factor + added).clamp(0.0, 1.0)
     red = torch.tensor([0.0, 1.0, 1.0], device=levels.device).view(1, 3, 1, 1)
     below_value = torch.where(chroma > 0, (value - levels) / chroma, red)
@@ -52,8 +47,3 @@ def contrast(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> tor
     # A double holds the sum of whole levels exactly, in any order.
     mean = (levels.double().sum((2, 3), keepdim=True) / levels[0, 0].numel()).float()
     return (levels - mean) * kept + mean
-
-
-def _value_and_chroma(levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    value = levels.amax(1, keepdim=True)
-    return value, value - levels.amin(1, keepdim=True)

@@ -4,27 +4,23 @@ Source: Hendrycks and Dietterich 2019, arXiv:1903.12261. Generated images are ne
 the published files: the authors drew without a seed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
+from robench.core.declared import DatasetDeclaration
 from robench.corruptions import COLOUR_TYPES, TYPES
-from robench.declarations.base import PerturbationBase
+from robench.declarations.base import FieldProblem, PerturbationBase
 from robench.domains.images import IMAGES
 
-NUM_COLOURS = 3
-
 if TYPE_CHECKING:
-    from robench.core.declared import DatasetDeclaration
-    from robench.declarations.base import FieldProblem
-
     TypeName = str
 else:
     # Choices at run time, for reading declarations from YAML.
     TypeName = Literal[tuple(TYPES)]
+
+NUM_COLOURS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,27 +10,20 @@ blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 p
 motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.corruptions import TYPES
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.jpeg_compression_impl import compressed
 from robench.corruptions.levels import truncated
 from robench.declarations.base import imported
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.core.protocols import Batch, Draws, Model
-    from robench.corruptions.corruption import Corruption
-
-    CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
+CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
 
 SAVED_QUALITY = 85
 # Number of elements that fit into a processor's cache; chunks affect speed only.

@@ -5,27 +5,16 @@ whole pixels, smoothed at its rim by a Gaussian of 3 or 5 pixels, with OpenCV's 
 Constants in pixels. Where it differs: weights have 15 bits (``filters``).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.functional import pad
 
-from robench.corruptions.filters import (
-    FLOAT32_BITS,
-    ShiftedPlanes,
-    gaussian_weights,
-    mirrored_at_ends,
-    rounded_weights,
-)
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
+from robench.corruptions.filters import FLOAT32_BITS, ShiftedPlanes, gaussian_weights, mirrored_at_ends, rounded_weights
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Radius of the disk and standard deviation of its rim, in pixels.
 DISK: Strengths[tuple[float, float]] = {

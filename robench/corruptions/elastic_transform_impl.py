@@ -7,21 +7,16 @@ differs: the affine step interpolates at real positions, where OpenCV 3 rounds t
 smoothing have 18 bits, its noise 14 (``filters``); places are float32.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import gaussian_filtered, mirrored, mirrored_at_ends, rounded_field
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 
 class Distortion(NamedTuple):

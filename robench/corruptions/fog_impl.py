@@ -5,18 +5,12 @@ scaled so that white stays as white as the image's own. Constants do not depend 
 is the image's next power of two. Where it differs: float32.
 """
 
-from __future__ import annotations
+import torch
 
-from typing import TYPE_CHECKING
-
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 from robench.corruptions.plasma import plasma
-
-if TYPE_CHECKING:
-    import torch
-
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Amount of plasma, as a fraction of the range, and decay rate of its noise.
 FOG: Strengths[tuple[float, float]] = {

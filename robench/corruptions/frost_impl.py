@@ -7,21 +7,15 @@ of one of those photographs. For 32 pixels the original shrinks its photographs 
 instead. Other lengths are constants in pixels.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 from robench.corruptions.motion_blur_impl import trail_steps, trail_weights
 from robench.corruptions.plasma import plasma
 from robench.corruptions.zoom_blur_impl import zoomed
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Fraction of the image, and fraction of the pane that is added.
 FROST: Strengths[tuple[float, float]] = {

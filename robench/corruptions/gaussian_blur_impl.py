@@ -5,18 +5,12 @@ scikit-image's ``gaussian``: cut at four standard deviations, border values repe
 differs: weights have 18 bits (``filters``).
 """
 
-from __future__ import annotations
+import torch
 
-from typing import TYPE_CHECKING
-
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import gaussian_filtered
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    import torch
-
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 SIGMA: Strengths[float] = {"imagenet": (1.0, 2.0, 3.0, 4.0, 6.0), "cifar": (0.4, 0.6, 0.7, 0.8, 1.0)}
 

@@ -6,19 +6,13 @@ it has by then. The first blur is rounded down to whole levels. Constants in pix
 scattered. Where it differs: all copies are made at once, by following each pixel's chain of sources to its end.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import gaussian_filtered
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Standard deviation of both blurs, reach of the scattering, and number of repetitions.
 GLASS: Strengths[tuple[float, int, int]] = {

@@ -5,22 +5,17 @@ codec with its default subsampling (4:2:0). Constants are Pillow's qualities. Im
 memory. Where it differs: nowhere, up to the release of libjpeg.
 """
 
-from __future__ import annotations
-
 from io import BytesIO
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from PIL import Image
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
-
-    Planes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+Planes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 QUALITY: Strengths[int] = {"imagenet": (25, 18, 15, 10, 7), "cifar": (80, 65, 58, 50, 40)}
 

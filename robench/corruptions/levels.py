@@ -1,15 +1,11 @@
 """Levels of 8 bits, to which most original corruptions truncate, and strengths by size of image and severity."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
-if TYPE_CHECKING:
-    from robench.corruptions.corruption import Corruption
-
+from robench.corruptions.corruption import Corruption
 
 Constant = TypeVar("Constant")
 # By the field ``constants``, then from the weakest severity to the strongest.

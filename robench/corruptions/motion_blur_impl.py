@@ -6,22 +6,16 @@ repeated; the result is rounded to 16 bits and truncated to 8. Constants in pixe
 bits (``filters``).
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from math import ceil, cos, radians, sin
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import FLOAT32_BITS, ShiftedPlanes, gaussian_weights, rounded_weights
 from robench.corruptions.levels import Strengths, strength, truncated_by_imagemagick
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Radius and standard deviation, in pixels.
 TRAIL: Strengths[tuple[int, float]] = {

@@ -5,20 +5,15 @@ Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``gaussian_noise``, ``s
 distributions are the same, the random numbers are not; Poisson counts are quantiles of uniform draws of 24 bits.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import ceil, sqrt
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 # Standard deviation, as a fraction of the range.
 GAUSSIAN: Strengths[float] = {"imagenet": (0.08, 0.12, 0.18, 0.26, 0.38), "cifar": (0.04, 0.06, 0.08, 0.09, 0.10)}

@@ -5,16 +5,10 @@ with arXiv:1903.12261 has it: the map's ends meet, its first value is 0, and its
 the square of what begins at 100 and is divided by ``decay`` at each halving of the step. Where it differs: float32.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
 
 WIBBLE = 100.0
 

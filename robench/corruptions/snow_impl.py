@@ -6,20 +6,16 @@ in a direction within 45 degrees of straight up, and added twice, once turned by
 enlargement does not depend on the size. Where it differs: the blur's weights have 15 bits (``filters``).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength, truncated_by_imagemagick
 from robench.corruptions.motion_blur_impl import trailed
 from robench.corruptions.zoom_blur_impl import zoomed
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 
 class Flakes(NamedTuple):

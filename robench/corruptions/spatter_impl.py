@@ -16,20 +16,16 @@ most two kinds, each kind in one direction, so that the binary digits of their n
 same.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import pad
 
+from robench.core.protocols import Draws
 from robench.core.seeds import Stream
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.filters import gaussian_filtered, mirrored_at_ends, rounded_field
 from robench.corruptions.levels import Strengths, strength
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
 
 
 class Liquid(NamedTuple):

@@ -6,21 +6,16 @@ enlargement is by 1. Factors do not depend on the image's size. Where it differs
 enlargement, which scipy at times takes for the outside and makes black, are always interpolated.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.protocols import Draws
+from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 
-if TYPE_CHECKING:
-    from robench.core.protocols import Draws
-    from robench.corruptions.corruption import Corruption
-
-    Line = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Line = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 # End of the factors, and the step between them; they start at 1.
 FACTORS: Strengths[tuple[float, float]] = {

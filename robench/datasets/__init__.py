@@ -8,30 +8,22 @@ for entries and preprocessings that contradict the data, UsageError for splits a
 ExampleError for single examples that cannot be read.
 """
 
-from __future__ import annotations
+from collections.abc import Mapping
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
+from robench.core.declared import DatasetDeclaration, Preprocessing
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
-from robench.datasets.base import DatasetBase, opened_by_others
+from robench.core.protocols import Dataset
+from robench.datasets.base import DatasetBase, Opener, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
 from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
 from robench.datasets.sotu import SOTU_SETS
-from robench.datasets.user import UserDataset
+from robench.datasets.user import FormatBase, UserDataset
 from robench.datasets.user_formats import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget
 from robench.declarations.preprocessing import PreprocessingBase
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from robench.core.declared import DatasetDeclaration, Preprocessing
-    from robench.core.protocols import Dataset
-    from robench.datasets.base import Opener
-    from robench.datasets.user import FormatBase
 
 __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
 

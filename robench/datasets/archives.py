@@ -6,8 +6,6 @@ folder that it is unpacked into, no two are the same (on a file system that igno
 sizes have a limit. Anything else causes the whole archive to be refused.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 import stat
@@ -16,16 +14,14 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final, cast
+from pathlib import Path
+from typing import IO, Final, cast
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.core.files import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 # No tar header needs more; a larger one would be read into memory whole.

@@ -1,17 +1,21 @@
 """Datasets in arrays, in a fixed order: images, inputs of other domains, and the opener of npz files."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from io import BufferedReader
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, described, did_you_mean
 from robench.core.files import open_regular
+from robench.core.protocols import Dataset
 from robench.datasets.decoding import resized_pixels
 from robench.datasets.in_memory import OrderedImages
+from robench.datasets.user import UserDataset
+from robench.datasets.user_formats import Arrays
 from robench.datasets.user_impl import (
     check_classes,
     check_floats,
@@ -23,16 +27,6 @@ from robench.datasets.user_impl import (
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from io import BufferedReader
-
-    from numpy.typing import NDArray
-
-    from robench.core.protocols import Dataset
-    from robench.datasets.user import UserDataset
-    from robench.datasets.user_formats import Arrays
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
 USUAL_CHANNELS = (1, 3, 4)

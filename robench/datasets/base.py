@@ -1,14 +1,14 @@
 """Base classes of the declarations of datasets: everything known before a dataset is opened."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import (
     ContractError,
     DeclarationError,
@@ -17,18 +17,13 @@ from robench.core.errors import (
     UsageError,
     described,
 )
+from robench.core.protocols import Dataset
 from robench.core.providers import title_of
 from robench.core.shard import DatasetIdentity
+from robench.core.suite import Condition
 from robench.core.user_code import what_was_raised
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem, imported
 from robench.domains.images import IMAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.protocols import Dataset
-    from robench.core.suite import Condition
 
 TEST_SPLIT = "test"
 # Rules that replace the resize of a checkpoint's preprocessing: another filter, or no resize.

@@ -1,9 +1,8 @@
 """Declarations of CIFAR-10 and CIFAR-100 (Krizhevsky 2009), of CIFAR-10-C and CIFAR-100-C, and of users' copies."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
@@ -11,9 +10,6 @@ from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIE
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.datasets.user import FilesFormat
 from robench.declarations.base import LARGEST, FieldProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TRAIN_SPLIT = "train"
 _HOME = "https://www.cs.toronto.edu/~kriz"

@@ -4,35 +4,27 @@ A form is recognised by the files in it, in an archive or in a folder. The Pytho
 unpickler that knows numpy's arrays and nothing else, so that no file can run code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import os
 import pickle
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from robench.core.errors import MissingDataError, UsageError, described
 from robench.core.files import read_regular
-from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
-from robench.datasets.cifar import KNOWN_FILES
+from robench.datasets.archives import Limits, Member, check_members, read_members, reporting_damage
+from robench.datasets.cifar import KNOWN_FILES, CifarFiles, CifarPart
 from robench.datasets.downloading import md5_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from robench.datasets.archives import Member
-    from robench.datasets.cifar import CifarFiles, CifarPart
 
 SIDE: Final = 32
 IMAGE_SHAPE: Final = (SIDE, SIDE, 3)

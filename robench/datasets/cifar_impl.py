@@ -3,19 +3,21 @@
 Prepared arrays are written once, checked by their digest, and mapped into memory.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.core.errors import MissingDataError, described
 from robench.core.files import replacing
 from robench.datasets.arrays_impl import ArrayImages
-from robench.datasets.base import TEST_SPLIT
+from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.datasets.cifar import Cifar10, CifarFiles, CifarPart, CorruptedCifar, PublishedCifar
 from robench.datasets.cifar_forms import (
     IMAGE_SHAPE,
     VALUES,
@@ -26,18 +28,9 @@ from robench.datasets.cifar_forms import (
     places_in,
     read_part,
 )
+from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import AS_THEY_ARE, check_classes, fingerprint_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from robench.datasets.base import DatasetBase
-    from robench.datasets.cifar import Cifar10, CifarFiles, CifarPart, CorruptedCifar, PublishedCifar
-    from robench.datasets.user import UserDataset
-    from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.preprocessing import ImagePreprocessing
 
 LABEL_BYTES: Final = 8
 _HEADER_BYTES: Final = 128

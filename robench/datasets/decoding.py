@@ -9,18 +9,19 @@ Processes that decode are started with ``spawn``, because a fork of a process th
 and are reused for the next batch. The assignment of images to processes changes no pixel.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvision ships no types
     CenterCrop,
@@ -31,22 +32,15 @@ from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvis
 from robench.core.child_processes import prepare_helper, without_script
 from robench.core.errors import ExampleError
 from robench.core.files import open_regular
+from robench.declarations.preprocessing import ImagePreprocessing
+
+Pixels = NDArray[np.uint8]
+# Images being decoded, in order.
+Begun = Iterator[Pixels | ExampleError]
+
 
 # Modes of Pillow by their number of channels.
 MODES: Mapping[int, str] = {1: "L", 3: "RGB", 4: "RGBA"}
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from robench.declarations.preprocessing import ImagePreprocessing
-
-    Pixels = NDArray[np.uint8]
-    # Images being decoded, in order.
-    Begun = Iterator[Pixels | ExampleError]
 
 
 def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:

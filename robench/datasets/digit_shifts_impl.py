@@ -12,10 +12,11 @@ made of it shows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import ascii_letters
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +27,8 @@ from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.datasets.digits import DIGITS_A, DIGITS_O, DIGITS_R, DIGITS_SKETCH
-from robench.datasets.digits_impl import IMAGE_SIZE, by_id, enlarge, enlarged, split_scans
+from robench.datasets.digits_impl import IMAGE_SIZE, Scan, by_id, enlarge, enlarged, split_scans
 from robench.datasets.in_memory import InMemoryImages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.datasets.digits_impl import Scan
 
 MIN_MISTAKES: Final = 2
 # The same shapes as the digits 0, 1, 5 and 2, in upper and in lower case.

@@ -1,7 +1,5 @@
 """Declarations of the embedded digits and of their natural shifts, which need no downloads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from robench.datasets.base import TEST_SPLIT, EmbeddedImages

@@ -9,23 +9,18 @@ The source has no split. Ours is stratified, 1,197 train and 600 test, and depen
 unseen writers.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # scikit-learn ships no types
 
 from robench.core.errors import UsageError
 from robench.datasets.digits import DIGITS
 from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.order import stratified_split
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 SCALE: Final = 4
 IMAGE_SIZE: Final = 8 * SCALE

@@ -1,7 +1,5 @@
 """Download of a published file: resumed where it was cut, checked by its size and MD5, and renamed when complete."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import http.client
@@ -11,18 +9,15 @@ import re
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.core.files import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.datasets.cifar import PublishedFile
+from robench.datasets.cifar import PublishedFile
 
 _TIMEOUT_SECONDS: Final = 30.0
 _CHUNK_BYTES: Final = 1 << 18

@@ -4,36 +4,29 @@ Folders are listed without reading a file: 10^6 images in seconds. Links are fol
 one that leads back to a folder around it is refused.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os
 import re
 import stat
 from array import array
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.core.errors import DeclarationError, MissingDataError, described, did_you_mean
 from robench.core.files import open_regular, read_regular
+from robench.core.protocols import Dataset
 from robench.datasets.arrays_impl import ArrayInputs
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
+from robench.datasets.user import UserDataset
+from robench.datasets.user_formats import ImageFolder, ImageList
 from robench.datasets.user_impl import FileImages, check_classes, tree_fingerprint
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains.images import IMAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from robench.core.protocols import Dataset
-    from robench.datasets.user import UserDataset
-    from robench.datasets.user_formats import ImageFolder, ImageList
 
 # More than any published set has; links may make a small tree look endless.
 MOST_IMAGES: Final = 20_000_000

@@ -6,8 +6,6 @@ and -O with either filter (bicubic in the papers' released code, bilinear in tha
 states it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES

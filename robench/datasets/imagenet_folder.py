@@ -4,29 +4,22 @@ A class is known by its folder's name (a WordNet id such as n01440764) in timm's
 position: a missing folder would shift the labels of all that follow.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from timm.data.imagenet_info import ImageNetInfo
 
 from robench.core.errors import MissingDataError
-from robench.datasets.base import PublishedFolder, class_subset
+from robench.datasets.base import DatasetBase, PublishedFolder, class_subset
 from robench.datasets.imagenet import IMAGENET_1K
-from robench.datasets.published import PUBLISHED_SETS, set_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from robench.datasets.base import DatasetBase
-    from robench.datasets.published import PublishedSet
+from robench.datasets.published import PUBLISHED_SETS, PublishedSet, set_folder
 
 SUFFIXES: Final = frozenset((".jpeg", ".jpg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp"))
 NUM_TRAINING_IMAGES: Final = 1_281_167

@@ -8,23 +8,18 @@ there; that is a matter of provenance, and no part of the fingerprint.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from robench.core.errors import DeclarationError
-from robench.datasets.base import class_indices_of
-from robench.datasets.imagenet_folder import find_images, layout_of
+from robench.datasets.base import DatasetBase, class_indices_of
+from robench.datasets.imagenet_folder import ImageFile, find_images, layout_of
 from robench.datasets.user_impl import DecodedImages
 from robench.declarations.preprocessing import ImagePreprocessing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from robench.datasets.base import DatasetBase
-    from robench.datasets.imagenet_folder import ImageFile
 
 USUAL_PREPROCESSING: Final = ImagePreprocessing(
     mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), resize=256, crop=224, interpolation="bicubic"

@@ -1,26 +1,18 @@
 """Images in a fixed order: their base class, and small images that libraries generate or store, held in memory."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from robench.core.errors import DeclarationError
-from robench.core.protocols import Batch
+from robench.core.protocols import Batch, Dataset
 from robench.core.shard import DatasetIdentity
+from robench.datasets.base import EmbeddedImages
 from robench.datasets.order import check_range, checked_index, hash_order, hash_positions
 from robench.declarations.preprocessing import ImagePreprocessing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from robench.core.protocols import Dataset
-    from robench.datasets.base import EmbeddedImages
 
 
 class OrderedImages:

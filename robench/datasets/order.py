@@ -4,15 +4,10 @@ The order is that of the ids' SHA-256: the same on every machine, in every relea
 the first N examples are a fair sample of all of them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import operator
 from collections import defaultdict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def hash_order(ids: Iterable[str]) -> list[str]:

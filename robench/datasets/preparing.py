@@ -8,24 +8,23 @@ Unfinished files are in a work folder reserved from members, under a lock that t
 for any reason: a second concurrent preparation of one folder is refused.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import DATASETS
-from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
+from robench.datasets.archives import Limits, Member, check_members, read_members, reporting_damage
 from robench.datasets.cifar import PublishedCifar
-from robench.datasets.cifar_forms import check_archive, form_of, read_parts
+from robench.datasets.cifar_forms import CifarImages, check_archive, form_of, read_parts
 from robench.datasets.cifar_impl import (
     bytes_needed,
     checked_digest,
@@ -35,14 +34,7 @@ from robench.datasets.cifar_impl import (
     write_prepared,
 )
 from robench.datasets.downloading import FULL_DISK, download, md5_of
-from robench.datasets.published import PUBLISHED_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from robench.datasets.archives import Member
-    from robench.datasets.cifar_forms import CifarImages
-    from robench.datasets.published import PublishedSet
+from robench.datasets.published import PUBLISHED_SETS, PublishedSet
 
 # Allowance for files beside the images, and for repacked archives.
 _SPARE_MEMBERS: Final = 10_000

@@ -5,19 +5,13 @@ validation images are also read as those of the classes of ImageNet-A. No torch,
 at once.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.datasets import DATASETS
-from robench.datasets.cifar import CIFAR_10_FILES, CIFAR_100_FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.datasets.cifar import CifarFiles
+from robench.datasets.cifar import CIFAR_10_FILES, CIFAR_100_FILES, CifarFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,9 @@ training. The files mark articles by lines of the form of a title, and some othe
 that others published have 62 documents for the test. So the number of examples is left to the files.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
@@ -21,9 +20,6 @@ from robench.core.errors import UsageError
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.domains.texts import TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _Rating = Annotated[int, Ge(0), Le(100)]
 

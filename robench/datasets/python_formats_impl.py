@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from robench.core.containment import Contained
@@ -16,6 +18,8 @@ from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.core.user_code import module_of, what_was_raised
 from robench.datasets.decoding import MODES, converted, resized_pixels
 from robench.datasets.in_memory import OrderedImages
+from robench.datasets.user import UserDataset
+from robench.datasets.user_formats import MapStyle
 from robench.datasets.user_impl import (
     check_classes,
     check_floats,
@@ -24,15 +28,7 @@ from robench.datasets.user_impl import (
     numbered_ids,
     one_size,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from robench.datasets.user import UserDataset
-    from robench.datasets.user_formats import MapStyle
-    from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.preprocessing import ImagePreprocessing
 
 
 def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unused: object) -> MapStyleImages:

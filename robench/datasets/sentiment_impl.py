@@ -10,23 +10,17 @@ Reviews are text files, ``aclImdb/test/pos/123_7.txt``: number and rating. Words
 since models split at blanks; a ``<br />`` is the end of a line, several in a row are one.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from robench.core.errors import MissingDataError
 from robench.core.inert import clipped
 from robench.datasets.order import hash_positions
-from robench.datasets.text_files import find_file, find_folder, read_file
+from robench.datasets.published_texts import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
+from robench.datasets.text_files import TextFile, find_file, find_folder, read_file
 from robench.datasets.texts import LabelledTexts, with_spaced_words
 from robench.declarations.base import imported
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.datasets.published_texts import LabelledFiles, ReviewFolders, SentimentTrees, TabbedSentences
-    from robench.datasets.text_files import TextFile
 
 # Id, text and class.
 Example = tuple[str, str, int]

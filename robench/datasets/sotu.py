@@ -1,16 +1,12 @@
 """Declarations of the embedded corpus of US presidents' addresses, for language models and classifiers."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.declarations.base import imported
 from robench.domains.texts import TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

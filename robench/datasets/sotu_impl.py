@@ -4,18 +4,13 @@ Each paragraph is a line, and one blank separates words and punctuation marks, a
 (``words.with_spaced_words``).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError
 from robench.datasets.order import hash_order
 from robench.datasets.texts import with_spaced_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NUM_TEST = NUM_VALID = 30
 FIRST_YEAR_AFTER = 1950

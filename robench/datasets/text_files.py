@@ -1,18 +1,13 @@
 """Files of texts below the data root: finding, reading and checking them; each problem is a message of one line."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from robench.core.errors import MissingDataError
 from robench.core.files import read_regular
+from robench.datasets.base import DatasetBase
 from robench.domains.code_points import CONTEXT_END
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.datasets.base import DatasetBase
 
 _FORBIDDEN: Final = {"NUL": b"\0", "U+001E": CONTEXT_END.encode()}
 

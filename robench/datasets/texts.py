@@ -4,29 +4,21 @@ Words and punctuation marks have one blank between them. A word keeps its hyphen
 ``nation's``). Case is kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from robench.core.protocols import Batch
+from robench.core.protocols import Batch, Dataset
 from robench.core.shard import DatasetIdentity
 from robench.datasets.order import check_range, checked_index
+from robench.datasets.sotu import EmbeddedTexts
 from robench.domains.code_points import encoded, padded
 from robench.tasks.language_modeling_impl import END_OF_LINE, UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Dataset
-    from robench.datasets.sotu import EmbeddedTexts
 
 _WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
 _BLANK_LINES = re.compile(r"\n\s*\n")

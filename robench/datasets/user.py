@@ -1,7 +1,5 @@
 """Base classes of the declarations of users' datasets: file formats and the fields of their entries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Self

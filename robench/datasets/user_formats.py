@@ -1,7 +1,5 @@
 """Formats of users' data: folders of images, lists in CSV files, arrays, dataset classes, and declarations in code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,30 +1,23 @@
 """Datasets of image files, decoded on access, and common steps of opening users' datasets."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from pathlib import Path
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError
-from robench.datasets.decoding import decode, shared_pool, size_after, size_of
+from robench.core.protocols import Dataset
+from robench.datasets.decoding import Begun, decode, shared_pool, size_after, size_of
 from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import checked_index
+from robench.datasets.user import UserDataset
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from robench.core.protocols import Dataset
-    from robench.datasets.decoding import Begun
-    from robench.datasets.user import UserDataset
 
 AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.

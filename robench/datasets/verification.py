@@ -1,14 +1,14 @@
 """Verification of datasets on disk against their published form: folders, classes, counts, images, and texts."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import cpu_count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UnknownNameError
 from robench.core.inert import printable
 from robench.core.protocols import ClassifiedDataset
@@ -17,6 +17,7 @@ from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.decoding import examine
 from robench.datasets.imagenet_folder import (
+    Layout,
     class_folders,
     find_folder,
     images_in,
@@ -32,12 +33,6 @@ from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext_impl import read_split
 from robench.domains.texts import TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.datasets.imagenet_folder import Layout
 
 Kind = Literal[
     "absent",

@@ -16,24 +16,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from robench.core.errors import MissingDataError
 from robench.core.inert import clipped
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.order import hash_order
-from robench.datasets.text_files import find_file
+from robench.datasets.published_texts import TokenFiles
+from robench.datasets.text_files import TextFile, find_file
 from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, OrderedTexts, vocabulary_of
 from robench.domains.code_points import CONTEXT_END, lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from robench.datasets.published_texts import TokenFiles
-    from robench.datasets.text_files import TextFile
 
 # Twice the largest published file.
 MOST_BYTES: Final = 1 << 30

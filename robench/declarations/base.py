@@ -1,20 +1,16 @@
 """Base classes of declarations: annotations contain the bounds, and construction refuses values outside them."""
 
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 
 from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import DeclarationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Above every number of a published model or protocol, and small enough for loops and products to end.
 LARGEST = 1_000_000

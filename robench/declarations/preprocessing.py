@@ -1,16 +1,12 @@
 """Declarations of the preprocessing before the first layer; part of the checkpoint, since the weights depend on it."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, MinLen
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LEVELS = 255
 # One number per channel; a single one applies to every channel.

@@ -10,28 +10,20 @@ dataset): over the clean condition, if there is one, and then five severities of
 one for each condition that names its negatives.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Distance, Role, View, views_of
+from robench.core.budgets import ThreatModel
+from robench.core.declared import DatasetDeclaration
+from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Condition, Distance, Role, View, views_of
 from robench.corruptions import SEVERITIES
 from robench.datasets.base import corrupted_of, uncorrupted_of
+from robench.declarations.base import FieldProblem
 from robench.domains import DOMAINS
-from robench.metrics import METRICS, title_of
+from robench.metrics import METRICS, Metric, title_of
 from robench.metrics.metric import DISTANCE
 from robench.metrics.reference_errors import REFERENCES, averaged_types
 from robench.perturbations import PERTURBATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.core.budgets import ThreatModel
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.suite import Condition
-    from robench.declarations.base import FieldProblem
-    from robench.metrics import Metric
 
 Types = dict[str, dict[int, "Condition"]]
 

@@ -4,22 +4,17 @@ Numbers with a point or an exponent keep their spelling, so that 0.03 is 3/100 a
 quote the author's text.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from robench.core.errors import DeclarationError
 from robench.core.inert import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE](?P<exponent>[-+]?[0-9]+))?")

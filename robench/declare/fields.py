@@ -8,13 +8,13 @@ its own errors, and enclosing models pass them on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from robench.core.budgets import Spelled
 from robench.core.checkpoint import PLAIN_LAYOUT, Trainer, Weights
@@ -25,11 +25,6 @@ from robench.declarations.base import Argument, FieldsError, violations
 from robench.declare.document import Number, show
 from robench.models.layouts import LAYOUTS
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pydantic_core import ErrorDetails
 
 Reader = Callable[[object], object]
 

@@ -5,8 +5,6 @@ own members. Names that plug-ins may add (kinds, metrics, datasets) are open, re
 and text such as ``8/255`` has no bounds; ``robench validate`` checks all of it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re
@@ -150,7 +148,9 @@ class _Builder:
         for kind, declared in sorted(members.items()):
             key = f"{family.noun}:{kind}{':sweep' if family.sweeps else ''}"
             then = self._defined(key, lambda each=declared: self._member(each, family, tags))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
-            chosen += [{"if": _is_kind(tag, kind), "then": then} for tag in tags]
+            for tag in tags:
+                is_kind = {"properties": {tag: {"const": kind}}, "required": [tag]}
+                chosen.append({"if": is_kind, "then": then})
         if family.untagged is not None:
             kind = next(kind for kind, declared in members.items() if declared is family.untagged)
             key = f"{family.noun}:{kind}"
@@ -175,10 +175,6 @@ class _Builder:
 
 def _pointer(name: str) -> str:
     return f"#/$defs/{name.replace('~', '~0').replace('/', '~1').replace(' ', '%20')}"
-
-
-def _is_kind(tag: str, kind: str) -> Schema:
-    return {"properties": {tag: {"const": kind}}, "required": [tag]}
 
 
 def _fixed_by_a_choice(declared: type) -> set[str]:

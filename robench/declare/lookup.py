@@ -1,29 +1,20 @@
 """Suites, models and datasets by name: shipped with robench (in a checkout or a wheel), or in files of users."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from robench.core.checkpoint import entry_name
-from robench.core.errors import UnknownNameError
+from robench.core.checkpoint import Checkpoint, entry_name
+from robench.core.declared import DatasetDeclaration
+from robench.core.errors import DeclarationError, UnknownNameError
 from robench.core.files import absolute, is_file_name
+from robench.core.suite import Suite
 from robench.datasets import DATASETS
-from robench.declare.registry import merge, registry_of, sound_part_of, without
+from robench.declare.registry import Registry, merge, registry_of, sound_part_of, without
 from robench.declare.shipped import shipped_registry, shipped_suites
 from robench.declare.suites import read_suite, suite_of
 from robench.declare.yaml_source import read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.errors import DeclarationError
-    from robench.core.suite import Suite
-    from robench.declare.registry import Registry
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,8 +3,6 @@
 Third-party code runs in containment, and any error that it raises becomes a problem at its place, like all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
@@ -131,11 +129,7 @@ def checked(declaration: T, value: object) -> T:
 
 
 def attempted(declared: type, doing: str, ask: Callable[[], T], value: object) -> T:
-    """Return the result of third-party code.
-
-    Raises:
-        ValidationError: it raised an error.
-    """
+    """Return the result of third-party code. Raises ValidationError: it raised an error."""
     # Imported here, so that declarations without foreign code are not slowed down.
     from robench.core.containment import Contained
 

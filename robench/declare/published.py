@@ -1,17 +1,16 @@
 """Reader of printed tables of papers: a YAML file per table, whose cells combine the fields of row and column."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, MinLen
 
 from robench.core.errors import UnknownNameError
-from robench.declare.document import Number, show
+from robench.declare.document import Document, Number, Problem, show
 from robench.declare.fields import Checked, Name, ReadBy, refused
 from robench.declare.printed import (
     Better,
@@ -25,12 +24,6 @@ from robench.declare.printed import (
 from robench.declare.schema import attempt, construct
 from robench.declare.shipped import shipped_folder
 from robench.declare.yaml_source import read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from robench.declare.document import Document, Problem
 
 _FILE = re.compile(r"([a-z0-9-]+)-([1-9][0-9]*)")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")

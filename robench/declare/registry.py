@@ -1,41 +1,33 @@
 """Registries: checkpoints and datasets by name, with the locations of their files."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Lt, MaxLen
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Trainer
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
-from robench.declare.document import Number, declaration_error, show
+from robench.declare.document import Document, Number, Place, Problem, declaration_error, show
 from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
 from robench.declare.shipped import differences, shipped_for, with_inherited
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
-from robench.metrics import METRICS
+from robench.metrics import METRICS, Metric
 from robench.models.base import ArchitectureBase
 from robench.tasks import DEFAULT_TASK
 from robench.training.base import TrainingBase
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.declare.document import Document, Place, Problem
-    from robench.metrics import Metric
 
 T = TypeVar("T")
 _NOT_STATED = "not stated"

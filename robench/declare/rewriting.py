@@ -1,22 +1,16 @@
 """Updates of registry files after training: digests and scores, in place, with all other bytes unchanged."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
+from robench.core.checkpoint import Checkpoint, Trainer
 from robench.core.errors import UnknownNameError
 from robench.core.files import write_whole
+from robench.declare.document import Document, Place
 from robench.declare.registry import registry_of
 from robench.declare.yaml_source import document_from_yaml, plain_scalar, read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint, Trainer
-    from robench.declare.document import Document, Place
 
 WRITTEN_LAYOUT = "plain"
 _TRAINER: Trainer = "robench"

@@ -5,13 +5,11 @@ passed to the dataclass, whose own ValueErrors (contradictions between fields) a
 a field of type ``DeclarationBase``, or of a family's base class, determines its family (``FAMILIES``).
 """
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from annotated_types import MaxLen, MinLen
 from pydantic import (
@@ -32,8 +30,8 @@ from robench.core.identity import to_plain
 from robench.core.providers import is_own
 from robench.datasets import DATASET_KINDS
 from robench.declarations.base import DeclarationBase, bounds_of, violations
-from robench.declarations.preprocessing import PREPROCESSINGS
-from robench.declare.document import UNREADABLE, document_from_python, show
+from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
+from robench.declare.document import UNREADABLE, Document, Place, Problem, document_from_python, show
 from robench.declare.fields import (
     SCALARS,
     RefusedError,
@@ -51,12 +49,6 @@ from robench.declare.yaml_source import plain_scalar
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.training import TRAININGS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.declarations.preprocessing import PreprocessingBase
-    from robench.declare.document import Document, Place, Problem
 
 T = TypeVar("T")
 D = TypeVar("D", bound=DeclarationBase)
@@ -230,12 +222,8 @@ def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:
 def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
     """Return a declaration with the fields that texts of the form ``NAME=VALUE`` give it.
 
-    Values are read as in YAML files, except that those of text fields need no quotes.
-
-    Args:
-        declared: class of the declaration.
-        assignments: one a field.
-        option: what the assignments were given by, for messages.
+    Values are read as in YAML files, except that those of text fields need no quotes. ``option`` is what the
+    assignments were given by, for messages.
 
     Raises:
         UsageError: an assignment has another form, no such field, or an invalid value; all fields are listed.

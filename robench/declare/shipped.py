@@ -4,21 +4,14 @@ An entry with ``of`` gives weights to an entry of the shipped registry: it inher
 trained, and has location, further seeds, source and licence of its own.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robench.core.errors import did_you_mean
-from robench.declare.document import show
+from robench.declare.document import Document, Place, Problem, Value, show
 from robench.declare.schema import construct
 from robench.declare.yaml_source import read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.declare.document import Document, Place, Problem, Value
 
 _REGISTRY = "checkpoints.yaml"
 _FIXED = ("architecture", "preprocessing", "task", "training", "trained_on", "coupled")

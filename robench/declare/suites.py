@@ -1,16 +1,17 @@
 """Reader of suites: conditions, metrics and the columns that follow from them."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import ValidationError
 
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.suite import Condition, Suite
 from robench.datasets import DATASETS
@@ -27,7 +28,7 @@ from robench.declare.columns import (
     search_problems,
     threat_problems,
 )
-from robench.declare.document import document_from_python, show
+from robench.declare.document import Document, Problem, document_from_python, show
 from robench.declare.fields import Name, RefusedError, Task, known_in
 from robench.declare.members import MetricEntry, metric_name
 from robench.declare.schema import LONGEST, attempt, construct
@@ -37,14 +38,7 @@ from robench.metrics import METRICS
 from robench.perturbations import Clean
 from robench.tasks import TASKS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.declare.document import Document, Problem
-
-    Datasets = Mapping[str, DatasetDeclaration]
+Datasets = Mapping[str, DatasetDeclaration]
 
 # The shipped suites have up to a hundred conditions, published data up to 10^7 examples.
 Count = Annotated[int, Ge(1), Le(LARGEST)]
@@ -131,10 +125,7 @@ def parse_suite(value: object, source: str = "suite") -> Suite:
 def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | None = None) -> Suite:
     """Return the suite of a document.
 
-    Args:
-        document: a suite.
-        datasets: datasets by name.
-        dataset: name of the dataset for a suite that names none; None for a stand-in.
+    ``dataset`` is the name of the dataset for a suite that names none; None for a stand-in.
 
     Raises:
         DeclarationError: all problems of the suite.

@@ -4,38 +4,29 @@ The attack is read once per budget, so that problems of a single budget are repo
 ensemble without a budget have the ensemble's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from robench.attacks.base import BoundedAttack, Epsilon
+from robench.declarations.base import DeclarationBase
+from robench.declare.document import Place
 from robench.declare.fields import contradictions, error_line, one_error
 from robench.perturbations.sweep import Sweep
-
-if TYPE_CHECKING:
-    from robench.declarations.base import DeclarationBase
-    from robench.declare.document import Place
 
 T = TypeVar("T")
 KEY = "epsilons"
 # Default if no budget can be read: checks of other fields against the budget then find no problem.
 NO_BUDGET = 0
 
-
 # Class of the attack that a mapping may describe.
 ClassOf = Callable[[Mapping[str, object]], type]
 
-
-class Construct(Protocol):
-    """Reader of a mapping, whose ``tag`` named the class, as a dataclass: ``schema.construct``."""
-
-    def __call__(self, declared: type[T], value: object, tag: str | None = None) -> T:
-        """Return the dataclass ``declared``."""
+# Reader of a mapping as a dataclass, ``schema.construct``. Any: the class that it is given.
+Construct = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
@@ -30,9 +30,6 @@ from robench.declare.document import (
     number_of,
     show,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES = 1 << 20
 # Keys are included. The shipped registry has 7,000; PyYAML takes seconds for this many.
@@ -84,12 +81,7 @@ def document_from_yaml(content: bytes, source: str) -> Document:
     reader = _Reader(remarks)
     value = reader.read(root, (), root.start_mark.line + 1) if root else reader.refuse((), "the file is empty")
     return Document(
-        source=source,
-        value=value,
-        text=text,
-        lines=reader.lines,
-        spans=reader.spans,
-        problems=tuple(reader.problems),
+        source=source, value=value, text=text, lines=reader.lines, spans=reader.spans, problems=tuple(reader.problems)
     )
 
 

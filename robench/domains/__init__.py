@@ -1,24 +1,12 @@
 """Domains of inputs: ``x.py`` declares a domain without torch, and names the rules of its inputs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from robench.core.plugins import Plugins
+from robench.core.protocols import Batch
 from robench.domains.base import CHANNELS, Domain
 from robench.domains.images import IMAGES
 from robench.domains.texts import TEXTS
 
-if TYPE_CHECKING:
-    from robench.core.protocols import Batch
-
-_BUILTIN: dict[str, Domain] = {
-    domain.name: domain
-    for domain in (
-        IMAGES,
-        TEXTS,
-    )
-}
+_BUILTIN: dict[str, Domain] = {domain.name: domain for domain in (IMAGES, TEXTS)}
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)
 
 __all__ = ["CHANNELS", "DOMAINS", "Domain", "domain_of"]

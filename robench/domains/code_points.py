@@ -4,17 +4,11 @@ A text is (T,) int32; in a batch (B, T) shorter texts are padded on the right. A
 so that padding cannot matter to it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
+from torch import Tensor
 
 PADDING = -1
 # The text after this sign is scored, the text before it is context alone: U+001E, "information separator two".

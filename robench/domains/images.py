@@ -1,7 +1,5 @@
 """Declaration of the image domain: (C, H, W) float32 in [0, 1]."""
 
-from __future__ import annotations
-
 from robench.domains.base import CHANNELS, Domain
 
 IMAGES = Domain(

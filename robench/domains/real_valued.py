@@ -3,23 +3,18 @@
 The harness does not trust plug-ins: a broken contract stops the shard.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 
+from robench.core.budgets import ThreatModel
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import BudgetExceededError, ContractError
+from robench.core.protocols import Model
 from robench.core.providers import title_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.budgets import ThreatModel
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Model
-    from robench.domains.base import Domain
+from robench.domains.base import Domain
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
 # stay within the exact budget.
@@ -36,11 +31,7 @@ class RealValued:
         self.limits = domain.limits or (-inf, inf)
 
     def collate(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Stack examples (...) into one batch (B, ...).
-
-        Raises:
-            ContractError: they have different shapes.
-        """
+        """Stack examples (...) into one batch (B, ...). Raises ContractError: they have different shapes."""
         if len(shapes := sorted({tuple(each.shape) for each in inputs})) > 1:
             raise ContractError(f"examples of one batch must have one shape, got {shapes[0]} and {shapes[1]}")
         return torch.stack(list(inputs))

@@ -1,7 +1,5 @@
 """Declaration of the domain of texts: strings, as their Unicode code points."""
 
-from __future__ import annotations
-
 from robench.domains.base import Domain
 
 TEXTS = Domain(

@@ -1,24 +1,17 @@
 """Rules of texts: batches of code points, and the number of words that a perturbation changed."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import ContractError
+from robench.core.protocols import Model
 from robench.core.providers import title_of
+from robench.domains.base import Domain
 from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, lines_of, padded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Model
-    from robench.domains.base import Domain
 
 _LARGEST = 0x10FFFF
 # Words of an excerpt: whole texts can be long books.
@@ -36,11 +29,7 @@ class TextRules:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Refuse: texts are not numbers.
-
-        Raises:
-            ContractError: always.
-        """
+        """Refuse: texts are not numbers. Raises ContractError: always."""
         raise ContractError("texts have no smallest and largest value; take an attack that changes words")
 
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:

@@ -3,25 +3,19 @@
 Both keep the identity from when they were perturbations, so that their records keep their keys.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Gt, Le
 
-from robench.core.identity import to_plain
-from robench.core.suite import Action, Condition
+from robench.core.declared import PerturbationDeclaration
+from robench.core.identity import Plain, to_plain
+from robench.core.suite import Action, Condition, Suite
 from robench.declarations.base import DeclarationBase
 from robench.domains import DOMAINS
 from robench.perturbations.clean import Clean
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.identity import Plain
-    from robench.core.suite import Suite
 
 AUDIT_EXAMPLES = 32
 

@@ -5,18 +5,14 @@ gradients change (measured with torch 2.15: input gradients of a DeiT-tiny diffe
 use the cores instead, which is also faster.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

@@ -1,14 +1,14 @@
 """Audit of a model's robustness: all checks, on examples that it classifies correctly when clean."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 from robench.core.flags import Flag
-from robench.core.protocols import Batch
+from robench.core.protocols import AdversarialStore, Batch, Dataset, Model
+from robench.core.records import Record
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.core.shard import DatasetIdentity, Shard
 from robench.domains import domain_of
 from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import fixed_arithmetic
@@ -17,13 +17,6 @@ from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct, comparisons, indicators
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks.classification import CLASSIFICATION
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from robench.core.protocols import AdversarialStore, Dataset, Model
-    from robench.core.records import Record
-    from robench.core.shard import DatasetIdentity, Shard
 
 BATCH_SIZE = 100
 

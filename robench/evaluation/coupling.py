@@ -14,22 +14,15 @@ twice: a model that draws from a global generator differs there as well, and is 
 more in other batches. On a CPU, all of robench's own digits checkpoints differ by exactly 0.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from robench.core.flags import COUPLED_ROWS, Flag
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Model
+from robench.core.protocols import Model
 
 LOGITS_LIMIT = 1e-4
 GRADIENTS_LIMIT = 1e-3
@@ -108,12 +101,8 @@ def measure_coupling(
 ) -> Coupling | None:
     """Measure the influence of rows on each other; None for fewer than two rows.
 
-    Args:
-        model: the model.
-        inputs: (B, ...), on its device.
-        seeds: one prediction seed a row.
-        num_copied: number of first rows that are compared with copies of themselves, each in a separate pass; None for
-            all.
+    There is one prediction seed for each row of inputs (B, ...). The first ``num_copied`` rows (None for all) are
+    compared with copies of themselves, each in a separate pass.
     """
     num_rows = len(inputs)
     if num_rows < 2:

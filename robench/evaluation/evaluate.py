@@ -1,35 +1,27 @@
 """Evaluation of one shard to a record."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from robench.attacks.backends.installed import release_of
 from robench.core.columns import Outcomes, Values
-from robench.core.protocols import Batch
+from robench.core.protocols import AdversarialStore, Batch, Dataset, Model, Perturbed
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
+from robench.core.shard import Measurement, Shard
 from robench.devices import to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
-from robench.evaluation.keeping import Attacked
+from robench.evaluation.keeping import Attacked, Source
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.protocols import AdversarialStore, Dataset, Model, Perturbed
-    from robench.core.shard import Measurement, Shard
-    from robench.evaluation.keeping import Source
 
 
 def evaluate(
@@ -41,20 +33,9 @@ def evaluate(
     kept: AdversarialStore | None = None,
     source: Source | None = None,
 ) -> Record:
-    """Measure every example of ``shard`` without changing global state.
+    """Measure every example of ``shard`` as ``core.protocols.Measure`` says, without changing global state.
 
-    Args:
-        shard: examples [start, stop) of a measurement.
-        model: the model of its checkpoint.
-        dataset: the clean examples.
-        limit: limit of the run, only for the record's provenance.
-        kept: store that adversarial examples are written to, where the condition makes any; None for none.
-        source: source of the scored inputs; None for the attacks.
-
-    Raises:
-        StoreError: adversarial examples could not be stored.
-        ExampleError: an example cannot be read.
-        ContractError: the dataset, the perturbation or the model broke its contract.
+    ``source`` gives the scored inputs; None for the attacks.
     """
     started = time.perf_counter()
     measurement = shard.measurement
@@ -64,18 +45,14 @@ def evaluate(
         for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
             outcomes.append(_outcomes_of(measurement, batch, model, source or attacked))
-    measured = provenance(model.device, started, limit, measurement.condition.perturbation.backend, _used(measurement))
+    condition, checkpoint = measurement.condition, measurement.checkpoint
+    used = condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
+    measured = provenance(model.device, started, limit, condition.perturbation.backend, used)
     record = Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
     if kept is not None and attacked.collects:
         # Before the record, so that no record exists without them when a run is killed.
         kept.put(attacked.examples(record.shard))
     return record
-
-
-def _used(measurement: Measurement) -> tuple[object, ...]:
-    checkpoint = measurement.checkpoint
-    condition = measurement.condition
-    return condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
 
 
 def provenance(

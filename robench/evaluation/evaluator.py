@@ -1,42 +1,33 @@
 """Evaluator of a worker: caches model and data between shards, reads ahead, and converts errors to failures."""
 
-from __future__ import annotations
-
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
+from robench.core.declared import DatasetDeclaration, Declaration
 from robench.core.errors import UsageError, described, shortened
-from robench.core.protocols import ReadsAhead
-from robench.core.records import Failure
-from robench.core.shard import EXACT_DTYPE
+from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model, ReadsAhead
+from robench.core.records import Failure, Record
+from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
 from robench.core.suite import Predict
 from robench.datasets import open_dataset
 from robench.devices import is_out_of_memory
 from robench.evaluation.evaluate import provenance, rows_at_once
 from robench.evaluation.memory import first_fitting, free, halves
 from robench.models.in_memory_impl import model_of
+from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model
-    from robench.core.records import Record
-    from robench.core.shard import DatasetIdentity, Measurement, Shard
-    from robench.models.loaded import LoadedModel
-
-    # Dataset, start and stop.
-    Range = tuple[Dataset, int, int]
+# Dataset, start and stop.
+Range = tuple[Dataset, int, int]
 
 TRACEBACK_LENGTH = 20_000
 
@@ -135,10 +126,7 @@ class Evaluator:
         declared, preprocessing = measurement.condition.dataset, measurement.checkpoint.preprocessing
         if (declared, preprocessing) not in self._datasets:
             opened = open_dataset(
-                declared,
-                data_root=self.data_root,
-                preprocessing=preprocessing,
-                decode_workers=self.decode_workers,
+                declared, data_root=self.data_root, preprocessing=preprocessing, decode_workers=self.decode_workers
             )
             if opened.identity != measurement.dataset:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")
@@ -150,11 +138,7 @@ class ReadAhead:
     """Dataset of one shard, which begins to read the next examples as soon as some have been read.
 
     It changes no example: a dataset that cannot read ahead (``core.protocols.ReadsAhead``) is only passed through.
-
-    Args:
-        dataset: the shard's dataset.
-        shard: shard to measure.
-        following: returns the data to read after the shard, such as examples of another one; None for nothing.
+    ``following`` returns the data to read after the shard, such as examples of another one; None for nothing.
     """
 
     def __init__(self, dataset: Dataset, shard: Shard, following: Callable[[], Range | None]) -> None:

@@ -6,24 +6,19 @@ generator violates this, and so does changing the clean inputs, against which it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 import numpy.random  # noqa: F401  # loaded before anything is watched, since it is seeded when it is first used
 import torch
 
 from robench.core.containment import generator_states
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import ContractError, RobenchError, described
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Model, Perturbed
 from robench.core.providers import foreign_in, title_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Batch, Model
-
-    Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
+Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
 
 
 def watched(title: str, batch: Batch, model: Model, perturb: Callable[[Model], Made]) -> Made:
@@ -74,11 +69,7 @@ class _Watch:
         self._states = generator_states()
 
     def check(self) -> None:
-        """Refuse a perturbation that has changed them.
-
-        Raises:
-            ContractError: it has changed them; the message names the generators.
-        """
+        """Refuse a perturbation that has changed them; the message names the generators."""
         states = generator_states()
         # A library loaded in between has not been seeded.
         if drawn := [name for name, state in self._states.items() if states[name] != state]:

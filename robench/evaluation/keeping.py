@@ -6,27 +6,21 @@ budget in any norm and no box. Rounding the image itself would not work: near 0.
 of a grey level, with possibly none between the clean value and the attack's.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from robench.core.shard import EXACT_DTYPE
+from robench.core.declared import PerturbationDeclaration
+from robench.core.protocols import Batch, Draws, Model, Perturbed
+from robench.core.shard import EXACT_DTYPE, Measurement, ShardHeader
 from robench.domains import DOMAINS
 from robench.evaluation.foreign import title_of_foreign, watched
 from robench.perturbations.dispatch import perturb_each
 from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Batch, Draws, Model, Perturbed
-    from robench.core.shard import Measurement, ShardHeader
-    from robench.store.adversarial import Array
 
 
 class Source(Protocol):
@@ -48,8 +42,8 @@ class Attacked:
     def __init__(self, *, collects: bool = False) -> None:
         self.collects = collects
         self._ids: dict[str, None] = {}
-        self._points: dict[str, list[Array]] = {}
-        self._found: dict[str, list[Array]] = {}
+        self._points: dict[str, list[NDArray[Any]]] = {}
+        self._found: dict[str, list[NDArray[Any]]] = {}
 
     def __call__(
         self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
@@ -115,5 +109,5 @@ def _is_beyond(clean: torch.Tensor, change: torch.Tensor, adversarial: torch.Ten
     return ((change > 0) & (reached > adversarial)) | ((change < 0) & (reached < adversarial))
 
 
-def _array(rows: torch.Tensor, count: int) -> Array:
+def _array(rows: torch.Tensor, count: int) -> NDArray[Any]:
     return rows[:count].detach().cpu().numpy().copy()

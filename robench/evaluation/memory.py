@@ -1,21 +1,14 @@
 """Batch sizes that fit into the memory of a device, found by single forward and backward passes."""
 
-from __future__ import annotations
-
 import gc
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import torch
+from torch import Tensor
 
+from robench.core.protocols import Model
 from robench.devices import is_out_of_memory, to_device
 from robench.evaluation.arithmetic import fixed_arithmetic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from torch import Tensor
-
-    from robench.core.protocols import Model
 
 
 def halves(batch_size: int) -> Iterator[int]:

@@ -5,14 +5,15 @@ one that returns probabilities for logits, and one without gradients. Whether Sq
 ``probe.comparisons``. Where this differs: all examples of the probe are checked, not only the first batch.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from robench.attacks.fgsm import Fgsm
 from robench.core.flags import Flag
+from robench.core.protocols import Batch, Model
 from robench.evaluation.coupling import coupling_flag, measure_coupling
+from robench.evaluation.probe import Probe
 from robench.tasks.classification_impl import (
     FALSE_REFUSAL,
     SIMPLEX,
@@ -23,12 +24,6 @@ from robench.tasks.classification_impl import (
     margin_loss,
     off_one,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Model
-    from robench.evaluation.probe import Probe
 
 SOURCE = "auto-attack, checks.py"
 NUM_PASSES = 5
@@ -56,11 +51,8 @@ def model_checks(probe: Probe) -> list[Flag]:
 def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float | None) -> Flag:
     """Return whether a model is right about far too few clean examples, and whether mean and std explain it.
 
-    Args:
-        model: the model, whose normalisation is compared with the batch.
-        batch: clean examples, inputs (B, C, H, W) in [0, 1].
-        logits: (B, classes) of the clean examples.
-        expected: accuracy stated for these data; None to compare with chance.
+    Examples have inputs (B, C, H, W) in [0, 1] and logits (B, classes); ``expected`` is the accuracy stated for these
+    data, None to compare with chance.
     """
     num_right, num_examples = int((logits.argmax(1) == batch.targets.to(logits.device)).sum()), len(batch.ids)
     chance = 1 / logits.shape[1]

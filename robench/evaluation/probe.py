@@ -12,43 +12,29 @@ Incomplete optimisation is the mean drop over surviving examples. Transfer failu
 own passes with that of the final prediction at the same points.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_impl import ApgdSearch
 from robench.attacks.attack import problem_of
+from robench.attacks.base import Attack
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem
 from robench.attacks.search import Kept
 from robench.attacks.square import Square
 from robench.core.flags import Flag
-from robench.core.protocols import Batch
+from robench.core.protocols import Batch, Draws, Model
 from robench.core.seeds import Stream
-from robench.metrics.sanity import (
-    MORE_STEPS,
-    RANDOM_SEARCH,
-    SINGLE_STEP,
-    SMALLER_BUDGET,
-    beaten,
-    right_at_any_distance,
-)
+from robench.metrics.sanity import MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET, beaten, right_at_any_distance
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import predict
+from robench.tasks.base import Loss
 from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.base import Attack
-    from robench.attacks.problem import Problem
-    from robench.core.protocols import Draws, Model
-    from robench.tasks.base import Loss
 
 SOURCE = "Pintor et al. 2022"
 NUM_STEPS = 100

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import StoreError, UsageError
-from robench.core.protocols import Perturbed
-from robench.core.shard import shard_key
+from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, Model, Perturbed
+from robench.core.records import Record
+from robench.core.shard import Measurement, Shard, shard_key
 from robench.core.suite import views_of
 from robench.devices import to_device
 from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import moved
 from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import AdversarialStore, Batch, Dataset, Draws, Model
-    from robench.core.records import Record
-    from robench.core.shard import Measurement, Shard
 
 
 def rescore_shard(
@@ -50,12 +44,7 @@ def rescore(
     For the shard in which they were made, the outcomes equal those of its record, except for the counts of passes and
     of clamped values, which are None.
 
-    Args:
-        shard: shard in which the examples were made, or one whose action rescores it.
-        examples: adversarial examples of all of the shard's ids.
-        model: the model of the shard's checkpoint.
-        dataset: the clean examples.
-        limit: limit of the run, only for the record's provenance.
+    The examples, of all of the shard's ids, were made in it, or in the one that its action rescores.
 
     Raises:
         UsageError: the examples are of other data.

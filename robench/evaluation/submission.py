@@ -6,17 +6,20 @@ others of their batch can still be scored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from robench.core.columns import Values, fields_of
+from robench.core.columns import Field, Outcomes, fields_of
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
-from robench.core.shard import EXACT_DTYPE
-from robench.core.suite import views_of
+from robench.core.protocols import Batch, Dataset, Model
+from robench.core.records import Record
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.suite import View, views_of
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
@@ -24,23 +27,11 @@ from robench.evaluation.evaluate import evaluate, prediction_seeds
 from robench.evaluation.keeping import Attacked, moved
 from robench.evaluation.rescore import rescore
 from robench.perturbations.draws import predict
-from robench.store.adversarial import ONE_BUDGET
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 from robench.tasks import TASKS
 from robench.tasks.base import Gap, Scoring
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from robench.core.columns import Field, Outcomes
-    from robench.core.protocols import Batch, Dataset, Model
-    from robench.core.records import Record
-    from robench.core.shard import Measurement, Shard
-    from robench.core.suite import View
-    from robench.store.adversarial import AdversarialExamples
-
-    Rows = NDArray[np.bool_]
+Rows = NDArray[np.bool_]
 
 # Of the largest output: devices differ in the last digits of float32, and attacks that stop at the boundary end there.
 TIE = 1e-4
@@ -82,14 +73,9 @@ class Agreement:
 def agreement_of(
     shard: Shard, submitted: Record, examples: AdversarialExamples | None, model: Model, dataset: Dataset
 ) -> Agreement:
-    """Return the agreement of a submitted shard with a new pass of the model.
+    """Return the agreement of a submitted shard's record with a new pass of the model.
 
-    Args:
-        shard: what was measured.
-        submitted: its record.
-        examples: its adversarial examples; None for conditions whose inputs are made again.
-        model: the model of the shard's checkpoint.
-        dataset: the clean examples.
+    ``examples`` are None for conditions whose inputs are made again.
 
     Raises:
         ContractError: the record or the examples are not of the shard, or the model broke its contract.
@@ -123,11 +109,7 @@ def agreement_of(
 
 
 def _check_form(shard: Shard, examples: AdversarialExamples, batch: Batch, views: Sequence[View]) -> None:
-    """Refuse adversarial examples of other ids, budgets, shapes or number formats than the shard's.
-
-    Raises:
-        ContractError: the message says what was found.
-    """
+    """Refuse adversarial examples of other ids, budgets, shapes or number formats than the shard's."""
     if examples.shard.dataset != shard.measurement.dataset or examples.ids != batch.ids:
         raise ContractError("the adversarial examples are of other data or ids than the shard's")
     names = [_name(view) for view in views]
@@ -204,34 +186,26 @@ def _differences(submitted: Outcomes, found: Outcomes) -> tuple[Rows, Rows]:
         if field.type is str or name in _UNREPEATED:
             continue
         tolerance = DISTANCE_TOLERANCE if name in common else SCORE_TOLERANCE
-        wrong = _are_other(field, submitted.values(name), found.values(name), tolerance, len(found))
         # Of a common field nothing depends on the last digits of outputs.
         target = numbers if field.type is float or name in common else decisions
-        target |= wrong
+        target |= _are_other(field, submitted, found, tolerance)
     return decisions, numbers
 
 
-def _are_other(field: Field, submitted: Values | None, found: Values | None, tolerance: float, length: int) -> Rows:
-    if submitted is None:
-        return np.zeros(length, np.bool_)
-    stated = np.ones(length, np.bool_) if submitted.missing is None else ~submitted.missing
-    if found is None:
+def _are_other(field: Field, submitted: Outcomes, found: Outcomes, tolerance: float) -> Rows:
+    stated, one, other = submitted.known(field.name), submitted.values(field.name), found.values(field.name)
+    if one is None or other is None:
         return stated
-    known = np.ones(length, np.bool_) if found.missing is None else ~found.missing
     if field.type is float:
         with np.errstate(invalid="ignore"):
-            far = np.abs(submitted.array - found.array) > tolerance * np.maximum(1.0, np.abs(found.array))
+            far = np.abs(one.array - other.array) > tolerance * np.maximum(1.0, np.abs(other.array))
             # Of infinities and NaN only the same are close.
-            far |= ~np.isfinite(submitted.array - found.array) & ~_are_equal(submitted.array, found.array)
+            is_same = np.isclose(one.array, other.array, rtol=0.0, atol=0.0, equal_nan=True)
+            far |= ~np.isfinite(one.array - other.array) & ~is_same
     else:
-        far = submitted.array != found.array
-    wrong: Rows = stated & (far | ~known)
+        far = one.array != other.array
+    wrong: Rows = stated & (far | ~found.known(field.name))
     return wrong
-
-
-def _are_equal(one: NDArray[np.float64], other: NDArray[np.float64]) -> Rows:
-    equal: Rows = (one == other) | (np.isnan(one) & np.isnan(other))
-    return equal
 
 
 def _are_tied(

@@ -1,27 +1,22 @@
 """Base class of executors, and the deaths of their workers, which cost shards and are counted by shard."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
+from robench.core.protocols import Executor
 from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import Shard
 from robench.declarations.base import DeclarationBase
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Protocol
 
-    from robench.core.protocols import Executor
-    from robench.core.shard import Shard
+class Evaluate(Protocol):
+    """Evaluator of shards: ``following`` is the shard that will probably come next, to be read ahead."""
 
-    class Evaluate(Protocol):
-        """Evaluator of shards: ``following`` is the shard that will probably come next, to be read ahead."""
-
-        def __call__(self, shard: Shard, following: Shard | None = None, /) -> Record | Failure:
-            """Return the record of ``shard``, or the failure with the reason."""
+    def __call__(self, shard: Shard, following: Shard | None = None, /) -> Record | Failure:
+        """Return the record of ``shard``, or the failure with the reason."""
 
 
 # Between looks at workers whose events are not signalled, and at work that other runs have claimed.
@@ -84,11 +79,7 @@ class Death:
 
 
 class Deaths:
-    """Deaths of the workers of a run, by shard.
-
-    Args:
-        noun: what the workers are, for messages.
-    """
+    """Deaths of the workers of a run, by shard."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun
@@ -98,7 +89,17 @@ class Deaths:
         """Count a death during a shard; return the failure of a shard that ended too many workers."""
         deaths = self._of.setdefault(shard.key, [])
         deaths.append(death)
-        return _given_up(shard, deaths, self._noun) if len(deaths) >= MAX_DEATHS else None
+        if len(deaths) < MAX_DEATHS:
+            return None
+        counted = Counter(deaths)
+        what = ", and ".join(f"{each.what}, {count} times" for each, count in counted.items())
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        return Failure(
+            shard=shard.header,
+            error=f"the {self._noun} {what}: {'; '.join(each.advice for each in counted)}",
+            traceback="",
+            provenance=Provenance(device="", versions={}, seconds=0.0, finished_at=now),
+        )
 
 
 def mistaken(answer: object) -> Death:
@@ -118,16 +119,3 @@ def late(limit_seconds: float) -> Death:
 def silent(seconds: float) -> Death:
     """Return the death of a worker that was ended because it sent no heartbeat."""
     return Death(f"gave no sign of life for {seconds:g} s", "native code of the model, or of a library, may hang")
-
-
-def _given_up(shard: Shard, deaths: Sequence[Death], noun: str) -> Failure:
-    counted = Counter(deaths)
-    what = ", and ".join(f"{death.what}, {count} times" for death, count in counted.items())
-    return Failure(
-        shard=shard.header,
-        error=f"the {noun} {what}: {'; '.join(death.advice for death in counted)}",
-        traceback="",
-        provenance=Provenance(
-            device="", versions={}, seconds=0.0, finished_at=datetime.now(UTC).isoformat(timespec="microseconds")
-        ),
-    )

@@ -5,26 +5,28 @@ hangs or sends an invalid answer costs at most its current shard: the shard goes
 the place of the old one, and a shard that ended three workers becomes a failure while the rest finishes.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from robench.core.child_processes import refers_to_script
 from robench.core.errors import RobenchError
+from robench.core.protocols import Work
 from robench.core.records import Failure, Record
-from robench.executors.base import MAX_DEATHS, SECONDS_BETWEEN_LOOKS, Death, Deaths, ExecutorBase, mistaken
+from robench.core.shard import Shard
+from robench.executors.base import (
+    MAX_DEATHS,
+    SECONDS_BETWEEN_LOOKS,
+    Death,
+    Deaths,
+    Evaluate,
+    ExecutorBase,
+    WorkerPool,
+    mistaken,
+)
 from robench.executors.warden import Warden
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
-    from robench.core.protocols import Work
-    from robench.core.shard import Shard
-    from robench.executors.base import Evaluate, WorkerPool
-
 
 STOP_SECONDS = 5.0
 

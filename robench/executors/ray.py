@@ -1,16 +1,12 @@
 """Execution in actors of a Ray cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le
 
+from robench.declarations.base import FieldProblem
 from robench.executors.base import ExecutorBase
-
-if TYPE_CHECKING:
-    from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

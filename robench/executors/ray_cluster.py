@@ -1,25 +1,20 @@
 """Connection to a Ray cluster, and the workers that it has room for."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.errors import UsageError, described
 from robench.core.standard_output import StdoutDiverted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from robench.executors.ray import Ray
+from robench.executors.ray import Ray
 
 # Results of shards are small; a fraction of all memory, Ray's default, is for data that robench does not send.
 OBJECT_STORE_BYTES = 200_000_000
@@ -59,10 +54,7 @@ class Wanted:
 class Cluster:
     """Ray cluster, to which at most one connection is made.
 
-    Args:
-        declaration: its address, and the resources of a worker.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        num_workers: number of workers asked for, None for as many as there is room for.
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; ``num_workers`` None asks for as many workers as there is room for.
 
     Raises:
         UsageError: the device is a single GPU, which Ray assigns itself.
@@ -150,9 +142,10 @@ class Cluster:
             # Broad because each way of not answering has a class of its own.
             except Exception as error:
                 self._restore(ray)
+                reason = described(error).splitlines()[0].rstrip(".")
                 where = "on this machine cannot be started" if address is None else f"at {address!r} cannot be used"
                 raise UsageError(
-                    f"Ray {where} ({_first_line(error)}). Check with 'ray status' that the cluster is up, and that it "
+                    f"Ray {where} ({reason}). Check with 'ray status' that the cluster is up, and that it "
                     "has this release of Ray and Python"
                 ) from error
 
@@ -196,10 +189,6 @@ def _check_answer(address: str) -> None:
     host, _, port = address.removeprefix("ray://").strip("/").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
-
-
-def _first_line(error: Exception) -> str:
-    return described(error).splitlines()[0].rstrip(".")
 
 
 @contextmanager

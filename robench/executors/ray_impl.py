@@ -8,34 +8,36 @@ Everything arrives at an actor and leaves it as bytes, so that modules of other 
 containment, and an exception becomes a sentence on the machine that knows its class.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.containment import Contained
 from robench.core.errors import RobenchError, described
+from robench.core.protocols import Work
 from robench.core.records import Failure, Record
-from robench.executors.base import MAX_DEATHS, SECONDS_BETWEEN_LOOKS, Death, Deaths, late, mistaken
+from robench.core.shard import Shard
+from robench.executors.base import (
+    MAX_DEATHS,
+    SECONDS_BETWEEN_LOOKS,
+    Death,
+    Deaths,
+    Evaluate,
+    WorkerPool,
+    late,
+    mistaken,
+)
+from robench.executors.ray import Ray
 from robench.executors.ray_cluster import Cluster, shown
 from robench.executors.worker import THREAD_VARIABLES
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from robench.core.protocols import Work
-    from robench.core.shard import Shard
-    from robench.executors.base import Evaluate, WorkerPool
-    from robench.executors.ray import Ray
-
 
 LEFT = Death("was on a machine that left the cluster", "look at that machine, and run it again")
 SHORT_OF_MEMORY = Death("was ended by Ray, which was short of memory", "try fewer workers, or a larger cpus_per_worker")
@@ -46,12 +48,7 @@ ENDED = Death(
 
 
 class RayWorker:
-    """Worker in an actor, whose imports and current folder are those of the run.
-
-    Args:
-        search_path: where the run finds modules.
-        folder: current folder of the run.
-    """
+    """Worker in an actor, whose imports and current folder are those of the run."""
 
     def __init__(self, search_path: Sequence[str], folder: str) -> None:
         sys.path.extend(each for each in search_path if each not in sys.path)
@@ -154,7 +151,10 @@ class RayExecutor:
                         yield result
                 self._check_start(places)
         finally:
-            self._end(places)
+            for place in places:
+                if place.actor is not None:
+                    self._kill(place)
+            self._cluster.close()
 
     def _starter(self) -> Callable[[], tuple[Any, Any]]:
         """Return a function that starts an actor, and returns it and a reference to its preparation."""
@@ -193,11 +193,9 @@ class RayExecutor:
         wait = self._cluster.ray.wait
         wait(list(pending), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
         answered, others = wait(list(pending), num_returns=len(pending), timeout=0)
-        hanging = [place for place in (pending[each] for each in others) if self._is_late(place)]
-        return [*(pending[each] for each in answered), *hanging]
-
-    def _is_late(self, place: _Place) -> bool:
-        return place.shard is not None and time.monotonic() - place.begun > self._limit_seconds
+        since = time.monotonic() - self._limit_seconds
+        hanging = [each for each in others if pending[each].shard is not None and pending[each].begun < since]
+        return [pending[each] for each in (*answered, *hanging)]
 
     def _look_after(self, place: _Place, work: Work) -> Record | Failure | None:
         """Return the result of an actor's shard if there is one; end the actor if it failed."""
@@ -257,12 +255,6 @@ class RayExecutor:
         # One that is dead already, or whose cluster is gone, needs no end.
         with suppress(Exception):
             self._cluster.ray.kill(place.actor, no_restart=True)
-
-    def _end(self, places: list[_Place]) -> None:
-        for place in places:
-            if place.actor is not None:
-                self._kill(place)
-        self._cluster.close()
 
 
 def executor_of(declaration: Ray, pool: WorkerPool) -> RayExecutor:

@@ -1,19 +1,13 @@
 """Serial execution: one shard after another in the process of the run."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from robench.executors.base import SECONDS_BETWEEN_LOOKS, ExecutorBase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.core.protocols import Work
-    from robench.core.records import Failure, Record
-    from robench.executors.base import Evaluate, WorkerPool
+from robench.core.protocols import Work
+from robench.core.records import Failure, Record
+from robench.executors.base import SECONDS_BETWEEN_LOOKS, Evaluate, ExecutorBase, WorkerPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,12 @@
 """Evaluator that measures nothing, by which executors are checked; workers import it without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from robench.core.columns import Outcomes
 from robench.core.outcomes import Outcome
 from robench.core.records import Failure, Provenance, Record
-
-if TYPE_CHECKING:
-    from robench.core.shard import Shard
+from robench.core.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from multiprocessing import spawn
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
 
 SECONDS_BETWEEN_LOOKS = 0.5
 

@@ -1,22 +1,18 @@
 """Worker process, child side: tasks are received and answers sent through a pipe."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Connection
+from typing import Any
 
 from robench.core.child_processes import end_with_parent
 from robench.core.containment import Contained
 from robench.core.standard_output import divert_for_good
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
 # Read by numerical libraries when first imported: one thread per worker, see evaluation/arithmetic.py.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -71,11 +67,7 @@ class _Outbox:
         self._lock = threading.Lock()
 
     def send(self, message: object) -> None:
-        """Write a message.
-
-        Raises:
-            OSError: the pipe is closed.
-        """
+        """Write a message; raise an OSError if the pipe is closed."""
         content = pickle.dumps(message)
         rest = memoryview(self._token + len(content).to_bytes(LENGTH_SIZE) + content)
         with self._lock:
@@ -102,11 +94,7 @@ class Inbox:
         self._held = bytearray()
 
     def messages(self, received: bytes) -> list[object]:
-        """Return the complete messages.
-
-        Raises:
-            GarbledError: the bytes do not form a message.
-        """
+        """Return the complete messages. Raises GarbledError: the bytes do not form a message."""
         self._held += received
         whole: list[object] = []
         head = TOKEN_SIZE + LENGTH_SIZE

@@ -1,26 +1,20 @@
 """Worker process, parent side: started, given tasks, watched, and ended with all its children."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import secrets
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING
 
 from robench.core.child_processes import without_script
 from robench.core.standard_output import StdoutDiverted
 from robench.executors.base import SECONDS_BETWEEN_LOOKS, Death, late, silent
+from robench.executors.warden import Warden
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from robench.executors.warden import Warden
 
 # A day. Slow shards must not be mistaken for hanging ones: AutoAttack on a CPU may take hours per shard.
 DEFAULT_LIMIT_SECONDS = 86_400.0
@@ -32,7 +26,6 @@ SILENT_SECONDS = 600.0
 # The pipe closes first; freeing the memory of a large model takes a while.
 SECONDS_TO_EXIT = 5.0
 READ_SIZE = 1 << 20
-
 
 GARBLED = Death(
     "wrote something other than its result into the pipe to the run",
@@ -70,11 +63,6 @@ class WorkerProcess:
         self._heard = time.monotonic()
 
     @property
-    def is_busy(self) -> bool:
-        """Return whether it has a task without an answer."""
-        return self._begun is not None
-
-    @property
     def exit_code(self) -> int | None:
         """Return the exit code of the ended process; negative for a signal."""
         return self._process.exitcode
@@ -95,7 +83,7 @@ class WorkerProcess:
         except GarbledError:
             return GARBLED
         except (EOFError, OSError):
-            return self._gone()
+            return _ended(self.exit_code) if self._ends_within(SECONDS_TO_EXIT) else CLOSED
         if answers:
             self._begun = None
             return answers[0]
@@ -134,9 +122,6 @@ class WorkerProcess:
         if len(answers) > 1:
             raise GarbledError
         return answers
-
-    def _gone(self) -> Death:
-        return _ended(self.exit_code) if self._ends_within(SECONDS_TO_EXIT) else CLOSED
 
     def _late(self) -> Death | None:
         assert self._begun is not None  # only busy workers are watched

@@ -1,7 +1,5 @@
 """Tidy tables of kept results for other programs: cells, outcomes of examples, and a manifest beside them."""
 
-from __future__ import annotations
-
 from robench.exports.export import Exported, export, outcomes_table
 from robench.exports.tables import FORMATS
 

@@ -3,31 +3,25 @@
 The manifest says what the tables are of and has the digests of their files; no time, machine or path.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.core.errors import UsageError
 from robench.core.files import replacing, write_whole, writing
 from robench.core.inert import inert_json
+from robench.core.protocols import Store
 from robench.core.providers import OWN
-from robench.exports.tables import CELLS, FORMATS, cells_of, measured_by, outcomes_of, schema_for
+from robench.core.suite import Suite
+from robench.exports.tables import CELLS, FORMATS, MeasuredCondition, cells_of, measured_by, outcomes_of, schema_for
 from robench.reports import report_of_store
 from robench.reports.notes import releases_and_devices
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from robench.core.protocols import Store
-    from robench.core.suite import Suite
-    from robench.exports.tables import MeasuredCondition
 
 
 def outcomes_table(

@@ -1,12 +1,12 @@
 """Pictures of examples: clean and perturbed images, their difference and the predictions, as PNG files and a grid."""
 
-from __future__ import annotations
-
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from robench.core.errors import UsageError
@@ -14,13 +14,8 @@ from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
 from robench.reports.markup import csv_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+Pixels = NDArray[np.float32]
 
-    from numpy.typing import NDArray
-
-    Pixels = NDArray[np.float32]
 
 GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
 _HEADER = ("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf")

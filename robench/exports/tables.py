@@ -7,19 +7,22 @@ Equal tables give equal bytes: Parquet is written part by part with fixed settin
 CSV a missing value is an empty field, and no text is a formula to a spreadsheet.
 """
 
-from __future__ import annotations
-
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 
 from robench.core.checkpoint import entry_name
+from robench.core.columns import Outcomes
 from robench.core.errors import StoreError, UsageError
-from robench.core.suite import views_of
+from robench.core.protocols import Store
+from robench.core.records import Record
+from robench.core.report import Report, Row
+from robench.core.suite import Column, Condition, Suite, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
@@ -27,20 +30,9 @@ from robench.reports.machine_readable import numbers_of
 from robench.reports.markup import inert_text
 from robench.reports.results import Stored
 from robench.reports.seeds import SEED_INTERVAL
-from robench.reports.selection import cover, tile
+from robench.reports.selection import Coverage, cover, tile
 from robench.store.parquet import columns_of, schema_of
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from robench.core.columns import Outcomes
-    from robench.core.protocols import Store
-    from robench.core.records import Record
-    from robench.core.report import Report, Row
-    from robench.core.suite import Column, Condition, Suite
-    from robench.reports.selection import Coverage
 
 # Few distinct values in many rows.
 LABEL = pa.dictionary(pa.int32(), pa.string())

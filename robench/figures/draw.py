@@ -6,29 +6,24 @@ too light on white. Markers and dashes differ too, so that a grey print does. Na
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.figures.plots import LinePanel, SeedPanel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matplotlib.axes import Axes
-
-    from robench.figures.plots import Plot, SeedRow, Series
-    from robench.leaderboard.board import Point
+from robench.figures.plots import LinePanel, Plot, SeedPanel, SeedRow, Series
+from robench.leaderboard.board import Point
 
 # In inches, at the sizes of the settings.
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 4.0

@@ -3,8 +3,6 @@
 A renderer is a pure function of the leaderboard: the same one gives the same bytes, with no clock and no machine in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from robench.leaderboard.board import Leaderboard

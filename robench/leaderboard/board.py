@@ -1,18 +1,13 @@
 """Leaderboards before they are text: rows of models, columns of one or several suites, and their provenance."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from robench.core.flags import Flag
 from robench.core.rendered import Rendered
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.core.flags import Flag
-    from robench.core.report import Cell, Rank
-    from robench.core.suite import Column
+from robench.core.report import Cell, Rank
+from robench.core.suite import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,31 +4,24 @@ Cells, notes and flags are those of ``reports.report_of_store``. Beside them are
 paired comparisons, and the lines of charts.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import UsageError
+from robench.core.flags import Flag
 from robench.core.identity import to_plain
-from robench.core.report import Cell
+from robench.core.protocols import Store
+from robench.core.report import Cell, Rank, Report, Row
+from robench.core.suite import Suite
 from robench.leaderboard.board import BoardColumn, BoardRow, Entry, Leaderboard, SuiteFlag
 from robench.leaderboard.curves import curves_of, profiles_of
-from robench.leaderboard.pairing import TEST, pairs_of, ranks
+from robench.leaderboard.pairing import TEST, Testable, pairs_of, ranks
 from robench.leaderboard.suite_results import SuiteResults
 from robench.reports import report_of_store
 from robench.reports.arrangement import best_first, named_columns, one_column
 from robench.reports.results import Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.flags import Flag
-    from robench.core.protocols import Store
-    from robench.core.report import Rank, Report, Row
-    from robench.core.suite import Suite
-    from robench.leaderboard.pairing import Testable
 
 BEST = "bold, or with an asterisk: the best of its column{}"
 _UNKNOWN = Cell(estimate=None, num_examples=0, missing=None)

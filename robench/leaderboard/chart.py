@@ -4,19 +4,13 @@ Colours and widths are the page's (classes ``line-0`` to ``line-7``), so that a 
 Numbers are rounded to a tenth of a unit; the same chart gives the same bytes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.core.inert import clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from robench.core.report import Estimate
-    from robench.leaderboard.board import Chart, Point
+from robench.core.report import Estimate
+from robench.leaderboard.board import Chart, Point
 
 _WIDTH, _HEIGHT = 360, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 42

@@ -1,23 +1,15 @@
 """Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.core.budgets import Spelled
 from robench.core.errors import IncompleteError
-from robench.core.suite import View, views_of
+from robench.core.suite import Condition, Suite, View, views_of
 from robench.domains import DOMAINS
-from robench.leaderboard.board import Chart, Point
+from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Point
+from robench.reports.selection import Coverage
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from robench.core.suite import Condition, Suite
-    from robench.leaderboard.board import BoardColumn, BoardRow
-    from robench.reports.selection import Coverage
 
 PROPORTION = "share"
 MOST_LINES = 8

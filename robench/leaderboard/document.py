@@ -4,25 +4,19 @@ Numbers are unrounded and proportions in [0, 1]; names are unchanged. The manife
 keys, versions and digests; no time, machine or path.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from math import isinf
-from typing import TYPE_CHECKING
 
 from robench.core.inert import inert_json
 from robench.core.providers import OWN
+from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 from robench.leaderboard.pairing import TEST
 from robench.leaderboard.tables import notes_of
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import Json, plain_cell
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 
 
 def render_json(board: Leaderboard) -> str:

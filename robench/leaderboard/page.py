@@ -6,28 +6,22 @@ number shows its provenance. Foreign names are text in it: escaped in HTML and S
 ``<``, ``>``, ``&`` and characters outside ASCII are escapes; the script adds text alone.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
+from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
 from robench.leaderboard.chart import bar_of, sample_of, svg_of
 from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of
 from robench.leaderboard.tables import CLOSE_MARK, grid_of_board, notes_of, provenance_lines
 from robench.reports.grid import cell_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
 
 STYLES = ("page.css", "table.css")
 SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
@@ -208,10 +202,7 @@ def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:
     value, bracket, interval = cell_text(cell).partition(" [")
     if cell.estimate is None:
         return f'<td class="missing">{escape(cell_text(cell))}</td>'
-    kinds = [
-        *(["best"] if rank and rank.is_best else []),
-        *(["close"] if rank and rank.is_close else []),
-    ]
+    kinds = [*(["best"] if rank and rank.is_best else []), *(["close"] if rank and rank.is_close else [])]
     attribute = f' class="{" ".join(kinds)}"' if kinds else ""
     mark = f'<sup title="not distinguishable from the best">{CLOSE_MARK}</sup>' if "close" in kinds else ""
     low_high = f' <span class="interval">[{escape(interval)}</span>' if bracket else ""

@@ -6,11 +6,9 @@ chance of one wrong distinction in a column is at most 5 %. The best is chosen o
 against it is slightly too ready to distinguish.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.comparison.evidence import difference_over_seeds, evidence_of_pair, holm
 from robench.comparison.permutation import pair
@@ -18,11 +16,9 @@ from robench.core.errors import IncomparableError
 from robench.core.report import Rank
 from robench.metrics.contributions import Contributions
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+# Of a checkpoint the contributions of its examples, of a mean the number of each training seed.
+Testable = Contributions | tuple[float, ...]
 
-    # Of a checkpoint the contributions of its examples, of a mean the number of each training seed.
-    Testable = Contributions | tuple[float, ...]
 
 LEVEL = 0.05
 TEST = (

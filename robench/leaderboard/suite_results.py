@@ -3,26 +3,19 @@
 The outcomes of one model at a time are read; contributions and proportions of them are kept.
 """
 
-from __future__ import annotations
+from collections.abc import Collection, Mapping
 
-from typing import TYPE_CHECKING
-
-from robench.core.suite import views_of
+from robench.core.protocols import Store
+from robench.core.report import Report, Row
+from robench.core.suite import Suite, views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
+from robench.leaderboard.pairing import Testable
 from robench.metrics import METRICS, title_of, unit_of
 from robench.reports.build import readings_of
 from robench.reports.notes import releases_and_devices
 from robench.reports.results import Stored
 from robench.reports.selection import Coverage, cover
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from robench.core.protocols import Store
-    from robench.core.report import Report, Row
-    from robench.core.suite import Suite
-    from robench.leaderboard.pairing import Testable
 
 
 class SuiteResults:

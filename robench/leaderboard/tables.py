@@ -1,23 +1,16 @@
 """Leaderboards as tables in Markdown, LaTeX or CSV."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Report, Row
+from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
 from robench.leaderboard.pairing import TEST
-from robench.reports.grid import ONE_CHECKPOINT, grid_of
+from robench.reports.grid import ONE_CHECKPOINT, Grid, grid_of
 from robench.reports.machine_readable import numbers_of
 from robench.reports.markup import csv_of, inert_text
 from robench.reports.readable import latex_of, markdown_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
-    from robench.reports.grid import Grid
 
 CLOSE_MARK = "†"
 CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({TEST}); the best itself has it too."

@@ -1,10 +1,7 @@
 """Metrics by the names used in suites: each module declares some and computes them, and imports numpy when it does."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from robench.core.plugins import Plugins
+from robench.core.suite import Column
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
 from robench.metrics.corruptions import CORRUPTION_METRICS
 from robench.metrics.detection import DETECTION_METRICS
@@ -13,9 +10,6 @@ from robench.metrics.language import LANGUAGE_METRICS
 from robench.metrics.metric import Metric, Readings, Scope
 from robench.metrics.robust_accuracy import ROBUST_ACCURACY
 from robench.metrics.several_predictions import MEAN_ACCURACY, WORST_ACCURACY
-
-if TYPE_CHECKING:
-    from robench.core.suite import Column
 
 _BUILTIN: dict[str, Metric] = {
     metric.name: metric

@@ -7,19 +7,14 @@ Statistics in Medicine 17, method 10: Wilson's intervals of both proportions, sq
 the two verdicts, which is corrected for continuity.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from robench.core.errors import ContractError
 from robench.metrics.intervals import wilson_interval
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 NEWCOMBE = "Newcombe 95 %"
 

@@ -24,14 +24,11 @@ fifteen (``mean_corruption_error`` and ``mean_error`` of imagenet-c-extra).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from robench.core.errors import DeclarationError
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

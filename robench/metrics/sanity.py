@@ -6,18 +6,13 @@ right about images that may be turned entirely grey. A comparison fails by more 
 Square) and an exact paired p below 0.01 (``paired``).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from robench.core.flags import Flag
 from robench.metrics.paired import exact_p_value
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 SOURCE = "Carlini et al. 2019"
 POINTS = 0.002

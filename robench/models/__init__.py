@@ -5,8 +5,6 @@ wrapped by ``loaded.py``. Errors are the same throughout: WeightsError for files
 architectures that cannot be built, ContractError for models that break the rules of their task.
 """
 
-from __future__ import annotations
-
 from robench.core.plugins import Plugins
 from robench.models.base import ArchitectureBase
 from robench.models.transformer import Boost, FeatScale, PlainResidual, ResidualBase

@@ -1,7 +1,5 @@
 """Base class of the declarations of backbones."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from robench.declarations.base import DeclarationBase

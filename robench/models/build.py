@@ -1,21 +1,14 @@
 """Construction of models from their declarations, and corrections of modules whose gradients would be wrong."""
 
-from __future__ import annotations
-
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from robench.core.declared import Declaration
 from robench.core.errors import DeclarationError, RobenchError, UnknownNameError
 from robench.models import BACKBONES
 from robench.models.base import ArchitectureBase
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.core.declared import Declaration
 
 
 def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:

@@ -15,11 +15,9 @@ connection around the scaled token mixing, its Y0 the embedded patches (FAN+Boos
 Axes: B batch, N tokens, C width of a token, H heads, D width of a head, F hidden width, G side of the grid of patches.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from timm.layers.drop import DropPath
@@ -30,12 +28,7 @@ from torch import Tensor, nn
 from robench.attention.heads import attend, merge_heads, split_heads
 from robench.models.build import without_fused_attention
 from robench.models.transformer_impl import BlockParts, TransformerModel, attention_of, build_block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.models.vit import Fan
-
+from robench.models.vit import Fan
 
 NORM = partial(nn.LayerNorm, eps=1e-6)
 

@@ -1,7 +1,5 @@
 """Declarations of models that robench does not define: those of timm, and those of the user's own code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar

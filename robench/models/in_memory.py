@@ -1,18 +1,13 @@
 """Declaration of a model that a Python program holds in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.declared import Preprocessing
 from robench.models.base import ArchitectureBase
 from robench.tasks import DEFAULT_TASK
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.declared import Preprocessing
 
 _PLACE = "in memory"
 

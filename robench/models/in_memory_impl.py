@@ -3,14 +3,13 @@
 Only the copy is moved, frozen and called, so that the caller's module stays as it was.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
-from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.errors import UsageError, described
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -18,11 +17,6 @@ from robench.models.build import guard_batch_norms, without_fused_attention
 from robench.models.loaded import LoadedModel
 from robench.models.module_digest import UndigestibleError, digest_of_module
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
 
 # timm's release is in the provenance of each record, and its models state the training data of their weights.
 _TIMM = "timm"

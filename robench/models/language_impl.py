@@ -5,10 +5,8 @@ after a LayerNorm as in DeiT and GPT-2 or before one, and the output tied to the
 arXiv:1608.05859), as a whole softmax or an adaptive one. The mechanisms are in their causal forms.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,13 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from robench.domains.code_points import CONTEXT_END, decoded
+from robench.models.word_transformer import Language
 from robench.models.word_transformer_impl import END_ID, WordModel
 from robench.tasks.language_modeling_impl import NO_TOKEN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.models.word_transformer import Language
 
 MOST_WINDOWS = 32
 # Beyond it a layer's widest activation leaves the caches of a CPU, and its memory is mapped anew at every layer.

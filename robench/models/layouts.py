@@ -4,15 +4,10 @@ Nothing is guessed from a file: an entry of the registry names the layout (``wei
 one is refused. Only files of torch.save have a path; safetensors are ``plain`` or ``plain-ddp``.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robench.core.checkpoint import PLAIN_LAYOUT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,13 @@
 """Extraction of a model's tensors from the content of a file of weights, strictly by the declared layout."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from robench.core.errors import WeightsError
-from robench.models.layouts import LAYOUTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torch import Tensor
-
-    from robench.models.layouts import Layout
+from robench.models.layouts import LAYOUTS, Layout
 
 MAX_TENSORS = 10_000
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)

@@ -15,24 +15,18 @@ cutoffs and whether a LayerNorm comes first. These are attributes of the modules
 Which attention a module computes is in its class alone.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import torch
+from torch import Tensor
 
 from robench.core.errors import WeightsError
 from robench.models.layouts_impl import check_count, dense
 from robench.models.state_files import StandIn, load_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.models.word_transformer import Language
+from robench.models.word_transformer import Language
 
 EMBEDDING: Final = "word_emb.emb_layers.0.weight"
 _TIED: Final = "crit.out_layers.0.weight"

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor, nn
 
 from robench.core.containment import KeptSettings
+from robench.core.declared import Preprocessing
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
 from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, running_in, widened
+from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor, nn
-
-    from robench.core.declared import Preprocessing
-    from robench.tasks.base import Task
-
 
 IS_TRAINING = attrgetter("training")
 

@@ -1,16 +1,16 @@
 """Loading of models from registry entries: locate and verify the weights, build the architecture, load, freeze."""
 
-from __future__ import annotations
-
 import hashlib
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor, nn
 
+from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
@@ -20,13 +20,6 @@ from robench.models.layouts_impl import layouts_for
 from robench.models.loaded import LoadedModel
 from robench.models.state_files import load_state, what_else_it_is
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from torch import Tensor, nn
-
-    from robench.core.checkpoint import Checkpoint, Weights
 
 SHOWN = 3
 HUB = "hf-hub:"

@@ -11,8 +11,6 @@ Excluded is what evaluation of a frozen model does not depend on: device, traini
 hooks of state dicts.
 """
 
-from __future__ import annotations
-
 import copyreg
 import dis
 import functools
@@ -20,19 +18,17 @@ import hashlib
 import sys
 import sysconfig
 import types
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from robench.core.user_code import code_digest
 from robench.models.build import is_guard
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 # Increased when the content or the method of the digest changes.
 _VERSION = "in-memory model 2"

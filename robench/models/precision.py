@@ -8,27 +8,21 @@ they replace, so that compiled passes are a precision of their own (``core.shard
 each shape of a batch, with and without gradients; nothing falls back to passes that are not compiled.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from types import TracebackType
+from typing import Any, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from robench.core.errors import ContractError, described, shortened
 from robench.core.seeds import LazySeeds
 from robench.core.shard import Precision, is_compiled, number_format
 from robench.devices import is_out_of_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-
-    from torch import Tensor
 
 LONGEST_REASON = 300
 COMPILER = "inductor"

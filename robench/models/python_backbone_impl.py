@@ -1,10 +1,8 @@
 """Builder of models by a function of any importable package."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import torch
 from torch import nn
@@ -12,13 +10,8 @@ from torch import nn
 from robench.core.containment import Contained
 from robench.core.errors import ContractError, DeclarationError, UnknownNameError, described
 from robench.core.user_code import module_of, what_was_raised
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from robench.declarations.base import Argument
-    from robench.models.foreign import Python
+from robench.declarations.base import Argument
+from robench.models.foreign import Python
 
 
 def build_python(architecture: Python) -> nn.Module:

@@ -14,8 +14,6 @@ unpickler; callers distinguish those from the file's own by identity. Names in m
 refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os
@@ -23,22 +21,19 @@ import pickle
 import re
 import zipfile
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from robench.core.checkpoint import PLAIN_LAYOUT
 from robench.core.errors import UnknownNameError, WeightsError
 from robench.core.files import open_regular
 from robench.models.layouts import LAYOUTS
 from robench.models.layouts_impl import check_count, tensors_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from torch import Tensor
 
 MAX_SAFETENSORS_HEADER = 100_000_000
 MAX_NAMES = 1_000

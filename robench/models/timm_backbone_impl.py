@@ -4,20 +4,15 @@ Weights are not loaded by timm but from the registry, after their checksum was v
 module by module, because the gradients of some fused kernels differ between runs.
 """
 
-from __future__ import annotations
-
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import timm
+from torch import nn
 
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.models.build import without_fused_attention
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from robench.models.foreign import Timm
+from robench.models.foreign import Timm
 
 REFUSED_ARGUMENTS = ("pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "checkpoint_path", "cache_dir")
 

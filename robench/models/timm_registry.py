@@ -4,28 +4,21 @@ Each is registered as ``robench_`` and its name with underscores, with initial w
 verifies weights.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from timm.models._pretrained import PretrainedCfg
 from timm.models._registry import get_pretrained_cfg, register_model
+from torch import nn
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import Architecture
 from robench.core.errors import DeclarationError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.foreign import Timm
 from robench.models.vit import ImageTransformer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import Architecture
 
 PREFIX = "robench_"
 # timm's names for the fields of a backbone declared field by field.

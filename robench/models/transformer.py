@@ -1,7 +1,5 @@
 """Declarations of residual connections, and base class of those of transformers over tokens of any kind."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 

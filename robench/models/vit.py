@@ -1,9 +1,8 @@
 """Declarations of transformers over patches: ViT, ViT that sees rounded images, and fully attentional networks."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
@@ -13,9 +12,6 @@ from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.models.transformer import Boost, Count, PlainResidual, Transformer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Side = Annotated[int, Ge(1), Le(4096)]
 # Images of 4096 pixels in patches of 16.

@@ -15,24 +15,18 @@ doubles up to that of a token. GELU takes the place of batch norm and ReLU, so t
 ``pooling: mean`` leaves the class token out and averages the tokens after the last norm.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from timm.layers.patch_embed import PatchEmbed
 from timm.models.deit import VisionTransformerDistilled
-from timm.models.vision_transformer import VisionTransformer
+from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
 from robench.models.transformer_impl import TransformerModel, attention_of, build_block, parts_of
-
-if TYPE_CHECKING:
-    from timm.models.vision_transformer import Block
-
-    from robench.models.vit import QuantizedVit, Vit
+from robench.models.vit import QuantizedVit, Vit
 
 
 class DeclaredVisionTransformer(TransformerModel, VisionTransformer):  # type: ignore[misc]  # no mechanism takes timm's masks

@@ -1,7 +1,5 @@
 """Declarations of transformers over words: language models, classifiers of texts, and mixtures of experts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal

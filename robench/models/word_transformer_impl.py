@@ -10,24 +10,18 @@ a causal classifier. Every text has the same number of tokens: its first words, 
 a text's logits depend on no other text, and mechanisms whose parameters belong to places need no masks.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from robench.attention.state import ForwardState
 from robench.domains.code_points import decoded
 from robench.models.transformer_impl import TransformerModel, encoder_block, initialise_linear, mlp_of
+from robench.models.word_transformer import Experts, TextClassifier, WordTransformer
 from robench.tasks.language_modeling_impl import UNKNOWN, tokens_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from robench.attention.state import ForwardState
-    from robench.models.word_transformer import Experts, TextClassifier, WordTransformer
 
 END_ID = 0
 

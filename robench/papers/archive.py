@@ -7,36 +7,28 @@ The file is a tar archive under xz, a tenth of the room of thousands of small fi
 owners or modes, so that the same results give the same bytes under one release of the library.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import tarfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
-from robench.core.columns import fields_of
+from robench.core.columns import Outcomes, fields_of
 from robench.core.errors import StoreError, UsageError
 from robench.core.files import write_whole, writing
 from robench.core.inert import printable
+from robench.core.protocols import Store
+from robench.core.records import Manifest, Record
 from robench.core.shard import shard_key
-from robench.core.suite import views_of
+from robench.core.suite import Suite, views_of
 from robench.metrics import METRICS
 from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from robench.core.columns import Outcomes
-    from robench.core.protocols import Store
-    from robench.core.records import Manifest, Record
-    from robench.core.suite import Suite
 
 # What reports read beside metrics: the budget of a sweep, and how many inputs were clamped.
 _READ_BY_REPORTS = frozenset({"epsilon", "num_clamped"})

@@ -4,19 +4,13 @@ Registries declare who trained weights. Where a checksum was published, that of 
 of the file, other bytes are not the authors', even if they are declared to be.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.records import Manifest
 from robench.declare import shipped_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.records import Manifest
 
 BY_CHECKSUM = "by checksum"
 AS_DECLARED = "as declared"

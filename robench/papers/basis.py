@@ -1,28 +1,19 @@
 """Measured numbers behind papers' tables, in the printed unit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from robench.core.checkpoint import entry_name
+from robench.comparison.evidence import Difference
+from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.flags import concerns
-from robench.core.suite import views_of
+from robench.core.report import Estimate, Report, Row
+from robench.core.suite import Column, Suite, views_of
 from robench.declare.printed import Reading
+from robench.papers.authors import AuthorsWeights
 from robench.papers.cost import command_of, cost_of
 from robench.papers.spread import NO_SEEDS, PER_CENT, Seeds
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.comparison.evidence import Difference
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.report import Estimate, Report, Row
-    from robench.core.suite import Column, Suite
-    from robench.papers.authors import AuthorsWeights
-
 
 # Readings of a protocol, where code and text differ.
 READINGS: Mapping[Reading, str] = {"code": "authors' code", "text": "paper's text"}

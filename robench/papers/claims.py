@@ -7,16 +7,14 @@ rounded. In a row without a true gain, at least one claim is supported with prob
 whose gains are as printed, at least one is called smaller with 2.5 % at most.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from robench.declare.printed import Reading
-from robench.papers.basis import READINGS
+from robench.declare.printed import PrintedClaim, PublishedTable, Reading
+from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.spread import (
     FEWEST_SEEDS,
     PER_CENT,
@@ -29,14 +27,7 @@ from robench.papers.spread import (
     student,
     welch,
 )
-from robench.papers.verdicts import signed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.declare.printed import PrintedClaim, PublishedTable
-    from robench.papers.basis import Basis, Number
-    from robench.papers.verdicts import Verdict
+from robench.papers.verdicts import Verdict, signed
 
 ClaimVerdictName = Literal[
     "supported",

@@ -1,21 +1,15 @@
 """Files of all tables, with a manifest of their inputs; the same archive gives the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from robench.core.inert import inert_json
+from robench.core.records import Manifest
+from robench.core.suite import Suite
 from robench.papers.render import FORMATS
-from robench.papers.table import num_measured
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from robench.core.records import Manifest
-    from robench.core.suite import Suite
-    from robench.papers.table import PaperTable
+from robench.papers.table import PaperTable, num_measured
 
 WRITTEN_FORMATS = ("md", "json")
 MANIFEST_NAME = "manifest.json"

@@ -1,19 +1,13 @@
 """Cost of measuring a suite: inputs and passes, seconds of what is missing, and the command."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from robench.core.suite import Suite
+from robench.reports import Holding
 from robench.scheduling.pace import Paces, passes_of, weighted_passes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.core.suite import Suite
-    from robench.reports import Holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,21 +3,15 @@
 What keeps a number from more than ``undecided`` is then its print alone: a gain too small for the spread of seeds.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from math import sqrt
-from typing import TYPE_CHECKING
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.suite import Suite
+from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.spread import PER_CENT, Seeds
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, judged, margin_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.suite import Suite
-    from robench.declare.printed import PublishedCell, PublishedTable
 
 NUM_SEEDS = 5
 LOSS = "nats"

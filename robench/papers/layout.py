@@ -1,25 +1,16 @@
 """Layout of a table as printable texts, the common basis of the formats for readers."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.papers.claims import summary_of
+from robench.papers.basis import Number
+from robench.papers.claims import JudgedClaim, summary_of
 from robench.papers.spread import PER_CENT
-from robench.papers.table import num_measured
+from robench.papers.table import PaperTable, TableCell, TwinCell, num_measured
 from robench.papers.verdicts import signed
 from robench.reports.grid import ONE_CHECKPOINT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from robench.papers.basis import Number
-    from robench.papers.claims import JudgedClaim
-    from robench.papers.table import PaperTable, TableCell, TwinCell
 
 INCONSISTENT = "print inconsistent"
 _NOTHING = "—"

@@ -3,20 +3,14 @@
 A field that cannot be compared counts as different.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from robench.core.suite import View, views_of
-from robench.declare.printed import RECIPE
-
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.suite import Column, Suite
-    from robench.declare.printed import PublishedCell
+from robench.core.checkpoint import Checkpoint
+from robench.core.suite import Column, Suite, View, views_of
+from robench.declare.printed import RECIPE, PublishedCell
 
 # Fields about training, which hold for the authors' own weights, with any recipe in the registry.
 OF_TRAINING = RECIPE | {"pretraining", "epochs"}

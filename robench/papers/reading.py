@@ -1,35 +1,28 @@
 """Papers' tables by their names, from a results folder: the reports behind them, one per suite, and the tables."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from robench.comparison.baseline import measured as results_of
 from robench.comparison.compare import compare_column
-from robench.core.checkpoint import entry_name
+from robench.comparison.evidence import Difference
+from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.errors import IncomparableError, UsageError
+from robench.core.protocols import Store
+from robench.core.records import Manifest
+from robench.core.report import Report
+from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
+from robench.declare.printed import PublishedTable
 from robench.papers.authors import Authors, authors_of
 from robench.papers.basis import Basis
 from robench.papers.table import PaperTable, table_of
 from robench.reports import needs, over_seeds
 from robench.reports.build import report_of_store
 from robench.reports.results import Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from robench.comparison.evidence import Difference
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Store
-    from robench.core.records import Manifest
-    from robench.core.report import Report
-    from robench.core.suite import Suite
-    from robench.declare.printed import PublishedTable
 
 
 def models_by_suite(tables: Iterable[PublishedTable]) -> dict[str, set[str]]:

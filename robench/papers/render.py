@@ -1,21 +1,14 @@
 """Renderers of a table by format: pure functions of the table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TYPE_CHECKING
 
 from robench.core.inert import inert_json
-from robench.papers.layout import page_of
-from robench.papers.table import PaperTable
+from robench.papers.basis import Number
+from robench.papers.claims import JudgedClaim
+from robench.papers.layout import Block, page_of
+from robench.papers.table import PaperTable, TableCell, TwinCell
 from robench.reports.markup import csv_of, escaped, html_list, html_page, inert_text, markdown_table, text_table
-
-if TYPE_CHECKING:
-    from robench.papers.basis import Number
-    from robench.papers.claims import JudgedClaim
-    from robench.papers.layout import Block
-    from robench.papers.table import TableCell, TwinCell
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 _NUMBER = ("unit", "model", "formula", "num_seeds", "flags", "measured", "low", "high")

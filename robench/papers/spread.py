@@ -8,17 +8,14 @@ the two sample variances.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 PER_CENT = "%"
 FEWEST_SEEDS = 3

@@ -1,23 +1,16 @@
 """Printed tables beside measured numbers: the paper's layout over the reports of several suites."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from robench.core.rendered import Rendered
-from robench.papers.basis import READINGS, Number
+from robench.core.report import Estimate, Row
+from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin, Reading
+from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, judged, margin_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.report import Estimate, Row
-    from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin, Reading
-    from robench.papers.basis import Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,10 @@ Journal of Pharmacokinetics and Biopharmaceutics 15), and differs if the interva
 value that rounds to the print, k being all numbers of the row.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from robench.papers.spread import (
     FEWEST_SEEDS,
@@ -26,9 +25,6 @@ from robench.papers.spread import (
     std_range,
     student,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 VerdictName = Literal[
     "reproduced",

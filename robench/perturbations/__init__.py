@@ -3,8 +3,6 @@
 ``dispatch`` runs declared perturbations; ``draws`` are the random numbers of the examples.
 """
 
-from __future__ import annotations
-
 from robench.attacks import ATTACKS
 from robench.core.plugins import Plugins
 from robench.corruptions import CORRUPTIONS

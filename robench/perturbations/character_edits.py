@@ -1,7 +1,5 @@
 """Declaration of character edits: some words of a text are misspelt at random."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal

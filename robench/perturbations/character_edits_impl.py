@@ -9,22 +9,14 @@ characters have none. DeepWordBug (Gao et al. 2018, arXiv:1801.04354) has the sa
 random letters in place of neighbours.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
+from robench.perturbations.character_edits import CharacterEdits
 from robench.perturbations.word_swap_impl import LINE_END, chosen_words, replaced, uniform, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.core.protocols import Batch, Draws, Model
-    from robench.perturbations.character_edits import CharacterEdits
-
 
 SHORTEST = 4
 # Rows of the US keyboard, each with the place of its first key, in widths of a key.

@@ -1,15 +1,10 @@
 """Identity perturbation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.declarations.base import PerturbationBase
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Batch, Draws, Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,16 @@
 """Dispatch of declared perturbations: attacks through their harness, all others through their implementation."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
-from robench.attacks.attack import attack
+from robench.attacks.attack import AttackFunction, attack
 from robench.attacks.backends.run import by_library
 from robench.attacks.base import Attack
+from robench.core.declared import PerturbationDeclaration
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.perturbations.sweep import Sweep
 from robench.perturbations.sweep_impl import beginning_at, sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
-
-    from robench.attacks.attack import AttackFunction
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Batch, Draws, Model, Perturbed
 
 
 def perturb(

@@ -7,22 +7,17 @@ every device receives the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from robench.core.protocols import Model
 from robench.core.seeds import Stream, stream_seed
 from robench.devices import to_device
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.protocols import Model
-
-    Row = np.ndarray[tuple[int], np.dtype[np.float32]]
-
+Row = np.ndarray[tuple[int], np.dtype[np.float32]]
 
 PREDICTION = Stream(purpose="prediction")
 
@@ -34,10 +29,7 @@ class ExampleDraws:
     """
 
     def __init__(
-        self,
-        seeds: Sequence[int],
-        device: torch.device | str = "cpu",
-        prediction_seeds: Sequence[int] | None = None,
+        self, seeds: Sequence[int], device: torch.device | str = "cpu", prediction_seeds: Sequence[int] | None = None
     ) -> None:
         self._seeds = tuple(seeds)
         self._device = device

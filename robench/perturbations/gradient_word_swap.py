@@ -1,7 +1,5 @@
 """Declaration of the gradient-guided word swap: substitutes that a model's gradient proposes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

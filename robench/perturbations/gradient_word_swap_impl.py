@@ -6,26 +6,19 @@ gradient g of the margin, log sum_{k != y} exp z_k - z_y of logits z with label 
 none. Of equal gains the first word and substitute come first.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
 
 import torch
+from torch import Tensor
 
 from robench.core.errors import ContractError
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.domains.code_points import encoded_batch
-from robench.perturbations.greedy_search import Budget, OfClass, Reached, Wording, each_text, wording_of
+from robench.perturbations.gradient_word_swap import GradientWordSwap
+from robench.perturbations.greedy_search import Budget, OfClass, Reached, Reader, Wording, each_text, wording_of
 from robench.perturbations.word_swap_impl import LINE_END
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Draws, Model, Perturbed
-    from robench.perturbations.gradient_word_swap import GradientWordSwap
-    from robench.perturbations.greedy_search import Reader
 
 _TOKEN = re.compile(r"\S+")
 

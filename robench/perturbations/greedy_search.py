@@ -13,36 +13,29 @@ Objectives are the score of a text for a classifier and of a line for a language
 shown under its own seed, in passes without other examples, so that no other example of a batch affects its result.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, fsum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.domains.code_points import CONTEXT_END, decoded, encoded_batch
 from robench.perturbations.character_edits_impl import typos
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
+from robench.perturbations.text_perturbation import WordSearch
 from robench.perturbations.word_swap_impl import uniform, words_of
 from robench.tasks import task_of
+from robench.tasks.base import TaskRules
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Draws, Model
-    from robench.perturbations.greedy_word_swap import GreedyWordSwap
-    from robench.perturbations.text_perturbation import WordSearch
-    from robench.tasks.base import TaskRules
-
-    # Text, target, reader and draws of one example.
-    Attack = Callable[[str, Tensor, "Reader", Draws], "Reached"]
+# Text, target, reader and draws of one example.
+Attack = Callable[[str, Tensor, "Reader", Draws], "Reached"]
 
 
 class Scored(NamedTuple):
@@ -52,11 +45,8 @@ class Scored(NamedTuple):
     is_success: bool
 
 
-class Objective(Protocol):
-    """Function that shows candidates to a model and scores them."""
-
-    def __call__(self, texts: Sequence[str]) -> list[Scored]:
-        """Return a score for each text; every text is one query."""
+# Shows candidates to a model, a query each, and scores them.
+Objective = Callable[[Sequence[str]], list[Scored]]
 
 
 @dataclass(slots=True)
@@ -116,13 +106,10 @@ class Wording:
 
     def without(self, place: int) -> str:
         """Return the text without a word, and without the blank after it if there is white space before it."""
-        before = self.text({})[: self._start(place)]
-        after = self.text({})[len(before) + len(self.words[place]) :]
+        text, (start, stop) = self.text({}), self.spans({})[place]
+        before, after = text[:start], text[stop:]
         has_two = not before or before[-1].isspace()
         return before + (after.removeprefix(" ") if has_two else after)
-
-    def _start(self, place: int) -> int:
-        return sum(map(len, self.between[: place + 1])) + sum(map(len, self.words[:place]))
 
 
 def wording_of(text: str, declaration: WordSearch) -> Wording:

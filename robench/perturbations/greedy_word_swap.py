@@ -1,17 +1,13 @@
 """Declaration of the greedy word swap: a search for the words whose replacement a model minds most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import FieldProblem
 from robench.perturbations.text_perturbation import TextPerturbation, WordSearch, is_word
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
-
-if TYPE_CHECKING:
-    from robench.core.declared import DatasetDeclaration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

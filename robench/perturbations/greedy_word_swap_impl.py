@@ -6,30 +6,32 @@ were left. Its objective is of the line alone: what a swap does to later lines i
 precedes ``CONTEXT_END`` is read and not searched.
 """
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from robench.core.errors import ContractError
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import CONTEXT_END
-from robench.perturbations.greedy_search import Budget, OfClass, OfLine, Reached, each_text, searched, wording_of
+from robench.perturbations.greedy_search import (
+    Budget,
+    OfClass,
+    OfLine,
+    Reached,
+    Reader,
+    each_text,
+    searched,
+    wording_of,
+)
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.word_swap_impl import LINE_END
 from robench.tasks import task_of
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Draws, Model, Perturbed
-    from robench.perturbations.greedy_search import Reader
-    from robench.perturbations.greedy_word_swap import GreedyWordSwap
-
-    # Declaration, text, target, reader and draws of one example.
-    Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], Reached]
+# Declaration, text, target, reader and draws of one example.
+Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], Reached]
 
 
 def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:

@@ -1,21 +1,15 @@
 """Declaration of sweeps: an attack at several budgets in one condition."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from robench.attacks import ATTACKS
 from robench.attacks.base import BoundedAttack
-from robench.core.identity import to_plain
+from robench.core.declared import DatasetDeclaration
+from robench.core.identity import Plain, to_plain
 from robench.declarations.base import DeclarationBase, FieldProblem, PerturbationBase
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.identity import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

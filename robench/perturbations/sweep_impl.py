@@ -8,41 +8,23 @@ result, which lies within it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from robench.core.protocols import Batch, Perturbed
+from robench.attacks.attack import AttackFunction
+from robench.attacks.base import BoundedAttack
+from robench.attacks.problem import Problem, Reached
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.perturbations.draws import predict
+from robench.perturbations.sweep import Sweep
 from robench.tasks import task_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
-
-    from robench.attacks.attack import AttackFunction
-    from robench.attacks.base import BoundedAttack
-    from robench.attacks.problem import Problem, Reached
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Draws, Model
-    from robench.perturbations.sweep import Sweep
-
-
-class Perturb(Protocol):
-    """Perturbation of a batch: ``robench.perturbations.dispatch.perturb``."""
-
-    def __call__(
-        self,
-        declaration: PerturbationDeclaration,
-        batch: Batch,
-        model: Model,
-        draws: Draws,
-        batch_size: int | None = None,
-        start: Tensor | None = None,
-    ) -> Perturbed:
-        """Return ``batch`` perturbed as declared."""
+# ``dispatch.perturb``: declaration, batch, model, draws, batch size, and the start of the first search.
+Perturb = Callable[[BoundedAttack, Batch, Model, Draws, int, Tensor | None], Perturbed]
 
 
 def sweep(

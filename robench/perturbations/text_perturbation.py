@@ -1,19 +1,15 @@
 """Base classes of the declarations of perturbations of texts, and of searches for words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, MaxLen
 
+from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem, PerturbationBase
 from robench.domains.texts import TEXTS
-
-if TYPE_CHECKING:
-    from robench.core.declared import DatasetDeclaration
 
 
 class TextPerturbation(PerturbationBase):

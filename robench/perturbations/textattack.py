@@ -1,7 +1,5 @@
 """Declarations of TextAttack's recipes and augmenters that need no download, run by the library itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal

@@ -8,38 +8,31 @@ The library runs in a process and an environment of its own. One process serves 
 the first text, and ends with the worker: when its standard input is closed.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from robench.attacks.backends.installed import python_of
 from robench.core.errors import ContractError
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
-from robench.perturbations.greedy_search import Reached, each_text, substitutes_of
+from robench.perturbations.greedy_search import Reached, Reader, each_text, substitutes_of
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
+from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
 from robench.perturbations.word_swap_impl import STOP_WORDS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.protocols import Batch, Draws, Model
-    from robench.perturbations.greedy_search import Reader
-    from robench.perturbations.greedy_word_swap import GreedyWordSwap
-    from robench.perturbations.textattack import TextAttackAugmenter, TextAttackRecipe
-
-    # Texts to the model's logits for each.
-    Ask = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+# Texts to the model's logits for each.
+Ask = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 def by_recipe(declaration: TextAttackRecipe, batch: Batch, model: Model, draws: Draws) -> Perturbed:

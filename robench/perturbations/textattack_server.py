@@ -5,8 +5,6 @@ one text and how to attack it. While it runs, ``{"ask": [texts]}`` is answered b
 with ``{"text": ...}``, or with ``{"error": ...}``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -77,11 +75,7 @@ def _wrapper(answers: IO[str]) -> Any:
 
 def _greedy(task: Task, model: Any) -> Any:
     from textattack import Attack
-    from textattack.constraints.pre_transformation import (
-        MaxModificationRate,
-        RepeatModification,
-        StopwordModification,
-    )
+    from textattack.constraints.pre_transformation import MaxModificationRate, RepeatModification, StopwordModification
     from textattack.goal_functions import UntargetedClassification
     from textattack.search_methods import GreedyWordSwapWIR
     from textattack.transformations import WordSwap

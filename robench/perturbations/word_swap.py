@@ -1,7 +1,5 @@
 """Declaration of word swap: some words of a text are replaced by one word."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal

@@ -9,26 +9,17 @@ attention swaps max(int(rate x words), 1) words of each line, headings and targe
 Stop words are the 179 of NLTK's English list (Bird, Klein & Loper 2009), which TextAttack leaves unchanged.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robench.core.protocols import Perturbed
+from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.seeds import Stream
 from robench.domains.code_points import decoded, encoded_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from robench.core.protocols import Batch, Draws, Model
-    from robench.perturbations.word_swap import WordSwap
-
+from robench.perturbations.word_swap import WordSwap
 
 STOP_WORDS = frozenset(
     """

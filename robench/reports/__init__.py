@@ -4,8 +4,6 @@ A renderer is a pure function of the report: the same report gives the same text
 Importing this package does not import pandas; the renderers that need it do so when called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from robench.core.report import Report

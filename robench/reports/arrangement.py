@@ -1,19 +1,14 @@
 """Order of a report's rows, and choice of its columns."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from robench.core.errors import UsageError, did_you_mean
+from robench.core.report import Cell, Report
+from robench.core.suite import Column
 from robench.metrics import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.report import Cell, Report
-    from robench.core.suite import Column
 
 
 class _Row(Protocol):

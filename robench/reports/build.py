@@ -4,34 +4,24 @@ A cell has its number once every example of its conditions is measured, and othe
 Nothing is averaged over an incomplete set.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.protocols import Store
 from robench.core.providers import releases_of
-from robench.core.report import Cell, Report, Row
+from robench.core.records import Failure, Provenance, Record
+from robench.core.report import Cell, Estimate, Report, Row
 from robench.core.shard import EXACT_DTYPE
-from robench.core.suite import View, views_of
+from robench.core.suite import Column, Suite, View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, Readings, unit_of
 from robench.reports.flags import flags_of, tried_of
 from robench.reports.notes import are_coupled, coupled_note, notes_of, precision_note, provenance_of
-from robench.reports.results import Given, Stored
+from robench.reports.results import Given, Results, Stored
 from robench.reports.seeds import over_seeds
-from robench.reports.selection import cover
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from robench.core.columns import Outcomes
-    from robench.core.protocols import Store
-    from robench.core.records import Failure, Provenance, Record
-    from robench.core.report import Estimate
-    from robench.core.suite import Column, Suite
-    from robench.reports.results import Results
-    from robench.reports.selection import Coverage
+from robench.reports.selection import Coverage, cover
 
 
 def build_report(

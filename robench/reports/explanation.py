@@ -1,41 +1,32 @@
 """Explanation of one model's results, with its renderers: conditions, flags, failures, and single examples."""
 
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from robench.core.budgets import spelling_of
+from robench.core.columns import Outcomes
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import IncompleteError, UnknownNameError, UsageError
-from robench.core.identity import to_plain
+from robench.core.flags import Flag
+from robench.core.identity import Plain, to_plain
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.core.outcomes import Outcome
+from robench.core.protocols import Store
 from robench.core.rendered import Rendered
-from robench.core.suite import views_of
+from robench.core.report import Cell, Row
+from robench.core.suite import Column, Suite, View, views_of
 from robench.metrics import title_of
 from robench.reports.build import report_of_store
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import plain_cell
 from robench.reports.markup import text_table
 from robench.reports.results import Stored
-from robench.reports.selection import cover
+from robench.reports.selection import Coverage, cover
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from robench.core.columns import Outcomes
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.flags import Flag
-    from robench.core.identity import Plain
-    from robench.core.protocols import Store
-    from robench.core.report import Cell, Row
-    from robench.core.suite import Column, Suite, View
-    from robench.reports.selection import Coverage
-
 
 # Examples that are named where an attack turned them.
 NUM_NAMED = 5

@@ -4,14 +4,18 @@ The expected order of each pair of attacks is known (``metrics.sanity``). Attack
 complete, on the same data, and use true labels.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
-from typing import TYPE_CHECKING
 
-from robench.core.suite import views_of
+import numpy as np
+from numpy.typing import NDArray
+
+from robench.core.budgets import ThreatModel
+from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
+from robench.core.flags import Flag
+from robench.core.suite import Condition, views_of
 from robench.metrics.sanity import (
     MORE_STEPS,
     RANDOM_SEARCH,
@@ -21,19 +25,8 @@ from robench.metrics.sanity import (
     beaten,
     right_at_any_distance,
 )
+from robench.reports.selection import Coverage
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from robench.core.budgets import ThreatModel
-    from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
-    from robench.core.flags import Flag
-    from robench.core.suite import Condition
-    from robench.reports.selection import Coverage
 
 # From this budget on, every image can be turned entirely grey.
 HALF = Fraction(1, 2)

@@ -6,16 +6,12 @@ machines (json, csv) keep them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from robench.core.inert import NOTE_WIDTH, clipped
+from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from robench.core.report import Cell, Estimate, Report, Row
 
 ONE_CHECKPOINT = "Example intervals concern these weights on other examples; they say nothing of retraining."
 _NOTHING_MEASURED = "no model has been measured on this suite yet"

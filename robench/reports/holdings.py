@@ -1,23 +1,14 @@
 """Holdings of a store: measured parts of suites by model, and results that no suite needs any more."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from robench.core.shard import EXACT_DTYPE
-from robench.reports.results import Stored
-from robench.reports.selection import cover, needs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Store
-    from robench.core.shard import ShardHeader
-    from robench.core.suite import Suite
-    from robench.reports.results import Listing
-    from robench.reports.selection import Coverage
+from robench.core.checkpoint import Checkpoint
+from robench.core.protocols import Store
+from robench.core.shard import EXACT_DTYPE, ShardHeader
+from robench.core.suite import Suite
+from robench.reports.results import Listing, Stored
+from robench.reports.selection import Coverage, cover, needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

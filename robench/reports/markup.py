@@ -6,21 +6,16 @@ spreadsheet; an apostrophe before it keeps it text in CSV. HTML is a self-contai
 images, light or dark by preference.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
 from robench.core.inert import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # An underscore inside a word is never emphasis, and escaped it would be hard to read unrendered.
 _SPECIAL = re.compile(r"[\\`*\[\]|~$#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")

@@ -1,19 +1,13 @@
 """Notes beside the numbers of a row, and the provenance of a report."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from robench.core.flags import COUPLED_ROWS
+from robench.core.records import Provenance
 from robench.core.shard import EXACT_DTYPE, is_compiled, number_format
+from robench.core.suite import Column, Condition
 from robench.metrics.intervals import INTERVAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from robench.core.records import Provenance
-    from robench.core.suite import Column, Condition
-    from robench.reports.selection import Coverage
+from robench.reports.selection import Coverage
 
 
 def notes_of(

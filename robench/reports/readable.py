@@ -5,19 +5,13 @@ LaTeX is a tabular with the rules of booktabs; its texts are escaped here becaus
 argument of the ``\\`` or ``\midrule`` before it.
 """
 
-from __future__ import annotations
-
 import re
 from html import escape
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
-from robench.reports.grid import grid_of
+from robench.core.report import Report
+from robench.reports.grid import Grid, grid_of
 from robench.reports.markup import escaped, html_list, html_page, markdown_table, text_table
-
-if TYPE_CHECKING:
-    from robench.core.report import Report
-    from robench.reports.grid import Grid
 
 _MAX_WIDTH, _LABEL_WIDTH = 120, 14
 

@@ -1,20 +1,13 @@
 """Results for building reports: given as values, or read from a store one model at a time."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from robench.core.shard import EXACT_DTYPE
+from robench.core.protocols import Store
+from robench.core.records import Failure, Manifest, Record
+from robench.core.shard import EXACT_DTYPE, ShardHeader
+from robench.core.suite import Suite
 from robench.reports.selection import needs, source_of_shard
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from robench.core.protocols import Store
-    from robench.core.records import Failure, Manifest, Record
-    from robench.core.shard import ShardHeader
-    from robench.core.suite import Suite
 
 
 class Given:

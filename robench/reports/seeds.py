@@ -3,21 +3,14 @@
 Source of the interval: Student 1908, for the mean of n independent values, mean +- t(n - 1, 0.975) s / sqrt(n).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
 from robench.core.checkpoint import entry_name
-from robench.core.report import Cell, Estimate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.flags import Flag
-    from robench.core.report import Report, Row
+from robench.core.flags import Flag
+from robench.core.report import Cell, Estimate, Report, Row
 
 SEED_INTERVAL = "Student's t 95 % over training seeds"
 

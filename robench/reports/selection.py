@@ -1,21 +1,14 @@
 """Selection of a suite's results: relevant shards, the newest identity, and the coverage of each condition."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
 from robench.core.records import Failure, Record, join
-from robench.core.shard import EXACT_DTYPE
+from robench.core.shard import EXACT_DTYPE, ShardHeader
+from robench.core.suite import Condition, Suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from robench.core.columns import Outcomes
-    from robench.core.shard import ShardHeader
-    from robench.core.suite import Condition, Suite
 
 
 def needs(

@@ -4,37 +4,31 @@ The file is that of the variable ``ROBENCH_CALIBRATION``, by default ``~/.cache/
 estimates alone: no result depends on it, and what cannot be read counts as not calibrated.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ExampleError, RobenchError
+from robench.core.protocols import Dataset
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.executors import Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.protocols import Dataset
 
 FILE_VARIABLE = "ROBENCH_CALIBRATION"
 SECONDS_EACH = 1.0
@@ -89,9 +83,6 @@ def calibrated(kind: str) -> Calibration | None:
 
 def calibrate(device: str) -> Calibration:
     """Time the device for a few seconds, and keep and return its calibration.
-
-    Args:
-        device: such as ``cpu`` or ``cuda:0``.
 
     Raises:
         RobenchError: a worker process cannot start, or the file cannot be written.

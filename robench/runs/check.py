@@ -1,20 +1,14 @@
 """Suites of a check, and the run that measures the results it lacks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from robench.comparison.baseline import check_protocol
 from robench.core.errors import UsageError
+from robench.core.suite import Suite
 from robench.declare import find_checkpoints, find_suites
 from robench.runs.request import RunRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.core.suite import Suite
-    from robench.store.baseline import Baseline
+from robench.store.baseline import Baseline
 
 
 def suites_to_check(
@@ -27,12 +21,8 @@ def suites_to_check(
 ) -> tuple[Suite, ...]:
     """Return suites of a baseline as they are declared now.
 
-    Args:
-        baseline: reference of the check.
-        names: names or files; none for all suites of the baseline, which must then be shipped.
-        registries: registry files that declare datasets.
-        dataset: that of suites that name none; None for the one of the baseline.
-        all_examples: whether conditions cover whole datasets.
+    Without names these are all suites of the baseline, which must then be shipped; without ``dataset``, suites that
+    name none have the one of the baseline.
 
     Raises:
         UsageError: there is no such file; or a dataset is given, and a suite names its own.

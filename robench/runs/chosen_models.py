@@ -1,14 +1,13 @@
 """Models chosen by a Python program: names of registries, and modules in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torch import nn
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
@@ -17,13 +16,9 @@ from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK
 
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import Preprocessing
-
-    InMemoryModel = nn.Module | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
-    Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
-    Keys = str | Mapping[str, str]
+InMemoryModel = nn.Module | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
+Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
+Keys = str | Mapping[str, str]
 
 _EXPECTED = "expected a name of the registry, a mapping from names to modules, or a list of these"
 
@@ -46,12 +41,8 @@ def choose_models(
 ) -> ChosenModels:
     """Return the checkpoints for names and modules.
 
-    Args:
-        models: a name; a mapping from names to ``module`` or ``(module, preprocessing)``; or a sequence of both.
-        registries: registry files besides the shipped one.
-        key: identity of the only module, or of modules by name, in place of a digest of state and source.
-        task: task of the modules.
-        all_seeds: whether names match the checkpoints of all training seeds.
+    ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or a sequence of both;
+    ``key`` identifies the only module, or modules by name, in place of a digest of state and source.
 
     Raises:
         UsageError: something else was given, a name refers to two models, or a module cannot be identified.
@@ -92,11 +83,7 @@ def names_of(models: Models) -> list[str]:
 
 
 def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
-    """Return names and mappings one by one.
-
-    Raises:
-        UsageError: ``models`` is, or contains, something else.
-    """
+    """Return names and mappings one by one. Raises UsageError: ``models`` is, or contains, something else."""
     listed = [models] if isinstance(models, (str, Mapping)) else models
     if isinstance(listed, nn.Module):
         raise UsageError(f"models is a {type(models).__name__} without a name: give it one, {{'my-model': module}}")

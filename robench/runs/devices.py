@@ -1,14 +1,16 @@
 """Choice of devices, worker processes and batch sizes."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import MissingDataError, RobenchError, UnknownNameError, UsageError, described
 from robench.core.shard import EXACT_DTYPE
 from robench.datasets import open_dataset
@@ -18,15 +20,6 @@ from robench.declare.schema import fields_problem
 from robench.evaluation.memory import largest_fitting_power
 from robench.executors import EXECUTORS, IN_PROCESS, ON_THIS_MACHINE, ExecutorBase
 from robench.models.loading import load_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
 
 # The executor is chosen by the number of workers.
 AUTO = "auto"

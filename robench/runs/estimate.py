@@ -1,22 +1,15 @@
 """Estimated work of a run: passes, and the seconds that they take here."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from robench.core.errors import StoreError
-from robench.scheduling.pace import Paces, passes_of, weighted, weighted_passes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from robench.core.protocols import Store
-    from robench.core.records import Manifest
-    from robench.core.shard import Measurement, Shard
-    from robench.scheduling.pace import Pace, Source
+from robench.core.protocols import Store
+from robench.core.records import Manifest
+from robench.core.shard import Measurement, Shard
+from robench.scheduling.pace import Pace, Paces, Source, passes_of, weighted, weighted_passes
 
 # From the start of worker processes to their first pass: the import of torch, and the loading of data and weights.
 # Used where no calibration has measured it.
@@ -86,11 +79,8 @@ def measured_paces(
 ) -> Paces:
     """Return the paces of a run, as far as its store knows them.
 
-    Args:
-        measurements: measurements of the run.
-        store: store of earlier results; of each measurement its first record counts.
-        device: kind of device of the run; None for that of the latest result.
-        per_pass: see ``Paces``.
+    Of each measurement the first record counts. ``device`` is the kind of device of the run, None for that of the
+    latest result; for ``per_pass`` see ``Paces``.
     """
     paces = Paces(per_pass)
     known = {each.key: each for each in measurements}

@@ -6,17 +6,20 @@ normalisation or classes in another order cost seconds and not a night. Rows mus
 entry permits it. A check in a separate process names a model that hangs or crashes.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained, attributed_to
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import (
     DeclarationError,
     ExampleError,
@@ -26,31 +29,21 @@ from robench.core.errors import (
     WeightsError,
     described,
 )
-from robench.core.protocols import ClassifiedDataset
+from robench.core.protocols import ClassifiedDataset, Dataset, Model
 from robench.core.providers import foreign_in
+from robench.core.suite import Condition
 from robench.datasets import open_dataset
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling
 from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
+from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model
+from robench.runs.devices import Workers
+from robench.runs.request import RunRequest
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.protocols import Dataset, Model
-    from robench.core.suite import Condition
-    from robench.models.loaded import LoadedModel
-    from robench.runs.devices import Workers
-    from robench.runs.request import RunRequest
-    from robench.tasks.base import Contradiction
+from robench.tasks.base import Contradiction
 
 NUM_EXAMPLES = 32
 # Not one: a model with batch statistics may refuse a single row, regardless of sizes.

@@ -1,26 +1,18 @@
 """Outlook of a run: the hours that are left, by condition, and when it would end on more or fewer workers."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robench.core.identity import key_of, to_plain
+from robench.core.protocols import Store
+from robench.core.shard import Shard
 from robench.datasets import open_dataset
 from robench.runs.calibration import calibrated, flops_of
-from robench.runs.estimate import cost_of, pace_of, work_of
+from robench.runs.estimate import Work, cost_of, pace_of, work_of
 from robench.runs.fit import checks_in_subprocess
-from robench.scheduling.pace import Pace, Source
-from robench.scheduling.simulation import SimulatedWorker, joined, simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.protocols import Store
-    from robench.core.shard import Shard
-    from robench.runs.estimate import Work
-    from robench.runs.prepare import PreparedRun
-    from robench.scheduling.pace import Paces
+from robench.runs.prepare import PreparedRun
+from robench.scheduling.pace import Pace, Paces, Source
+from robench.scheduling.simulation import joined, makespan
 
 NUMBERS_OF_WORKERS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -84,7 +76,7 @@ def outlook_of(run: PreparedRun, store: Store) -> Outlook:
         # An estimate of 64 workers needs no million shards.
         fewer, cost, startup = joined(todo), cost_of(paces), run.startup_seconds
         numbers = sorted({*NUMBERS_OF_WORKERS, len(workers.devices)} - {0})
-        alone = {count: simulate(fewer, cost, [SimulatedWorker()] * count).makespan for count in numbers}
+        alone = {count: makespan(fewer, cost, count) for count in numbers}
         seconds_on = {count: startup + alone[count] for count in numbers}
         if workers.in_process:
             seconds = alone[1]

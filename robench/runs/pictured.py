@@ -4,36 +4,26 @@ Attacks run once more, on the batches that have the wanted examples alone. Each 
 that the images and predictions are those of a run; nothing is stored.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
+from robench.core.outcomes import Outcome
+from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
-from robench.core.shard import EXACT_DTYPE, Shard
-from robench.core.suite import Condition, views_of
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
 from robench.domains import DOMAINS
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
-from robench.exports.pictures import Pictured, Shot
+from robench.exports.pictures import Pictured, Pixels, Shot
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
-from robench.store.adversarial import ONE_BUDGET
+from robench.runs.request import RunRequest
+from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.outcomes import Outcome
-    from robench.core.protocols import Dataset
-    from robench.core.shard import Measurement
-    from robench.core.suite import Suite, View
-    from robench.exports.pictures import Pixels
-    from robench.runs.request import RunRequest
-    from robench.store.adversarial import AdversarialExamples
 
 CLEAN = "clean"
 
@@ -67,12 +57,9 @@ def pictured(
 ) -> list[Pictured]:
     """Return examples of one dataset, clean and under the conditions of some views.
 
-    Args:
-        request: one suite and one model; what says how much is measured, and where, does not matter.
-        views: views of conditions of the suite on one dataset of images, at least one.
-        count: number of first examples, unless ``examples`` names some.
-        examples: ids of examples.
-        on_progress: is called with the number of finished batches, and of all.
+    The request has one suite and one model; what says how much is measured, and where, does not matter. Without ids of
+    ``examples`` they are the first ``count``. ``on_progress`` is called with the number of finished batches, and of
+    all.
 
     Raises:
         UsageError: the conditions are of several datasets, or of no images, or there is no such example.
@@ -114,11 +101,7 @@ def pictured(
 
 
 def _places(dataset: Dataset, examples: Sequence[str]) -> list[int]:
-    """Return the places of examples in a dataset.
-
-    Raises:
-        UsageError: one is not there.
-    """
+    """Return the places of examples in a dataset; refuse ids that it does not have."""
     # robench's own datasets know their ids; of others, every example is read.
     ids: Sequence[str] = getattr(dataset, "ids", None) or [
         dataset.batch(place, place + 1).ids[0] for place in range(len(dataset))
@@ -155,11 +138,7 @@ class _Images:
         return self._examples.get(shard_key)
 
     def add(self, result: Record | Failure) -> None:
-        """Keep the outcomes of a shard.
-
-        Raises:
-            RobenchError: it failed.
-        """
+        """Keep the outcomes of a shard; raise the error of one that failed."""
         if isinstance(result, Failure):
             raise RobenchError(f"{result.shard.title}: {result.error}")
         self._records[result.shard.key] = result

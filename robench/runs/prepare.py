@@ -1,48 +1,37 @@
 """Preparation of runs: all checks of weights and data, before the first shard is measured."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 
 from robench.attacks.backends.installed import check_installed
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import DatasetDeclaration, Declaration
 from robench.core.errors import MissingDataError, WeightsError
-from robench.core.shard import EXACT_DTYPE, Measurement
+from robench.core.protocols import Dataset, Executor, Store
+from robench.core.report import Report
+from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
+from robench.core.suite import Condition, Suite
 from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS, WorkerPool
+from robench.models.loaded import LoadedModel
 from robench.models.loading import resolve
 from robench.models.state_files import digest_of, load_state
 from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
-from robench.runs.devices import AUTO, choose_workers
-from robench.runs.estimate import STARTUP_SECONDS, cost_of, measured_paces, work_of
+from robench.runs.devices import AUTO, Workers, choose_workers
+from robench.runs.estimate import STARTUP_SECONDS, Work, cost_of, measured_paces, work_of
 from robench.runs.fit import check_fit, check_fit_in_subprocess, check_shapes, checks_in_subprocess, loaded_for_checks
 from robench.runs.kept_examples import WithExamples, folder_of
-from robench.runs.request import SMOKE_NOTE
+from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
-from robench.scheduling.pace import Pace, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration, Declaration
-    from robench.core.protocols import Dataset, Executor, Store
-    from robench.core.report import Report
-    from robench.core.shard import DatasetIdentity, Shard
-    from robench.core.suite import Condition, Suite
-    from robench.models.loaded import LoadedModel
-    from robench.runs.devices import Workers
-    from robench.runs.estimate import Work
-    from robench.runs.request import RunRequest
-    from robench.scheduling.pace import Paces
-
+from robench.scheduling.measure import Results
+from robench.scheduling.pace import Pace, Paces, Source
 
 # Further ones are loaded again, so that memory holds few models.
 MOST_LOADED = 2
@@ -168,7 +157,7 @@ class PreparedRun:
             later=self.of_others,
         )
 
-    def _demanding(self, store: Store) -> Store:
+    def _demanding(self, store: Store) -> Results:
         """Return the store wrapped such that a shard without its adversarial examples counts as missing."""
         if self.request.keep_adversarial is None:
             return store

@@ -1,27 +1,22 @@
 """Requests of users, before anything is opened, and their reduction to smoke runs."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
+from torch import nn
+
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.shard import EXACT_DTYPE, Precision, is_compiled, number_format
+from robench.core.suite import Suite
 from robench.domains import DOMAINS
+from robench.executors import ExecutorBase
 from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.suite import Suite
-    from robench.executors import ExecutorBase
 
 KeptDtype = Literal["float32", "float16"]
 SMOKE_EXAMPLES = 4
@@ -31,11 +26,7 @@ SMOKE_NOTE = (
 
 
 def check_keepable(dataset: DatasetDeclaration) -> None:
-    """Refuse a dataset whose perturbed examples cannot be kept.
-
-    Raises:
-        UsageError: its inputs are not real numbers.
-    """
+    """Refuse a dataset whose perturbed examples cannot be kept. Raises UsageError: its inputs are not real numbers."""
     if not DOMAINS[dataset.domain].is_real_valued:
         raise UsageError(
             f"perturbed {dataset.domain} of dataset {dataset.name!r} are not kept, only inputs of real numbers are; "
@@ -212,11 +203,8 @@ class RunRequest:
 def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
     """Return the request with four examples of each condition in one batch, no audits, and nothing stored.
 
-    One process measures unless workers were requested: starting more takes longer than a few examples.
-
-    Args:
-        request: original request.
-        given: options, as written by the user, that contradict a smoke run.
+    One process measures unless workers were requested: starting more takes longer than a few examples. ``given`` are
+    options, as written by the user, that contradict a smoke run.
 
     Raises:
         UsageError: there are such options.

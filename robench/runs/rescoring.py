@@ -1,15 +1,16 @@
 """Rescoring of a results folder: stored outcomes of each condition against a new pass of the same models."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from robench.core.columns import Outcomes
 from robench.core.containment import Contained
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import StoreError, UnknownNameError, described
-from robench.core.shard import EXACT_DTYPE, Shard
-from robench.core.suite import views_of
+from robench.core.protocols import Dataset, Model
+from robench.core.records import Record
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
 from robench.evaluation.submission import Agreement, agreement_of
 from robench.executors import IN_PROCESS
@@ -18,19 +19,9 @@ from robench.models.loading import load_model
 from robench.reports.selection import tile
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
-from robench.runs.request import check_keepable
+from robench.runs.request import RunRequest, check_keepable
+from robench.store import AdversarialFolder, FolderStore
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.protocols import Dataset, Model
-    from robench.core.records import Record
-    from robench.core.shard import Measurement
-    from robench.core.suite import Condition, Suite, View
-    from robench.runs.request import RunRequest
-    from robench.store import AdversarialFolder, FolderStore
 
 _ROUNDED_DTYPE = "float16"
 
@@ -84,12 +75,8 @@ def rescore_results(
 ) -> Iterator[tuple[Rescored, ...]]:
     """Score the outcomes of a results folder again; yield each condition's agreement, one entry a budget.
 
-    Inputs that attacks made are read from the kept adversarial examples; corrupted ones are made again.
-
-    Args:
-        request: suites and models; it is measured in this process, without audits.
-        store: the submitted results.
-        conditions: names of conditions; none for all.
+    Inputs that attacks made are read from the kept adversarial examples; corrupted ones are made again. Without names
+    of conditions all are scored.
 
     Raises:
         UnknownNameError: no suite has a condition of a name.

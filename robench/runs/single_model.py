@@ -1,14 +1,18 @@
 """Measurements of one model alone: its audit on a dataset, and its score on clean examples."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from pathlib import Path
 
 import torch
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.containment import attributed_to
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ContractError, UnknownNameError, UsageError
+from robench.core.flags import Flag
+from robench.core.report import Estimate
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
 from robench.domains import DOMAINS
@@ -24,16 +28,6 @@ from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
 from robench.store import MemoryStore
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from fractions import Fraction
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import DatasetDeclaration
-    from robench.core.flags import Flag
-    from robench.core.report import Estimate
 
 
 def audit_checkpoint(

@@ -4,21 +4,16 @@ Scripts are pure text. Values of users reach them in two grammars: words of bash
 parses by itself.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from robench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 Words = tuple[str, ...]
 
@@ -208,9 +203,7 @@ def _minutes(time: str) -> int | None:
 def submitted(script: Path, *, after: str | None = None) -> str:
     """Submit a script with sbatch and return the job's id, followed by ``;`` and its cluster where sbatch names one.
 
-    Args:
-        script: the script.
-        after: what ``submitted`` returned for another job, which must end before this one starts.
+    ``after`` is what ``submitted`` returned for another job, which must end before this one starts.
 
     Raises:
         UsageError: sbatch is missing or refuses the job; the message quotes it.

@@ -4,17 +4,16 @@ Each process of a queue trains one checkpoint at a time and stores its state aft
 in any way therefore goes on after the last complete epoch of each.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.child_processes import refers_to_script
 from robench.core.containment import Contained, attributed_to
 from robench.core.errors import RobenchError
@@ -22,14 +21,8 @@ from robench.core.providers import foreign_in
 from robench.executors import Death
 from robench.executors.warden import Warden
 from robench.executors.worker_process import WorkerProcess, wait_for
-from robench.training.history import History, read_history
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.training.base import EpochReport, Host
-    from robench.training.history import Epoch
+from robench.training.base import EpochReport, Host
+from robench.training.history import Epoch, History, read_history
 
 # Of a queue's processes, so that other work on the machine goes first.
 NICENESS = 10

@@ -5,33 +5,27 @@ every other target (``evaluation.actions.Rescore``). These scores are records li
 only once. The diagonal is the attack's own record.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from robench.core.checkpoint import Checkpoint
+from robench.core.declared import Declaration
 from robench.core.errors import UnknownNameError, UsageError
+from robench.core.protocols import Store
 from robench.core.records import Failure, Record
+from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
-from robench.core.suite import Column, Condition, views_of
+from robench.core.suite import Column, Condition, Suite, View, views_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.kept_examples import folder_of
 from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.request import RunRequest
 from robench.scheduling import plan
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.declared import Declaration
-    from robench.core.protocols import Store
-    from robench.core.report import Report
-    from robench.core.suite import Suite, View
-    from robench.runs.request import RunRequest
 
 Result = TypeVar("Result", Record, Failure)
 
@@ -103,11 +97,8 @@ class PreparedTransfer:
 def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Checkpoint] = ()) -> PreparedTransfer:
     """Find and check the data and the weights of every model, and divide attacks and scores into shards.
 
-    Args:
-        request: one suite, and the sources: the models whose adversarial examples are scored.
-        condition: name of an attack in that suite; a sweep is used at its largest budget, or at the one after an ``@``,
-            such as ``pgd@4/255``.
-        targets: models on which the examples are scored; by default the sources.
+    The request has one suite, and the sources: the models whose adversarial examples are scored on the targets, by
+    default on each other. Of a sweep the largest budget is used, or the one after an ``@``, such as ``pgd@4/255``.
 
     Raises:
         UnknownNameError: the suite has no such condition.
@@ -189,11 +180,7 @@ def _marked(source: Checkpoint, batch_size: int) -> str:
 
 
 def _metric(suite: Suite) -> str:
-    """Return the metric of the matrix: that of clean examples.
-
-    Raises:
-        UsageError: the suite's task has none.
-    """
+    """Return the metric of the matrix, that of clean examples; refuse a task without one."""
     metric = TASKS[suite.task].metric
     if metric is None:
         raise UsageError(f"task {suite.task!r} has no metric of clean examples to measure a transfer with")

@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from robench.core.records import Failure
-from robench.core.shard import Shard
+from robench.core.protocols import Claims, Executor
+from robench.core.records import Failure, Record
+from robench.core.shard import Measurement, Shard
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from robench.core.protocols import Executor, Store
-    from robench.core.records import Record
-    from robench.core.shard import Measurement
 
 # Results that wait to be written; they are lost, and measured again, if the run is killed.
 MAX_WAITING = 8
@@ -78,7 +73,20 @@ class Progress:
         return self.num_shards - self.num_kept_before - self.num_done - self.num_elsewhere
 
 
-def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
+class Results(Protocol):
+    """Part of a store (``core.protocols.Store``) that a run needs."""
+
+    def keys(self) -> set[str]:
+        """Return the keys of all finished shards."""
+
+    def claims(self) -> Claims:
+        """Return claims on shards."""
+
+    def put(self, result: Record | Failure) -> None:
+        """Store a result."""
+
+
+def missing(shards: Iterable[Shard], store: Results) -> list[Shard]:
     """Return the shards without a record in the store, each once, in order."""
     kept = store.keys()
     todo: dict[str, Shard] = {}
@@ -91,7 +99,7 @@ def missing(shards: Iterable[Shard], store: Store) -> list[Shard]:
 def run_shards(
     shards: Sequence[Shard],
     executor: Executor,
-    store: Store,
+    store: Results,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     *,
     cost: Callable[[Shard], float] = size_of,
@@ -100,15 +108,9 @@ def run_shards(
     """Measure the shards that the store lacks, store each result, and return how the run ended.
 
     Several runs on one store share the work: a shard that another one measures is left to it, and taken over if that
-    run ends without a result.
-
-    Args:
-        shards: the requested ones.
-        executor: what measures it.
-        store: where results are kept.
-        on_progress: called at the start and after each result.
-        cost: relative cost of a shard; of each model the most expensive come first.
-        later: shards that are measured once no other is left to be taken, such as those of other machines.
+    run ends without a result. Of each model the shards of highest ``cost`` come first. ``later`` are shards that are
+    measured once no other is left to be taken, such as those of other machines. ``on_progress`` is called at the start
+    and after each result.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
@@ -159,11 +161,8 @@ def _ended(results: Iterator[Record | Failure]) -> Iterator[None]:
 class Writer:
     """Thread that passes results to ``store`` in the order in which they came.
 
-    A context manager, whose end waits until everything is stored.
-
-    Args:
-        store: stores a result.
-        at_once: whether each result is stored before ``put`` returns, by the caller's thread.
+    A context manager, whose end waits until everything is stored. With ``at_once`` each result is stored before ``put``
+    returns, by the caller's thread.
     """
 
     def __init__(self, store: Callable[[Record | Failure], None], *, at_once: bool = False) -> None:
@@ -185,11 +184,7 @@ class Writer:
             self._check()
 
     def put(self, result: Record | Failure) -> None:
-        """Store a result soon.
-
-        Raises:
-            StoreError: an earlier result could not be stored; nor is this one.
-        """
+        """Store a result soon. Raises StoreError: an earlier result could not be stored; nor is this one."""
         self._check()
         if self._at_once:
             self._store(result)

@@ -3,17 +3,12 @@
 Seconds are from measurements or, without any, from the time of a pass.
 """
 
-from __future__ import annotations
-
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from robench.core.suite import Condition
+from robench.core.suite import Condition
 
 # Of the seconds of a forward and a backward pass together.
 FORWARD_FRACTION = 1 / 3
@@ -40,9 +35,7 @@ class Pace:
 class Paces:
     """Paces of the measurements of a run or a store, on one kind of device.
 
-    Args:
-        per_pass: seconds of a forward and a backward pass of an example, by model; used for models without
-            measurements.
+    ``per_pass`` are the seconds of a forward and a backward pass of an example, used for models without measurements.
     """
 
     def __init__(self, per_pass: Mapping[str, Pace] | None = None) -> None:
@@ -53,19 +46,12 @@ class Paces:
     def add(self, key: Hashable, model: str, seconds: float, passes: float | None) -> None:
         """Add what was measured.
 
-        Args:
-            key: measurement, or what distinguishes it from others.
-            model: name of its model.
-            seconds: seconds that an example took.
-            passes: passes of an example (``weighted``); None if they are unknown.
+        ``key`` is the measurement, ``seconds`` are those of an example, and ``passes`` its passes (``weighted``), None
+        if unknown.
         """
         self._measured[key] = seconds
         if passes:
             self._ratios.setdefault(model, []).append(seconds / passes)
-
-    def has_measured(self, model: str) -> bool:
-        """Return whether the time of any condition of a model can be found from its measurements."""
-        return model in self._ratios
 
     def of(self, key: Hashable, model: str, passes: float | None) -> Pace | None:
         """Return the pace of a measurement: its own, that of the model's others by passes, or that of a pass."""

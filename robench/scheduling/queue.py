@@ -7,22 +7,15 @@ Near the end a worker leaves its model for a shard of another one that alone tak
 shared by all workers.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from robench.core.protocols import Claimed
+from robench.core.protocols import Claimed, Claims
+from robench.core.shard import Measurement, Shard
 from robench.store.leases import Unshared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
-
-    from robench.core.protocols import Claims
-    from robench.core.shard import Measurement, Shard
 
 # Shards of other runs are looked for again after this time.
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -75,7 +68,7 @@ class ShardQueue:
         for shard in of_plan:
             self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
         # Python's sort is stable: shards of equal cost keep the order of the plan.
-        for shard in sorted(of_plan, key=_rank(cost)):
+        for shard in sorted(of_plan, key=lambda each: (not each.measurement.condition.action.goes_first, -cost(each))):
             model = self._models[shard.measurement.checkpoint.name]
             model.shards.append(shard)
             model.cost += (each := cost(shard))
@@ -192,11 +185,7 @@ class ShardQueue:
 
 
 class InTurn:
-    """Several queues as one (``core.protocols.Work``): a later one is used when the earlier ones have nothing to take.
-
-    Args:
-        queues: at least one.
-    """
+    """Several queues as one (``core.protocols.Work``): later ones are used when earlier ones have nothing to take."""
 
     def __init__(self, queues: Sequence[ShardQueue]) -> None:
         self._queues = tuple(queues)
@@ -228,10 +217,3 @@ class InTurn:
     def give_back(self, shard: Shard) -> None:
         """Return a shard without a result, which is taken again before all others."""
         self._queues[0].give_back(shard)
-
-
-def _rank(cost: Callable[[Shard], float]) -> Callable[[Shard], tuple[bool, float]]:
-    def rank(shard: Shard) -> tuple[bool, float]:
-        return not shard.measurement.condition.action.goes_first, -cost(shard)
-
-    return rank

@@ -1,7 +1,5 @@
 """Stores of measured shards: a folder of immutable files, or memory."""
 
-from __future__ import annotations
-
 from robench.store.adversarial import AdversarialExamples, AdversarialFolder
 from robench.store.folder import FolderStore
 from robench.store.memory import MemoryStore

@@ -10,34 +10,29 @@ A run that keeps them writes a shard's examples before its record, so that they 
 writers of one shard the first wins, as with records. A StoreError says that a file cannot be read or written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from robench.core.errors import StoreError
 from robench.core.files import absolute
+from robench.core.shard import ShardHeader
 from robench.store.damaged import read_whole
 from robench.store.envelope import members_of, read_envelope, shard_of
 from robench.store.paths import ADVERSARIAL_SUFFIX, Paths, kept_keys, measurement_folders
 from robench.store.sealed import DamagedError, check_seal, keeping, publish, reading, seal, with_blank_seal
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+Array = NDArray[Any]
 
-    from numpy.typing import NDArray
-
-    from robench.core.shard import ShardHeader
-
-    Array = NDArray[Any]
 
 METADATA_KEY = "robench"
 ONE_BUDGET = "inputs"

@@ -4,11 +4,11 @@ A file has the columns of records. The rows of one record follow those of the ot
 many each has, and of its shard. ``docs/comparing.md`` documents the form.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
@@ -19,10 +19,6 @@ from robench.store.damaged import MAX_BYTES
 from robench.store.envelope import build, members_of, provenance_of, shard_of
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
 from robench.store.sealed import DamagedError, NewerFormatError, keeping, with_blank_seal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _MEMBERS = ("protocols", "cells")
 

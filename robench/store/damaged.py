@@ -1,23 +1,18 @@
 """Files that are damaged, out of place, or disagree: found when read, set aside and reported, never deleted."""
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from robench.core.errors import StoreError
 from robench.core.files import NotRegularError, TooLargeError, read_regular
+from robench.core.records import Record
+from robench.core.shard import ShardHeader
+from robench.store.paths import Paths
 from robench.store.sealed import DamagedError, NewerFormatError, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.core.shard import ShardHeader
-    from robench.store.paths import Paths
 
 Content = TypeVar("Content")
 

@@ -7,22 +7,16 @@ All decoders of this layer raise a ``DamagedError`` where the bytes changed afte
 missing, and a ``NewerFormatError`` where a later robench wrote them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from robench.core.errors import StoreError
 from robench.core.flags import Flag
-from robench.core.records import Failure, Manifest, Provenance
+from robench.core.records import Failure, Manifest, Provenance, Record
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
 from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.core.records import Record
 
 Noun = TypeVar("Noun")
 Json = str | list[dict[str, Any]]

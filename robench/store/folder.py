@@ -4,16 +4,16 @@ Files appear whole, and under their name only once: a record is written to a tem
 two writers of one shard the first wins. Damaged files are set aside with a warning, and measured again.
 """
 
-from __future__ import annotations
-
 import errno
 import os
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from robench.core.errors import StoreError
 from robench.core.files import absolute, write_whole
-from robench.core.records import Failure, Manifest
+from robench.core.records import Failure, Manifest, Record
+from robench.core.shard import ShardHeader
 from robench.store.adversarial import AdversarialFolder
 from robench.store.damaged import read_whole, warn_if_other_outcomes
 from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
@@ -22,12 +22,6 @@ from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import FAILURE_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.record_files import RecordFiles
 from robench.store.sealed import keeping, opening, publish
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from robench.core.records import Record
-    from robench.core.shard import ShardHeader
 
 HOUR_SECONDS = 3600.0
 # Each further attempt means that another damaged file has appeared in the same place.

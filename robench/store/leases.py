@@ -7,24 +7,19 @@ A lease expires when its file was not renewed for some time. Ages are difference
 gave, since clocks of machines may differ by hours. A lease of a process that has ended on this machine expires at once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from robench.core.protocols import Claimed
+from robench.store.paths import Paths
 from robench.store.sealed import candidate, keeping
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.store.paths import Paths
 
 # A run that pauses for longer, such as on a laptop that sleeps, loses its leases to other runs.
 LEASE_SECONDS = 60.0

@@ -1,21 +1,14 @@
 """Store in memory, for the Python API and for tests."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from robench.core.records import Failure, Manifest
+from robench.core.records import Failure, Manifest, Record
+from robench.core.shard import ShardHeader
 from robench.store.damaged import warn_if_other_outcomes
 from robench.store.envelope import encode_failure
 from robench.store.leases import Unshared
 from robench.store.parquet import encode_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from robench.core.records import Record
-    from robench.core.shard import ShardHeader
 
 
 class MemoryStore:

@@ -5,33 +5,26 @@ envelope, every distinct header and provenance once, and a list of parts: each w
 holds shards of equal size from the first example on, so that its name says which shards it has.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.core.columns import Outcomes
 from robench.core.errors import StoreError
-from robench.core.records import Record
-from robench.core.shard import shard_key
+from robench.core.flags import Flag
+from robench.core.records import Provenance, Record
+from robench.core.shard import ShardHeader, shard_key
 from robench.store.envelope import flags_of, members_of, provenance_of, shard_of
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
 from robench.store.paths import Extent, extent_named
 from robench.store.sealed import PACK_FORMAT, DamagedError, NewerFormatError, with_blank_seal
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from robench.core.flags import Flag
-    from robench.core.records import Provenance
-    from robench.core.shard import ShardHeader
 
 
 def extent_of(records: Sequence[Record]) -> Extent | None:

@@ -6,29 +6,22 @@ docs/results.md documents the schema. robench itself accepts a file only if its 
 records give equal bytes under one release of pyarrow, which names itself in the file.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
+from numpy.typing import NDArray
 
-from robench.core.columns import Outcomes, Values, fields_of
+from robench.core.columns import Field, Outcomes, Values, fields_of
 from robench.core.errors import ContractError, StoreError
+from robench.core.outcomes import Outcome
 from robench.core.records import Manifest, Record
 from robench.store.envelope import envelope_text, flags_of, provenance_of, read_envelope, shard_of
 from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from robench.core.columns import Field
-    from robench.core.outcomes import Outcome
 
 METADATA_KEY = b"robench"
 # For readers of the files alone; names at the time of the measurement, which are not part of its key.

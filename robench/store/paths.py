@@ -12,23 +12,16 @@
 A file being written begins with a dot and ends in ``.part``; readers ignore it.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from robench.core.errors import StoreError
-from robench.core.shard import shard_key
+from robench.core.shard import ShardHeader, shard_key
 from robench.store.sealed import PART_SUFFIX, candidate, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from robench.core.shard import ShardHeader
 
 RECORD_SUFFIX = ".parquet"
 FAILURE_SUFFIX = ".json"

@@ -1,25 +1,18 @@
 """Files of records in a results folder, one for each shard or packed: listed, read, and described without outcomes."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
-from robench.core.shard import shard_key
+from robench.core.records import Record
+from robench.core.shard import ShardHeader, shard_key
 from robench.store.damaged import read_whole
 from robench.store.packed import decode_pack_description, described_record, pack_at
 from robench.store.parquet import decode_description, decode_record
-from robench.store.paths import RECORD_SUFFIX, Extent, extent_named, kept_keys, measurement_folders
+from robench.store.paths import RECORD_SUFFIX, Extent, Paths, extent_named, kept_keys, measurement_folders
 from robench.store.sealed import reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.core.shard import ShardHeader
-    from robench.store.paths import Paths
 
 # Of measurements with more files, so many are opened to describe all.
 MOST_OPENED = 8

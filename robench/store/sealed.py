@@ -8,22 +8,17 @@ The last ``"format":N,"sha256":"..."}`` of a file is its seal; the digest is tak
 Every later format keeps this ending, so that an older robench can distinguish a newer file from a damaged one.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.files import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PART_SUFFIX = ".part"
 # Format 1: records without the columns model, dataset, condition and budget; read, no longer written.

@@ -3,19 +3,21 @@
 Merging copies files from folder to folder byte for byte, after they have been verified; nothing is encoded again.
 """
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from robench.core.errors import StoreError, UsageError
+from robench.core.records import Record
 from robench.store.adversarial import MAX_BYTES as MAX_BYTES_OF_EXAMPLES
 from robench.store.adversarial import decode_examples
 from robench.store.damaged import MAX_BYTES, read_whole
 from robench.store.envelope import decode_failure, decode_manifest
+from robench.store.folder import FolderStore
 from robench.store.packed import decode_pack, encode_pack, extent_of, pack_at
 from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import (
@@ -29,13 +31,6 @@ from robench.store.paths import (
     measurement_folders,
 )
 from robench.store.sealed import keeping, publish, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.store.folder import FolderStore
 
 RECORDS, PACKS, MANIFESTS, FAILURES, ADVERSARIAL = "records", "packs", "manifests", "failures", "adversarial"
 # Manifests before records, as a run writes them, so that no record is ever without one.

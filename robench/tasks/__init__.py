@@ -1,24 +1,12 @@
 """Tasks of models: ``x.py`` declares a task without torch, ``x_impl.py`` contains its rules."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from robench.core.plugins import Plugins
+from robench.core.protocols import Batch
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
-if TYPE_CHECKING:
-    from robench.core.protocols import Batch
-
-_BUILTIN: dict[str, Task] = {
-    task.name: task
-    for task in (
-        CLASSIFICATION,
-        LANGUAGE_MODELING,
-    )
-}
+_BUILTIN: dict[str, Task] = {task.name: task for task in (CLASSIFICATION, LANGUAGE_MODELING)}
 TASKS = Plugins("task", _BUILTIN, base=Task, instances=True)
 # Default task of registry entries.
 DEFAULT_TASK = CLASSIFICATION.name

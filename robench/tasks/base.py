@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
 
-    # Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
-    Loss = Callable[..., torch.Tensor]
+# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
+Loss = Callable[..., "torch.Tensor"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,8 @@ class Contradiction(Protocol):
     def __call__(self, outputs: torch.Tensor, targets: Sequence[Any], expected: float, dataset: str) -> str:
         """Return the contradiction and what should be checked, after "model 'x'"; else "".
 
-        Args:
-            outputs: finite outputs (B, ...) of excerpts of the first clean examples.
-            targets: their B targets, as the dataset gives them.
-            expected: value of the task's metric that the registry entry expects.
-            dataset: name of the dataset, for the message.
+        Outputs (B, ...) are finite, of excerpts of the first clean examples; ``expected`` is the value of the task's
+        metric that the registry entry expects.
         """
 
 
@@ -94,13 +92,8 @@ class Gap(Protocol):
     ) -> torch.Tensor:
         """Return by how much outputs (B, ...) would have to change to give the recorded decisions, (B,) float64.
 
-        It is 0 for outputs that give them, and infinite if no outputs do.
-
-        Args:
-            outputs: outputs of one prediction.
-            targets: targets (B, ...).
-            recorded: outcomes of the same B examples, whose verdicts and predictions count.
-            scoring: further context of the examples.
+        It is 0 for outputs that give them, and infinite if no outputs do. Of the recorded outcomes of the same examples
+        verdicts and predictions count.
         """
 
 
@@ -132,20 +125,13 @@ class TaskRules(Protocol):
     def columns(self, outputs: Sequence[torch.Tensor], targets: torch.Tensor, scoring: Scoring) -> Mapping[str, Values]:
         """Return the task's own columns of the outcomes of one pass, (B,) each.
 
-        Args:
-            outputs: outputs (B, ...), one entry per prediction of the same inputs.
-            targets: targets (B, ...).
-            scoring: further context of the examples.
+        Outputs (B, ...) have one entry per prediction of the same inputs.
         """
 
     def check_fit(self, outputs: torch.Tensor, num_classes: int | None, model: str, dataset: str) -> None:
         """Refuse a model whose outputs on a dataset's first examples do not fit the task or the dataset.
 
-        Args:
-            outputs: outputs (B, ...) of clean examples.
-            num_classes: number of classes of the dataset; None if unknown.
-            model: name of the model.
-            dataset: name of the dataset.
+        ``num_classes`` is None if the dataset does not know it.
 
         Raises:
             UsageError: the message says what was found and what to do.

@@ -1,7 +1,5 @@
 """Declaration of classification: one of several classes for each example."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from robench.core.outcomes import Outcome

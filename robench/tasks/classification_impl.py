@@ -4,24 +4,17 @@ Outputs are logits (B, classes), targets are classes (B,) as int64. Losses have 
 constant added to all logits. Axes: B batch, K classes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from robench.core.columns import Values
+from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, DeclarationError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.core.columns import Outcomes
-    from robench.tasks.base import Loss, Scoring
+from robench.tasks.base import Loss, Scoring
 
 
 def cross_entropy_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
@@ -89,7 +82,6 @@ def _wants_classes(logits_BK: Tensor, wanted: int, subject: str) -> None:
 
 
 LOSSES: Mapping[str, Loss] = {"ce": cross_entropy_loss, "margin": margin_loss, "dlr": dlr_loss}
-
 
 # Probability with which a model that has the expected accuracy is refused.
 FALSE_REFUSAL = 1e-6

@@ -1,7 +1,5 @@
 """Declaration of language modeling: the probability of every word of a text after those before it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from robench.core.outcomes import Outcome

@@ -4,24 +4,18 @@ A row of outputs has a number for each scored token of its text, in order: each 
 then ``NO_TOKEN``. Tokens before ``CONTEXT_END`` are not scored.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robench.core.columns import Values
 from robench.core.errors import ContractError
 from robench.domains.code_points import CONTEXT_END, decoded, lines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.tasks.base import Loss, Scoring
+from robench.tasks.base import Loss, Scoring
 
 NO_TOKEN = -1.0
 # The word that no text has: words are separated by white space.
@@ -79,10 +73,7 @@ class LanguageRules:
         """Return the losses and numbers of tokens, (B,) each, of the first prediction."""
         losses = outputs[0].double().cpu().numpy()
         is_token = losses != NO_TOKEN
-        columns = {
-            "loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)),
-            "num_tokens": Values(is_token.sum(1)),
-        }
+        columns = {"loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)), "num_tokens": Values(is_token.sum(1))}
         if scoring.inputs is None or (scoring.inputs.shape == targets.shape and torch.equal(scoring.inputs, targets)):
             return columns | {"kept_loss_nats": columns["loss_nats"], "num_kept": columns["num_tokens"]}
         return {**columns, **_kept(losses, decoded(scoring.inputs), decoded(targets))}
@@ -91,11 +82,7 @@ class LanguageRules:
         """Accept every model: its vocabulary is its own."""
 
     def labels_of(self, outputs: Tensor) -> Any:
-        """Refuse: a language model predicts no label.
-
-        Raises:
-            ContractError: always.
-        """
+        """Refuse: a language model predicts no label. Raises ContractError: always."""
         raise ContractError("language models predict no labels; take the labels of the data")
 
     def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:

@@ -12,8 +12,6 @@ expected. In a test suite::
 The modules contain the single checks (``attack.ATTACK_CHECKS`` and its like), which robench's tests run one by one.
 """
 
-from __future__ import annotations
-
 from robench.testing.attack import check_attack
 from robench.testing.attention import check_attention
 from robench.testing.corruption import check_corruption

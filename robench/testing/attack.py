@@ -1,23 +1,17 @@
 """Contract of attacks, as scikit-learn's ``check_estimator`` is of estimators: ``check_attack(MyAttack(...))``."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 
 from robench.attacks.base import Attack
+from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws
 from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of
 from robench.testing.models import CountingModel, DrawingModel, LinearModel, batch_of, drawing_batch, perturbed, rows_of
 from robench.testing.perturbations import PERTURBATION_CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.protocols import Batch, Perturbed
 
 __all__ = ["ATTACK_CHECKS", "DRAWING_CHECKS", "check_attack"]
 

@@ -1,10 +1,8 @@
 """Contract of attention mechanisms: ``check_attention(MyAttention())``."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +15,6 @@ from robench.attention.state import ForwardState
 from robench.models.build import build
 from robench.models.vit import Vit
 from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of, watched_generators
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["ATTENTION_CHECKS", "StandaloneLayer", "check_attention", "layer_of", "tokens"]
 

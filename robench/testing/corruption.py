@@ -1,23 +1,18 @@
 """Contract of corruptions of images: ``check_corruption(MyCorruption(severity=1))``."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any, get_type_hints
+from collections.abc import Sequence
+from typing import Any, get_type_hints
 
 import annotated_types
 import torch
+from torch import Tensor
 
 from robench.core.protocols import Batch
 from robench.declarations.base import PerturbationBase, bounds_of
 from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of, watched_generators
 from robench.testing.models import NoModel, perturbed
 from robench.testing.perturbations import PERTURBATION_CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
 
 __all__ = ["CORRUPTION_CHECKS", "check_corruption"]
 

@@ -1,12 +1,12 @@
 """Contract of datasets: ``check_dataset(MY_DATASET)``."""
 
-from __future__ import annotations
-
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,16 +15,11 @@ from robench.core.identity import key_of
 from robench.core.protocols import ClassifiedDataset, ReadsAhead
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.tasks.classification import CLASSIFICATION
 from robench.testing.expectations import DECLARATION_CHECKS, refusal, require, run_checks, watched_generators
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.declarations.preprocessing import ImagePreprocessing
 
 __all__ = ["DATASET_CHECKS", "Opened", "check_dataset"]
 

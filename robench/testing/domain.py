@@ -1,10 +1,9 @@
 """Contract of domains: ``check_domain(MY_DOMAIN, examples)``."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from robench.core.columns import fields_of
 from robench.core.errors import ContractError
@@ -12,9 +11,6 @@ from robench.core.outcomes import Outcome
 from robench.domains.base import Domain
 from robench.perturbations.clean import Clean
 from robench.testing.expectations import refusal, require, run_checks
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["DOMAIN_CHECKS", "check_domain"]
 

@@ -1,13 +1,12 @@
 """Contract of executors: ``check_executor(MyExecutor())``."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from robench.core.records import Failure
-from robench.core.shard import DatasetIdentity, Measurement
+from robench.core.protocols import Executor
+from robench.core.records import Failure, Record
+from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
@@ -16,13 +15,6 @@ from robench.executors.stub import Stub
 from robench.perturbations.clean import Clean
 from robench.scheduling import ShardQueue, plan
 from robench.testing.expectations import DECLARATION_CHECKS, BrokenPromiseError, require, run_checks, subject_of
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from robench.core.protocols import Executor
-    from robench.core.records import Record
-    from robench.core.shard import Shard
 
 __all__ = ["EXECUTOR_CHECKS", "check_executor"]
 

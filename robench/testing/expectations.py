@@ -1,17 +1,15 @@
 """Common parts of contract tests: messages, watched generators, fresh interpreters, contract of declarations."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import annotated_types
 import numpy as np
@@ -19,13 +17,7 @@ import torch
 
 from robench.attention.base import AttentionBase
 from robench.core.identity import key_of
-from robench.declarations.base import bounds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from robench.declarations.base import DeclarationBase
-
+from robench.declarations.base import DeclarationBase, bounds_of
 
 LONGEST_ERROR = 300
 IMPORTS_TORCH = 77  # a status of no other meaning

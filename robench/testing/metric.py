@@ -1,12 +1,11 @@
 """Contract of metrics: ``check_metric(MY_METRIC)``."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle
 import random
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Callable, Sequence
+from typing import get_args
 
 from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, IncompleteError
@@ -15,18 +14,15 @@ from robench.core.report import Estimate
 from robench.corruptions import COMMON_CORRUPTIONS
 from robench.declarations.base import imported
 from robench.metrics import Metric, Readings, Scope
+from robench.metrics.contributions import Contributions
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 from robench.tasks.language_modeling import LANGUAGE_MODELING, LanguageOutcome
 from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+# A seed to the outcomes of the examples of one condition.
+MakeOutcomes = Callable[[int], Sequence[Outcome]]
 
-    from robench.metrics.contributions import Contributions
-
-    # A seed to the outcomes of the examples of one condition.
-    MakeOutcomes = Callable[[int], Sequence[Outcome]]
 
 __all__ = ["METRIC_CHECKS", "check_metric", "classified"]
 

@@ -1,22 +1,14 @@
 """Models and examples for testing attacks, simple enough that the expected result is known."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from robench.core.protocols import Batch
+from robench.core.declared import PerturbationDeclaration
+from robench.core.protocols import Batch, Model, Perturbed
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.core.declared import PerturbationDeclaration
-    from robench.core.protocols import Model, Perturbed
 
 NUM_CLASSES = 5
 SHAPE = (3, 4, 4)

@@ -1,12 +1,11 @@
 """Contract of all perturbations, attacks and corruptions: budgets, reproducibility, independence, and side effects."""
 
-from __future__ import annotations
-
 import dataclasses
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
@@ -14,9 +13,6 @@ from robench.declarations.base import PerturbationBase
 from robench.domains.images import IMAGES
 from robench.testing.expectations import BrokenPromiseError, require, watched_generators
 from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Tolerance of results for other numbers of rows, where arithmetic may round differently.
 ROUNDING = 1e-6

@@ -1,27 +1,19 @@
 """Contract of tasks: ``check_task(MY_TASK, outputs, targets)``."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from robench.core.columns import fields_of
+from robench.core.columns import Values, fields_of
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
 from robench.datasets.base import stand_in
 from robench.tasks.base import Scoring, Task
 from robench.testing.expectations import refusal, require, run_checks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.core.columns import Values
-    from robench.core.declared import DatasetDeclaration
 
 __all__ = ["TASK_CHECKS", "check_task"]
 

@@ -1,7 +1,5 @@
 """Training of registry entries: ``x.py`` declares a recipe, ``x_impl.py`` trains by it."""
 
-from __future__ import annotations
-
 from robench.core.plugins import Plugins
 from robench.training.base import TrainingBase
 

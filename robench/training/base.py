@@ -1,19 +1,14 @@
 """Base classes of the declarations of training, host settings, and progress reports."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from pathlib import Path
+from typing import Annotated, Any, Self, cast
 
 from annotated_types import Ge, Le
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.domains import Domain
+from robench.domains import Domain
 
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]

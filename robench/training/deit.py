@@ -1,7 +1,5 @@
 """Declaration of the training of models by DeiT's recipe."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self
 

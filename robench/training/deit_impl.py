@@ -9,9 +9,8 @@ schedule with the epoch that has ended and so has it one epoch later. Examples a
 by default 256: the part of a batch on each of the four GPUs of the authors' README.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from timm.data.mixup import Mixup, mixup_target
@@ -19,24 +18,19 @@ from timm.loss.cross_entropy import SoftTargetCrossEntropy
 from timm.optim._param_groups import param_groups_weight_decay
 from timm.scheduler.cosine_lr import CosineLRScheduler
 from timm.utils.model_ema import ModelEmaV3
+from torch import Tensor, nn
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UsageError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
 from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
 from robench.training.optimization import UNDECAYED, check_auxiliary, evaluating, reproducible, seed_for, seeded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor, nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.training.base import EpochReport, Host
 
 
 def train_deit(

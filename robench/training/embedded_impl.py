@@ -4,20 +4,21 @@ AdamW on the cross-entropy, linear warm-up, cosine decay to zero. The
 same entry gives the same bytes on one kind of CPU and one release of torch.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from math import cos, pi
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
-from robench.domains import DOMAINS
+from robench.domains import DOMAINS, Domain
 from robench.domains.images import IMAGES
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
+from robench.training.base import EpochReport, Host
 from robench.training.epochs import fit, validation_on
 from robench.training.images import Training
 from robench.training.optimization import (
@@ -30,15 +31,6 @@ from robench.training.optimization import (
     shifted,
     with_auxiliary,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.domains import Domain
-    from robench.training.base import EpochReport, Host
 
 
 def train(

@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from robench.core.declared import Preprocessing
 from robench.core.errors import ContractError, MissingDataError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
+from robench.core.protocols import Dataset
 from robench.datasets import open_dataset
 from robench.models.loaded import normalisation_of
-from robench.training.base import EpochReport, ValidationScores
+from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.optimization import evaluating, set_learning_rate, with_auxiliary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from torch import Tensor, nn
-
-    from robench.core.declared import Preprocessing
-    from robench.core.protocols import Dataset
-    from robench.training.base import Host
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
 BATCH_SIZE = 100

@@ -7,10 +7,9 @@ standard deviation 0.5) reaches occasionally. Pillow returned a black image when
 ValueError. Here such an image is black again.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PIL import Image
 from timm.data import auto_augment
@@ -23,13 +22,8 @@ from robench.core.errors import DeclarationError, ExampleError
 from robench.datasets.decoding import decode
 from robench.datasets.imagenet_folder import TRAIN, find_images
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.training.deit import DeitTraining
 from robench.training.optimization import seed_for, seeded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from robench.training.deit import DeitTraining
 
 Key = tuple[int, int]
 OPERATIONS = ("Posterize", "PosterizeIncreasing", "PosterizeOriginal")

@@ -3,21 +3,16 @@
 The file has no times, so that equal weights come with equal histories.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import read_regular, write_whole
-from robench.training.base import ValidationScores
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.training.base import EpochReport
+from robench.training.base import EpochReport, ValidationScores
 
 _MAX_BYTES = 64 << 20
 
@@ -52,44 +47,18 @@ def history_path(weights: Path) -> Path:
 
 
 def read_history(path: Path) -> TrainingHistory:
-    """Return the history in a file.
-
-    Raises:
-        UsageError: the file cannot be read, or is not a history.
-    """
+    """Return the history in a file. Raises UsageError: the file cannot be read, or is not a history."""
     try:
-        found = json.loads(read_regular(path, _MAX_BYTES))
-        # Convert to float; reject anything that is not a number.
-        epochs = tuple(
-            Epoch(epoch=int(each["epoch"]), loss_nats=float(each["loss_nats"]), validation=_scores(each["validation"]))
-            for each in found["epochs"]
-        )
-        history = TrainingHistory(
-            checkpoint=str(found["checkpoint"]),
-            dataset=str(found["dataset"]),
-            num_epochs=int(found["num_epochs"]),
-            epochs=epochs,
-        )
-        is_ascending = all(first.epoch < second.epoch for first, second in pairwise(epochs))
+        history = TypeAdapter(TrainingHistory).validate_python(json.loads(read_regular(path, _MAX_BYTES)))
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); name a file that 'robench train' kept") from error
-    # Broad in effect, since the file may be anything.
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+    # Of JSON, and of pydantic.
+    except (ValueError, RecursionError) as error:
         raise _no_history(path) from error
-    if not epochs or not is_ascending:
+    epochs = [each.epoch for each in history.epochs]
+    if not epochs or epochs != sorted(set(epochs)):
         raise _no_history(path)
     return history
-
-
-def _scores(found: dict[str, Any] | None) -> ValidationScores | None:
-    if found is None:
-        return None
-    accuracy = found["top1_accuracy"]
-    return ValidationScores(
-        top1_accuracy=None if accuracy is None else float(accuracy),
-        loss_nats=float(found["loss_nats"]),
-        num_examples=int(found["num_examples"]),
-    )
 
 
 def _no_history(path: Path) -> UsageError:
@@ -97,12 +66,7 @@ def _no_history(path: Path) -> UsageError:
 
 
 class History:
-    """History of one training, which continues the history of an interrupted one of the same checkpoint.
-
-    Args:
-        path: file, which an earlier training may have left.
-        checkpoint: name of the trained entry; ``dataset``: name of its training and validation data.
-    """
+    """History of one training, which continues the history of an interrupted one of the same checkpoint."""
 
     def __init__(self, path: Path, *, checkpoint: str, dataset: str) -> None:
         self._path = path

@@ -1,19 +1,15 @@
 """Declarations of the training of models on images, or other inputs, in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
 from robench.core.budgets import spelling_of
 from robench.declarations.base import LARGEST, SEEDS, FieldProblem
+from robench.domains import Domain
 from robench.training.base import Budget, Count, NotNegative, Proportion, TrainingBase
-
-if TYPE_CHECKING:
-    from robench.domains import Domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

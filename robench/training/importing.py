@@ -3,12 +3,14 @@
 The vocabulary is not in such a file; it is made of the texts that the model was trained on.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from torch import Tensor
+
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, MissingDataError, WeightsError
 from robench.datasets import DATASETS
 from robench.datasets.base import TEST_SPLIT
@@ -19,14 +21,6 @@ from robench.models.language_impl import LanguageModel
 from robench.models.lmtool_layout import language_weights, load_module
 from robench.models.loading import load_strictly
 from robench.models.word_transformer import Language
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +39,8 @@ class Imported:
 def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
     """Return the weights of a language model that was saved as a whole module; nothing of the file is run.
 
-    Args:
-        path: file of torch.save(model), of a model of lmtool-fwp's code.
-        checkpoint: entry of a language model; ``trained_on`` is the dataset of its vocabulary.
-        texts: folder with the token file of the training split of that dataset.
+    The file is that of torch.save(model), of a model of lmtool-fwp's code. ``texts`` is the folder with the token file
+    of the training split of the dataset that the entry states as ``trained_on``, which gives the vocabulary.
 
     Raises:
         DeclarationError: the entry is of another backbone, or not trained on token files.

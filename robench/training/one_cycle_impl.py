@@ -6,20 +6,23 @@ seeds of that epoch. A training resumed after any epoch thus gives the bytes of 
 CPU and one release of torch.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of
+from robench.core.protocols import Dataset
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
+from robench.training.base import EpochReport, Host
 from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
@@ -33,15 +36,6 @@ from robench.training.optimization import (
     seed_for,
     set_learning_rate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.protocols import Dataset
-    from robench.training.base import EpochReport, Host
 
 # Examples read at a time, so that floats of the whole dataset are never in memory.
 _ROWS_READ = 1000

@@ -14,26 +14,19 @@ images are not learned from. A single step longer than the budget is the fast re
 arXiv:2001.03994.
 """
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import cos, pi
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.training.images import ImageTraining
+from robench.training.images import ImageTraining
 
 # Parameters of vision transformers, by timm's names, without weight decay.
 UNDECAYED = ("pos_embed", "cls_token", "dist_token")

@@ -1,7 +1,5 @@
 """Declarations of the training of language models and classifiers on texts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -11,23 +11,25 @@ symmetric or asymmetric softmax attention, twicing attention those of softmax. N
 activation.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, MissingDataError
 from robench.datasets import DATASETS, open_dataset
-from robench.datasets.texts import vocabulary_of
+from robench.datasets.texts import LabelledTexts, Texts, vocabulary_of
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once
 from robench.models.loading import Named, load_strictly, resolve_file
 from robench.models.state_files import load_state
 from robench.models.word_transformer_impl import END_ID, TextClassifierModel, word_hash
 from robench.tasks.language_modeling_impl import UNKNOWN
-from robench.training.base import ValidationScores
+from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.epochs import fit
 from robench.training.optimization import (
     adamw,
@@ -40,16 +42,6 @@ from robench.training.optimization import (
     with_auxiliary,
 )
 from robench.training.texts import LanguageTraining, TextTraining
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint, Weights
-    from robench.datasets.texts import LabelledTexts, Texts
-    from robench.training.base import EpochReport, Host
 
 MOST_GRADIENT = 1.0
 MOST_VALIDATION_WORDS = 8192

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_runs import SimulatedWorker, Simulation, simulate
 
 from examples import MEASUREMENT
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.declare import find_suites
 from robench.scheduling import plan
 from robench.scheduling.pace import passes_of
-from robench.scheduling.simulation import SimulatedWorker, Simulation, joined, simulate
+from robench.scheduling.simulation import joined, makespan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,6 +175,12 @@ def planned(drawn: list[tuple[str, int, float]]) -> tuple[list[Shard], Callable[
     each = {f"c{number}": cost for number, (_, _, cost) in enumerate(drawn)}
     shards = plan((measured(model, f"c{number}", 10 * size) for number, (model, size, _) in enumerate(drawn)), 1)
     return list(shards), lambda shard: each[shard.measurement.condition.name]
+
+
+@given(drawn=MEASURED, num_workers=st.integers(1, 6))
+def test_estimates_are_the_makespan_of_equal_workers(drawn: list[tuple[str, int, float]], num_workers: int) -> None:
+    shards, cost = planned(drawn)
+    assert makespan(shards, cost, num_workers) == simulate(shards, cost, [PLAIN] * num_workers).makespan
 
 
 @given(drawn=MEASURED, workers=st.lists(WORKERS, min_size=1, max_size=6), load=st.floats(0.0, 5.0))

@@ -5,39 +5,34 @@ so the number of targets is reduced. For apgd, fab and square it returns the cle
 not attack fooled ones further (early stopping).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from robench.attacks.apgd import Apgd
+from robench.attacks.autoattack import AutoAttack
 from robench.attacks.backends.installed import library
 from robench.attacks.backends.shown import check_targets, num_classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.autoattack import AutoAttack
-    from robench.attacks.fab import Fab
-    from robench.attacks.square import Square
+from robench.attacks.fab import Fab
+from robench.attacks.square import Square
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 
 
-# Any: a declaration of any kind in the table below.
+# Any: untyped results of the library, and a declaration of any kind in the table below.
 def run_autoattack(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     """Run the package's attack on inputs (B, C, H, W) in [0, 1], and return the result.
 
     Raises:
         DeclarationError: the attack needs more classes than the model has.
     """
-    return _ATTACKS[declaration.kind](declaration, model, inputs, labels)
+    points: Tensor = _ATTACKS[declaration.kind](declaration, model, inputs, labels)
+    return points
 
 
-def _apgd(declared: Apgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _apgd(declared: Apgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     module = library("autoattack", "autopgd_base")
     fields: dict[str, Any] = {
         **_shared(declared, inputs),
@@ -51,11 +46,10 @@ def _apgd(declared: Apgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> T
         attack = module.APGDAttack_targeted(model, n_target_classes=declared.num_restarts, **fields)
     else:
         attack = module.APGDAttack(model, loss=declared.loss, n_restarts=declared.num_restarts, **fields)
-    points: Tensor = attack.perturb(inputs, labels)
-    return points
+    return attack.perturb(inputs, labels)
 
 
-def _fab(declared: Fab, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _fab(declared: Fab, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     if declared.num_targets is not None:
         check_targets(declared, model, inputs)
     attack = library("autoattack", "fab_pt").FABAttack_PT(
@@ -70,11 +64,10 @@ def _fab(declared: Fab, model: nn.Module, inputs: Tensor, labels: Tensor) -> Ten
         targeted=declared.num_targets is not None,
         n_target_classes=declared.num_targets or 0,
     )
-    points: Tensor = attack.perturb(inputs, labels)
-    return points
+    return attack.perturb(inputs, labels)
 
 
-def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     attack = library("autoattack", "square").SquareAttack(
         model,
         **_shared(declared, inputs),
@@ -86,11 +79,10 @@ def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) 
         loss=declared.loss,
         resc_schedule=declared.schedule == "rescaled",
     )
-    points: Tensor = attack.perturb(inputs, labels)
-    return points
+    return attack.perturb(inputs, labels)
 
 
-def _ensemble(declared: AutoAttack, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _ensemble(declared: AutoAttack, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     num_classes = num_classes_of(model, inputs)
     # Refuses models with too few classes for the losses, as robench's own does.
     declared.attacks(num_classes)
@@ -104,7 +96,6 @@ def _ensemble(declared: AutoAttack, model: nn.Module, inputs: Tensor, labels: Te
     )
     for attack in (ensemble.apgd_targeted, ensemble.fab):
         attack.n_target_classes = min(attack.n_target_classes, num_classes - 1)
-    points: Tensor
     points, _ = ensemble.run_standard_evaluation(inputs, labels, batch_size=len(inputs))
     return points
 
@@ -113,7 +104,7 @@ def _shared(declared: Apgd | Fab | Square, inputs: Tensor) -> dict[str, Any]:
     return {"norm": NORMS[declared.norm], "seed": torch.initial_seed(), "device": inputs.device}
 
 
-_ATTACKS: Mapping[str, Callable[[Any, nn.Module, Tensor, Tensor], Tensor]] = {
+_ATTACKS: Mapping[str, Callable[[Any, nn.Module, Tensor, Tensor], Any]] = {
     "apgd": _apgd,
     "fab": _fab,
     "square": _square,

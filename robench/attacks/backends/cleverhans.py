@@ -6,45 +6,38 @@ a time; sparse-l1 rescales changes that are too long; cw continues each search f
 no limits, as in the papers' code. Labels are always passed, so that none are predicted.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor, nn
 
 from robench.attacks.backends.installed import library
 from robench.attacks.backends.shown import num_classes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.attacks.cw import Cw
-    from robench.attacks.fgsm import Fgsm
-    from robench.attacks.pgd import Pgd
-    from robench.attacks.sparse_l1 import SparseL1
-    from robench.attacks.spsa import Spsa
+from robench.attacks.cw import Cw
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.spsa import Spsa
 
 ORDERS = {"linf": inf, "l2": 2, "l1": 1}
 
 
-# Any: a declaration of any kind that is in the table below.
+# Any: untyped results of the library, and a declaration of any kind in the table below.
 def run_cleverhans(declaration: Any, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
     """Run the library's attack on inputs (B, ...), and return the result."""
-    return _ATTACKS[declaration.kind](declaration, model, inputs, labels)
-
-
-def _fgsm(declared: Fgsm, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-    attack = library("cleverhans", "torch.attacks.fast_gradient_method").fast_gradient_method
-    points: Tensor = attack(
-        model, inputs, float(declared.epsilon), ORDERS[declared.norm], y=labels, **_limits(declared.clip)
-    )
+    points: Tensor = _ATTACKS[declaration.kind](declaration, model, inputs, labels)
     return points
 
 
-def _pgd(declared: Pgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _fgsm(declared: Fgsm, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
+    attack = library("cleverhans", "torch.attacks.fast_gradient_method").fast_gradient_method
+    return attack(model, inputs, float(declared.epsilon), ORDERS[declared.norm], y=labels, **_limits(declared.clip))
+
+
+def _pgd(declared: Pgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     attack = library("cleverhans", "torch.attacks.projected_gradient_descent").projected_gradient_descent
-    points: Tensor = attack(
+    return attack(
         model,
         inputs,
         eps=float(declared.epsilon),
@@ -57,13 +50,12 @@ def _pgd(declared: Pgd, model: nn.Module, inputs: Tensor, labels: Tensor) -> Ten
         sanity_checks=False,
         **_limits(declared.clip),
     )
-    return points
 
 
-def _spsa(declared: Spsa, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _spsa(declared: Spsa, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     attack = library("cleverhans", "torch.attacks.spsa").spsa
     lowest, highest = (0, 1) if declared.clip == "box" else (-inf, inf)
-    points: Tensor = attack(
+    return attack(
         model,
         inputs,
         eps=float(declared.epsilon),
@@ -77,12 +69,11 @@ def _spsa(declared: Spsa, model: nn.Module, inputs: Tensor, labels: Tensor) -> T
         spsa_samples=declared.num_samples,
         sanity_checks=False,
     )
-    return points
 
 
-def _sparse_l1(declared: SparseL1, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _sparse_l1(declared: SparseL1, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     attack = library("cleverhans", "torch.attacks.sparse_l1_descent").sparse_l1_descent
-    points: Tensor = attack(
+    return attack(
         model,
         inputs,
         eps=float(declared.epsilon),
@@ -95,13 +86,12 @@ def _sparse_l1(declared: SparseL1, model: nn.Module, inputs: Tensor, labels: Ten
         sanity_checks=False,
         **_limits(declared.clip),
     )
-    return points
 
 
-def _cw(declared: Cw, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
+def _cw(declared: Cw, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     attack = library("cleverhans", "torch.attacks.carlini_wagner_l2").carlini_wagner_l2
     lowest, highest = declared.clip_min, declared.clip_max
-    points: Tensor = attack(
+    return attack(
         model,
         inputs,
         num_classes_of(model, inputs),
@@ -115,14 +105,13 @@ def _cw(declared: Cw, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tenso
         binary_search_steps=declared.num_search_steps,
         max_iterations=declared.num_steps,
     )
-    return points
 
 
 def _limits(clip: str) -> dict[str, int]:
     return {"clip_min": 0, "clip_max": 1} if clip == "box" else {}
 
 
-_ATTACKS: Mapping[str, Callable[[Any, nn.Module, Tensor, Tensor], Tensor]] = {
+_ATTACKS: Mapping[str, Callable[[Any, nn.Module, Tensor, Tensor], Any]] = {
     "fgsm": _fgsm,
     "pgd": _pgd,
     "spsa": _spsa,

@@ -6,25 +6,19 @@ whole batch at once, and returns black images if it finds nothing, which it coun
 black; this adapter replaces them by the clean ones.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from robench.attacks.backends.installed import library
+from robench.attacks.cw import Cw
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
 from robench.attacks.rows import spread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.attacks.cw import Cw
-    from robench.attacks.fgsm import Fgsm
-    from robench.attacks.pgd import Pgd
-    from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.sparse_l1 import SparseL1
 
 NAMES = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 

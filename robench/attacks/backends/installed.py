@@ -5,25 +5,20 @@ of the same Python: the packages of a lock file, and after them robench's own, f
 variable ``ROBENCH_BACKENDS``, by default ``~/.cache/robench/backends``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FOLDER_VARIABLE = "ROBENCH_BACKENDS"
 # Release of each library; the packages of its environment are in the lock file of its name.
@@ -48,11 +43,7 @@ def is_ready(backend: str) -> bool:
 
 
 def python_of(backend: str) -> Path:
-    """Return the Python of a backend's environment.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """Return the Python of a backend's environment. Raises UsageError: it is not installed."""
     if not is_ready(backend):
         raise UsageError(
             f"backend {backend} needs its own environment, and {environment_of(backend)} is not it: "
@@ -77,7 +68,8 @@ def install(backend: str) -> Path:
         lock = Path(__file__).with_name(f"{backend}.lock")
         pip = [str(_python_in(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, "--no-deps", "--require-hashes", "--requirement", str(lock)])
-        (_packages_of(folder) / _ROBENCH).write_text(f"{sysconfig.get_path('purelib')}\n")
+        packages = sysconfig.get_path("purelib", "venv", vars={"base": str(folder), "platbase": str(folder)})
+        (Path(packages) / _ROBENCH).write_text(f"{sysconfig.get_path('purelib')}\n")
         (folder / _READY).write_text(_wanted(backend))
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
@@ -100,11 +92,6 @@ def _run(command: list[str]) -> None:
 
 def _python_in(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
-def _packages_of(folder: Path) -> Path:
-    scheme = "venv"
-    return Path(sysconfig.get_path("purelib", scheme, vars={"base": str(folder), "platbase": str(folder)}))
 
 
 # Maps a backend to its package and the command that installs it: torchattacks pins a requests of 2021, cleverhans

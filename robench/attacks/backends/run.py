@@ -11,34 +11,25 @@ attacks; but points that exceed an l1 or l2 budget by a few millionths, the roun
 summands, are projected back.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from robench.attacks.backends.autoattack import run_autoattack
 from robench.attacks.backends.cleverhans import run_cleverhans
 from robench.attacks.backends.foolbox import run_foolbox
 from robench.attacks.backends.shown import ShownVictim, undisturbed
 from robench.attacks.backends.torchattacks import run_torchattacks
-from robench.attacks.base import BoundedAttack, MinimumNormAttack
-from robench.attacks.problem import Reached
+from robench.attacks.base import Attack, BoundedAttack, MinimumNormAttack
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.regions import shortened
 from robench.attacks.rows import length_of, spread
 from robench.core.seeds import Stream
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from torch import Tensor, nn
-
-    from robench.attacks.base import Attack
-    from robench.attacks.problem import Problem
-
-    # Any: a declaration of any attack of the library.
-    Runner = Callable[[Any, nn.Module, Tensor, Tensor], Tensor]
+# Any: a declaration of any attack of the library.
+Runner = Callable[[Any, nn.Module, Tensor, Tensor], Tensor]
 
 # Fractions of epsilon: the harness's tolerance, and the limit of rounding errors.
 TOLERATED, MOST_ROUNDED = 5e-7, 1e-5

@@ -5,15 +5,11 @@ fixed behaviour, so that no number is mislabelled. The table follows the code of
 foolbox 3.3.4 and cleverhans 4.0.0.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.declarations.base import FieldProblem
+from robench.declarations.base import FieldProblem
 
 Backend = Literal["robench", "torchattacks", "autoattack", "foolbox", "cleverhans"]
 Fixed = dict[str, tuple[object, ...]]
@@ -78,15 +74,12 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
         "spsa": Served(norms=("linf", "l2"), fixed={**SPSA, "random_start": (True,), "formula": ("released",)}),
         # Its random start is lost if there are limits, and is not centred otherwise.
         "sparse-l1": Served(
-            norms=("l1",),
-            fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("rescale",), "random_start": (False,)},
+            norms=("l1",), fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("rescale",), "random_start": (False,)}
         ),
         "cw": Served(norms=("l2",), fixed={"stops_early": (False,), "continues": (True,)}),
     },
 }
-REASONS = {
-    ("torchattacks", "autoattack"): " (its attack of that name makes 10 steps of APGD, and is not AutoAttack)",
-}
+REASONS = {("torchattacks", "autoattack"): " (its attack of that name makes 10 steps of APGD, and is not AutoAttack)"}
 
 
 def only_values(backend: object, kind: str) -> dict[str, object]:

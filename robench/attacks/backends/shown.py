@@ -3,26 +3,19 @@
 Some libraries fail on an index with fewer classes than targets, hence the check before they start.
 """
 
-from __future__ import annotations
-
 import random
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from robench.attacks.passes import padded
+from robench.attacks.problem import Problem
 from robench.core.errors import ContractError, DeclarationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem
 
 
 class ShownVictim(nn.Module):

@@ -6,27 +6,21 @@ it never sets; CW does not search for c, cannot move pixels of exactly 0 or 1, f
 and stops the whole batch at once; SPSA draws its signs once for the whole batch.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from robench.attacks.apgd import Apgd
 from robench.attacks.backends.installed import library
 from robench.attacks.backends.shown import check_targets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from robench.attacks.apgd import Apgd
-    from robench.attacks.cw import Cw
-    from robench.attacks.fab import Fab
-    from robench.attacks.fgsm import Fgsm
-    from robench.attacks.pgd import Pgd
-    from robench.attacks.spsa import Spsa
-    from robench.attacks.square import Square
+from robench.attacks.cw import Cw
+from robench.attacks.fab import Fab
+from robench.attacks.fgsm import Fgsm
+from robench.attacks.pgd import Pgd
+from robench.attacks.spsa import Spsa
+from robench.attacks.square import Square
 
 NORMS = {"linf": "Linf", "l2": "L2"}
 
