@@ -46,6 +46,7 @@ class TestNumbers:
         assert fgsm.only_second == ("digits/0005", "digits/0006", "digits/0007")
         assert robust.test == "exact McNemar"
         assert comparison.is_complete
+        assert {"devices", "torch", "seed"} <= comparison.provenance.keys()
 
     def test_the_models_turned_around_turn_every_sign(self) -> None:
         one, other = compared(), compare_models([SUITE], both(), "two", "one")

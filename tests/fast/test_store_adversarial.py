@@ -155,6 +155,14 @@ class TestFolder:
         assert same(kept, SEARCH)
         assert folder.get(SEARCH.shard.measurement_key, NEXT_HEADER.key) is None
 
+    def test_a_shard_has_examples_in_its_own_place_alone(self, folder: AdversarialFolder) -> None:
+        examples = examples_of()
+        shard = examples.shard
+        assert not folder.has(shard.measurement_key, shard.key)
+        folder.put(examples)
+        assert folder.has(shard.measurement_key, shard.key)
+        assert not folder.has(shard.key, shard.measurement_key)
+
     def test_keys_are_those_of_whole_files(self, folder: AdversarialFolder) -> None:
         assert folder.keys() == set()
         folder.put(SEARCH)

@@ -295,9 +295,10 @@ class TestReference:
         with pytest.raises(DeclarationError, match=r"perfect's error under snow must be in \(0, 1\]"):
             errors_of("perfect", verdicts(True), {"snow": severities_with(0, num_images=1)})
 
-    def test_a_clean_error_in_per_cent_is_refused(self) -> None:
-        with pytest.raises(DeclarationError, match=r"proportion in \[0, 1\], got 43.5"):
-            ReferenceErrors(model="AlexNet", clean=43.5, corrupted={})
+    @pytest.mark.parametrize("clean", [43.5, 1.5, -0.1])
+    def test_a_clean_error_beyond_a_proportion_is_refused(self, clean: float) -> None:
+        with pytest.raises(DeclarationError, match=rf"proportion in \[0, 1\], got {clean}"):
+            ReferenceErrors(model="AlexNet", clean=clean, corrupted={})
 
     def test_a_corruption_that_does_not_hurt_the_reference_has_no_relative_error(self) -> None:
         unhurt = ReferenceErrors(model="odd", clean=0.5, corrupted={"snow": 0.5})

@@ -72,6 +72,16 @@ def test_parts_of_several_machines_give_the_whole(parts: list[FolderStore], tmp_
     }
 
 
+def test_a_merged_record_takes_the_place_of_the_failure_of_its_shard(tmp_path: Path) -> None:
+    first, second = records()[:2]
+    target = FolderStore(tmp_path / "all")
+    for record in (first, second):
+        target.put(failure_of(record.shard))
+    merge_stores(target, [folder_of(tmp_path / "part", [first])])
+    assert {failure.shard for failure in target.failures()} == {second.shard}
+    assert not list((tmp_path / "all").rglob(f"*{first.shard.key}*.json"))
+
+
 def test_merging_again_copies_nothing(parts: list[FolderStore], tmp_path: Path) -> None:
     target = FolderStore(tmp_path / "all")
     merge_stores(target, parts)
