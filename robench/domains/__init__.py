@@ -6,7 +6,13 @@ from robench.domains.base import CHANNELS, Domain
 from robench.domains.images import IMAGES
 from robench.domains.texts import TEXTS
 
-_BUILTIN: dict[str, Domain] = {domain.name: domain for domain in (IMAGES, TEXTS)}
+_BUILTIN: dict[str, Domain] = {
+    domain.name: domain
+    for domain in (
+        IMAGES,
+        TEXTS,
+    )
+}
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)
 
 __all__ = ["CHANNELS", "DOMAINS", "Domain", "domain_of"]

@@ -6,7 +6,13 @@ from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
-_BUILTIN: dict[str, Task] = {task.name: task for task in (CLASSIFICATION, LANGUAGE_MODELING)}
+_BUILTIN: dict[str, Task] = {
+    task.name: task
+    for task in (
+        CLASSIFICATION,
+        LANGUAGE_MODELING,
+    )
+}
 TASKS = Plugins("task", _BUILTIN, base=Task, instances=True)
 # Default task of registry entries.
 DEFAULT_TASK = CLASSIFICATION.name

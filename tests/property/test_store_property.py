@@ -9,6 +9,8 @@ import random
 import struct
 import tempfile
 from pathlib import Path
+from types import NoneType
+from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -42,14 +44,14 @@ OF_TYPE = {str: any_text, int: whole, bool: st.booleans(), float: any_float}
 
 def any_outcome(outcome_type: type[Outcome]) -> st.SearchStrategy[Outcome]:
     """Outcomes of one type, with every field drawn from the whole range of its own."""
+    hints = get_type_hints(outcome_type)
     return st.builds(
-        outcome_type, **{field.name: _values(str(field.type)) for field in dataclasses.fields(outcome_type)}
+        outcome_type, **{field.name: _values(hints[field.name]) for field in dataclasses.fields(outcome_type)}
     )
 
 
-def _values(hint: str) -> st.SearchStrategy[object]:
-    names = {kind.__name__: values for kind, values in OF_TYPE.items()}
-    return st.one_of([st.none() if option == "None" else names[option] for option in hint.split(" | ")])
+def _values(hint: type) -> st.SearchStrategy[object]:
+    return st.one_of([st.none() if option is NoneType else OF_TYPE[option] for option in get_args(hint) or (hint,)])
 
 
 headers = st.builds(
