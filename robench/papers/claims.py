@@ -148,15 +148,15 @@ def judged_claims(published: PublishedTable, numbers: Numbers, basis: Basis) -> 
 
 def _judged(claim: PrintedClaim, runs: int, num_claims: int, numbers: Numbers, basis: Basis) -> ClaimVerdict:
     """Return the verdict in the first reading of the protocol that is measured of both models."""
-    if missing := dict.fromkeys(cell.missing for cell in (claim.cell, claim.baseline) if cell.missing is not None):
-        return ClaimVerdict(name="no entry", reason="; ".join(missing))
     printed = PrintedGain(gain=float(claim.gain), rounding=float(claim.rounding), runs=runs, num_claims=num_claims)
-    found = []
-    for (by, cell), (_, baseline) in zip(claim.cell.as_read, claim.baseline.as_read, strict=False):
-        pair = [numbers[each.row, each.column, by] for each in (cell, baseline)]
-        verdict = _in_reading(printed, replace(claim, cell=cell, baseline=baseline), pair, basis)
-        found.append(verdict if by is None else replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}"))
-    return min(found, key=lambda verdict: _UNJUDGED.get(verdict.name, 0))
+    baselines = dict(claim.baseline.as_read)
+    found = [ClaimVerdict(name="other protocol", reason="the protocols of row and baseline have other readings")]
+    for by, cell in claim.cell.as_read:
+        if by in baselines:
+            pair = [numbers[each.row, each.column, by] for each in (cell, claim.baseline)]
+            verdict = _in_reading(printed, replace(claim, cell=cell, baseline=baselines[by]), pair, basis)
+            found.append(verdict if by is None else replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}"))
+    return min(found[1:] or found, key=lambda verdict: _UNJUDGED.get(verdict.name, 0))
 
 
 _UNJUDGED: Mapping[ClaimVerdictName, int] = {"other protocol": 1, "not measured": 2}
@@ -167,7 +167,7 @@ def _in_reading(
 ) -> ClaimVerdict:
     (row, of_row), (baseline, of_baseline) = pair
     verdicts = dict.fromkeys((of_row, of_baseline))
-    names: tuple[ClaimVerdictName, ...] = ("not measured", "other protocol")
+    names: tuple[ClaimVerdictName, ...] = ("no entry", "not measured", "other protocol")
     for name in names:
         if reasons := [verdict.reason for verdict in verdicts if verdict.name == name]:
             return ClaimVerdict(name=name, reason="; ".join(reasons))

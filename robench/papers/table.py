@@ -107,18 +107,18 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
     """
     rows = []
     twins = []
+    numbers: dict[tuple[str, str, Reading | None], tuple[Number, Verdict]] = {}
     for row in published.rows:
-        printed = [(cell.column, cell) for cell in row.cells if cell is not None]
-        rows.append(TableRow(label=row.label, cells={name: _cell(published, cell, basis) for name, cell in printed}))
-        of_row = {name: _twin(cell.twin, cell.unit, basis) for name, cell in printed if cell.twin is not None}
+        cells: dict[str, TableCell] = {}
+        of_row: dict[str, TwinCell] = {}
+        for cell in row.cells:
+            if cell is not None:
+                read = {by: _read(published, each, by, basis) for by, each in cell.as_read}
+                cells[cell.column] = _chosen(read)
+                numbers |= {(cell.row, cell.column, by): (each.ours, each.verdict) for by, each in read.items()}
+                of_row |= {} if cell.twin is None else {cell.column: _twin(cell.twin, cell.unit, basis)}
+        rows.append(TableRow(label=row.label, cells=cells))
         twins += [TwinRow(label=row.label, cells=of_row)] if of_row else []
-    numbers = {
-        (cell.row, cell.column, by): (read.ours, read.verdict)
-        for cell in published.cells
-        if cell.missing is None
-        for by, each in cell.as_read
-        for read in [_read(published, each, by, basis)]
-    }
     suites = {each.suite or "" for cell in published.cells for each in (cell, cell.twin) if each is not None}
     return PaperTable(
         name=published.name,
@@ -142,18 +142,14 @@ def num_measured(tables: Sequence[PaperTable]) -> tuple[int, int]:
     return sum(cell.ours.measured is not None for cell in cells), len(cells)
 
 
-def _cell(published: PublishedTable, cell: PublishedCell, basis: Basis) -> TableCell:
-    if cell.missing is not None:
-        nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
-        return _unmeasured(cell, nothing, Verdict("no entry", cell.missing))
-    found = [(by, _read(published, each, by, basis)) for by, each in cell.as_read]
-    # The choice does not look at agreement: the authors' code, unless only the text can be judged.
-    _, chosen = min(found, key=lambda each: _UNJUDGED.get(each[1].verdict.name, 0))
-    others = [
-        f"by the {READINGS[by]}: {each.verdict.title}" for by, each in found if by is not None and each is not chosen
-    ]
-    reason = "; ".join([chosen.verdict.reason, *others])
-    return replace(chosen, verdict=replace(chosen.verdict, reason=reason))
+def _chosen(read: Mapping[Reading | None, TableCell]) -> TableCell:
+    """Return a cell in the reading that counts: the authors' code, unless only the text can be judged.
+
+    The choice does not look at agreement, and the reason names the verdict on the other reading.
+    """
+    chosen = min(read.values(), key=lambda each: _UNJUDGED.get(each.verdict.name, 0))
+    others = [f"by the {READINGS[by]}: {each.verdict.title}" for by, each in read.items() if by and each is not chosen]
+    return replace(chosen, verdict=replace(chosen.verdict, reason="; ".join([chosen.verdict.reason, *others])))
 
 
 # From the reading that is judged to the one about which least is known.
@@ -162,6 +158,9 @@ _UNJUDGED: Mapping[VerdictName, int] = {"inferred": 1, "other protocol": 2, "not
 
 def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, basis: Basis) -> TableCell:
     """Return a cell in one reading of its protocol."""
+    if cell.missing is not None:
+        nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
+        return _unmeasured(cell, nothing, Verdict("no entry", cell.missing))
     assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
     ours = basis.number(cell.suite, cell.model, cell.column_key, cell.unit, complement=cell.complement)
     found = basis.found(cell.suite, cell.model, cell.column_key)
