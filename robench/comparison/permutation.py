@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from robench.core.columns import Outcomes
 from robench.core.errors import IncomparableError, IncompleteError
 from robench.core.identity import key_of
+from robench.core.ids import distinct, order_of, strangers
 from robench.core.seeds import Stream, stream_seed
 from robench.metrics import Metric, Readings
 from robench.metrics.contributions import Contributions, Statistic, aligned, ids_of
@@ -125,7 +126,7 @@ def pair(first: Contributions, second: Contributions, where: str) -> Paired:
     """
     samples = []
     for one, other in zip(first.samples, second.samples, strict=True):
-        order, places = np.argsort(one.ids, kind="stable"), np.argsort(other.ids, kind="stable")
+        order, places = order_of(one.ids), order_of(other.ids)
         if len(order) != len(places) or not np.array_equal(one.ids[order], other.ids[places]):
             raise IncomparableError(_difference_of(one.ids, other.ids, where))
         samples.append(
@@ -142,10 +143,10 @@ def pair(first: Contributions, second: Contributions, where: str) -> Paired:
 
 
 def _difference_of(first: NDArray[Any], second: NDArray[Any], where: str) -> str:
-    strangers = np.setxor1d(first, second).tolist()
+    unpaired = strangers(first, second)
     return (
-        f"{where}: the two models were measured on different examples ({len(strangers)} are in one and not in the "
-        f"other, first {strangers[0]!r}); measure both on the same data"
+        f"{where}: the two models were measured on different examples ({len(unpaired)} are in one and not in the "
+        f"other, first {unpaired[0]!r}); measure both on the same data"
     )
 
 
@@ -169,9 +170,9 @@ def swaps(ids: Sequence[NDArray[Any]], num_draws: int = NUM_DRAWS) -> Iterator[l
 
     An id that is in several samples is one example.
     """
-    everyone, places = np.unique(np.concatenate(list(ids)), return_inverse=True)
-    ends = np.cumsum([len(each) for each in ids])[:-1]
-    of_samples = np.split(places, ends)
+    everyone = distinct(ids)
+    place_of = {name: place for place, name in enumerate(everyone.tolist())}
+    of_samples = [np.array([place_of[name] for name in each.tolist()], np.int64) for each in ids]
     seed = stream_seed(int(key_of(everyone.tolist()), 16), Stream(purpose="paired permutation"))
     generator = np.random.PCG64(seed)
     num_words = -(-len(everyone) // 64)
@@ -197,7 +198,7 @@ def permuted_readings(metric: Metric, first: Readings, second: Readings, num_dra
     second = _changed(first, second, _in_order_of)
     everyone = [ids_of(each, "a condition") for each in _all_of(first)]
     observed = metric.compute(first).value - metric.compute(second).value
-    together = np.unique(np.concatenate(everyone))
+    together = distinct(everyone)
     drawn = []
     for (rows,) in swaps([together], num_draws):
         for row in rows:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from robench.core.errors import IncompleteError
+from robench.core.ids import order_of, strangers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,12 +83,10 @@ def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:
     Raises:
         IncompleteError: there are none, or an example is duplicated.
     """
-    import numpy as np
-
     if not len(outcomes):
         raise IncompleteError(f"{where} has no outcomes; measure an example first")
     ids = outcomes.ids
-    if (num_different := len(np.unique(ids))) < len(ids):
+    if (num_different := len(set(ids.tolist()))) < len(ids):
         raise IncompleteError(
             f"{where} has {len(ids)} outcomes of {num_different} examples; "
             "an example may occur once, check the ids of the dataset"
@@ -106,13 +105,12 @@ def aligned(ids: NDArray[Any], outcomes: Outcomes, where: str) -> Outcomes:
     others = ids_of(outcomes, where)
     if np.array_equal(ids, others):
         return outcomes
-    strangers = np.setxor1d(ids, others)
-    if len(strangers):
+    if unpaired := strangers(ids, others):
         raise IncompleteError(
-            f"{len(strangers)} examples are in {where} or in the conditions before it, and not in both (first "
-            f"{strangers.tolist()[0]!r}); the number wants the same images everywhere, give the conditions the same "
+            f"{len(unpaired)} examples are in {where} or in the conditions before it, and not in both (first "
+            f"{unpaired[0]!r}); the number wants the same images everywhere, give the conditions the same "
             "num_examples"
         )
     places = np.empty(len(ids), np.int64)
-    places[np.argsort(ids)] = np.argsort(others)
+    places[order_of(ids)] = order_of(others)
     return outcomes.take(places)

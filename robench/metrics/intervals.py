@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from robench.core.errors import IncompleteError
 from robench.core.identity import key_of
+from robench.core.ids import order_of
 from robench.core.seeds import Stream, stream_seed
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def resample_counts(ids: NDArray[Any], *, purpose: str = "bootstrap") -> Iterato
 
     if not len(ids):
         raise IncompleteError("there are no outcomes to resample; measure an example first")
-    order = np.argsort(ids, kind="stable")
+    order = order_of(ids)
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     seed = int(key_of(ids[order].tolist()), 16)
@@ -94,7 +95,7 @@ def resampled_sums(ids: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np
     """
     import numpy as np
 
-    order = np.argsort(ids, kind="stable")
+    order = order_of(ids)
     ordered = values[order]
     # Not by a matrix product, whose last bits depend on the number of threads.
     return np.concatenate([(counts * ordered).sum(1) for counts in resample_counts(ids[order])])
