@@ -1,7 +1,9 @@
 """``robench baseline`` and ``robench check``: a file of per-example outcomes, and kept or new results against it."""
 
 import os
+from collections.abc import Mapping, Sequence
 from functools import partial
+from math import isnan
 from pathlib import Path
 
 import click
@@ -24,10 +26,13 @@ from robench.cli.options import (
 )
 from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import out_document, say
+from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 
 # The file to which a step of a workflow appends Markdown.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+# Points, or units of a perplexity.
+LARGEST_TOLERANCE = 1e6
 
 
 @click.group("baseline")
@@ -70,7 +75,7 @@ def write(selection: Selection, file: Path) -> int:
 @data_root_option
 @option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=click.FloatRange(min=0, max=LARGEST_TOLERANCE),
     metavar="POINTS",
     help="Also fail where a number is worse by more, significantly or not; prints how often chance alone does that.",
 )
@@ -106,6 +111,9 @@ def command(
     from robench.runs.check import check_request, suites_to_check
     from robench.store.baseline import read_baseline
 
+    if tolerance is not None and isnan(tolerance):
+        raise UsageError("the tolerance is not a number; give points from 0")
+    _check_outputs({"--junit": junit, "--summary": summary}, (baseline, *selection.registries), selection)
     kept = read_baseline(baseline)
     known = sorted({record.shard.checkpoint for record in kept.records})
     names = expanded(selection.models, lambda: known, "model of the baseline")
@@ -136,6 +144,21 @@ def command(
     if any(cell.verdict == "missing" for cell in check.failed):
         say("Numbers of the baseline are missing: measure them with 'robench run', or check with --run.")
     return stopped_with or (0 if check.has_passed else 1)
+
+
+def _check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path], selection: Selection) -> None:
+    """Refuse to write a document over a file that the check reads, or over another document."""
+    taken = {path.resolve(): "an input of this check" for path in (*inputs, *map(Path, selection.suites))}
+    results = selection.results.resolve()
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        found = path.resolve()
+        # Files of results are in folders of their own.
+        is_result = found.is_relative_to(results) and found.parent != results
+        if what := "among the stored results" if is_result else taken.get(found):
+            raise UsageError(f"{name} would overwrite {path}, {what}; name another file")
+        taken[found] = f"the file of {name}"
 
 
 def _write(path: Path | None, text: str) -> None:

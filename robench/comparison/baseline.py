@@ -121,6 +121,8 @@ def check_records(before: Coverage, after: Coverage, plugins: Sequence[str], whe
     Raises:
         IncomparableError: the fingerprint of the data, or a version, is another one.
     """
+    if after.records and not before.records:
+        _refuse(f"the baseline has no results of {where}")
     fingerprints = [{record.shard.dataset.fingerprint for record in each.records} for each in (before, after)]
     if fingerprints[1] - fingerprints[0]:
         one, other = (sorted(each)[0][:12] for each in fingerprints)

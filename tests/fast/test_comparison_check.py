@@ -213,6 +213,11 @@ class TestRefusals:
         with pytest.raises(IncomparableError, match="'clean' of m was measured on data with the fingerprint e, and"):
             checked(baseline(), RIGHT, RIGHT, data="e")
 
+    def test_a_baseline_with_fewer_cells_or_other_names_says_so(self) -> None:
+        made = baseline()
+        with pytest.raises(IncomparableError, match="the baseline has no results of condition '.*' of m"):
+            checked(replace(made, records=made.records[:1]), RIGHT, RIGHT)
+
     def test_another_seed_is_an_error(self) -> None:
         with pytest.raises(IncomparableError, match="has seed 3, and the baseline 0"):
             checked(baseline(), RIGHT, RIGHT, seed=3)

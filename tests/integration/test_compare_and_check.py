@@ -165,6 +165,29 @@ class TestCheck:
         # A suite that is not shipped must be named.
         assert robench("check", "--baseline", BASELINE, "--results", kept).code == 2
 
+    @pytest.mark.parametrize("tolerance", ["inf", "1e308", "nan"])
+    def test_a_tolerance_without_bound_ends_with_2(self, robench: Robench, kept: Path, tolerance: str) -> None:
+        assert self.check(robench, kept, "--tolerance", tolerance).code == 2
+
+    def test_no_document_overwrites_an_input_or_another(self, robench: Robench, kept: Path, tmp_path: Path) -> None:
+        own = tmp_path / "b.parquet"
+        own.write_bytes(BASELINE.read_bytes())
+        record = next(path for path in kept.rglob("*") if path.is_file())
+        suite = tmp_path / "suite.yaml"
+        suite.write_text(FAST.read_text())
+        stated = ("check", "--baseline", own, "--suite", suite, "--results", kept)
+        for path, what in ((own, "an input"), (suite, "an input"), (record, "among the stored results")):
+            before = path.read_bytes()
+            for option in ("--junit", "--summary"):
+                ended = robench(*stated, option, path)
+                assert ended.code == 2
+                assert f"{option} would overwrite" in ended.stderr
+                assert what in ended.stderr
+            assert path.read_bytes() == before
+        both = robench(*stated, "--junit", tmp_path / "same", "--summary", tmp_path / "same")
+        assert both.code == 2
+        assert "the file of --junit" in both.stderr
+
     def test_the_tolerance_prints_how_often_chance_exceeds_it(
         self, robench: Robench, kept: Path, tmp_path: Path
     ) -> None:
