@@ -215,7 +215,7 @@ class TestRefusals:
 
     def test_a_baseline_with_fewer_cells_or_other_names_says_so(self) -> None:
         made = baseline()
-        with pytest.raises(IncomparableError, match="the baseline has no results of condition '.*' of m"):
+        with pytest.raises(IncomparableError, match=r"the baseline has no results of condition '.*' of m"):
             checked(replace(made, records=made.records[:1]), RIGHT, RIGHT)
 
     def test_another_seed_is_an_error(self) -> None:
