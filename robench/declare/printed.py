@@ -235,8 +235,11 @@ class PublishedTable:
     def gains_of(self, cell: PublishedCell) -> tuple[Fraction, ...]:
         """Return the claimed gain of a cell, or all claimed gains over it if it is a baseline."""
         claims = [claim for claim in self.claims if not claim.is_within_rounding]
-        own = [claim.gain for claim in claims if claim.cell is cell]
-        return tuple(own or (claim.gain for claim in claims if claim.baseline is cell))
+        # A reading of a cell is another value in the same place.
+        place = cell.row, cell.column
+        own = [claim.gain for claim in claims if (claim.cell.row, claim.cell.column) == place]
+        baseline_of = (each.gain for each in claims if (each.baseline.row, each.baseline.column) == place)
+        return tuple(own or baseline_of)
 
     def num_printed_of(self, cell: PublishedCell) -> int:
         """Return the number of printed numbers of a cell's model, in its row or its column."""

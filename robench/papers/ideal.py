@@ -11,7 +11,7 @@ from robench.core.suite import Suite
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.spread import PER_CENT, Seeds
-from robench.papers.verdicts import Evidence, Verdict, VerdictName, judged, margin_of
+from robench.papers.verdicts import Evidence, Verdict, VerdictName, evidence_on, judged
 
 NUM_SEEDS = 5
 LOSS = "nats"
@@ -35,25 +35,13 @@ def ideal_evidence(
 ) -> list[Evidence]:
     """Return the evidence of ``NUM_SEEDS`` seeds of a measurable cell's entry on whole datasets, for each reading."""
     assert cell.suite is not None and cell.model is not None  # noqa: PT018  # by schema
-    suite, printed, rounding = suites[cell.suite], float(cell.value), float(cell.rounding)
+    suite, printed = suites[cell.suite], float(cell.value)
     evidence = []
     for _, read in cell.as_read:
         column = next(each for each in suite.columns if each.key == read.column_key)
         measured = measured_of(suite, column, checkpoints[cell.model], checkpoints=checkpoints)
-        of_cell = Evidence(
-            printed=printed,
-            rounding=rounding,
-            unit=cell.unit,
-            runs=table.runs,
-            num_printed=table.num_printed_of(cell),
-            margin=margin_of([float(gain) for gain in table.gains_of(cell)], printed, rounding, cell.unit),
-            measured=printed,
-            seeds=Seeds(_around(printed, _std(cell))),
-            is_recipe_stated=cell.is_recipe_stated,
-            inferred=read.inferred,
-            differing=differing_fields(read, measured, of_authors=False),
-        )
-        evidence.append(of_cell)
+        differing = differing_fields(read, measured, of_authors=False)
+        evidence.append(evidence_on(table, read, printed, Seeds(_around(printed, _std(cell))), differing))
     return evidence
 
 

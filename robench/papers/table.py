@@ -10,7 +10,7 @@ from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin
 from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.protocol import differing_fields, measured_of
-from robench.papers.verdicts import Evidence, Verdict, VerdictName, judged, margin_of
+from robench.papers.verdicts import Verdict, VerdictName, evidence_on, judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,21 +167,13 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
     if ours.measured is None or found is None:
         return _unmeasured(cell, ours, Verdict("not measured", basis.how_to(cell.suite, cell.model)))
     row, estimate = found
-    printed, rounding = float(cell.value), float(cell.rounding)
-    gains = [float(gain) for gain in published.gains_of(cell)]
-    evidence = Evidence(
-        printed=printed,
-        rounding=rounding,
-        unit=cell.unit,
-        runs=published.runs,
-        num_printed=published.num_printed_of(cell),
-        margin=margin_of(gains, printed, rounding, cell.unit),
-        measured=ours.measured,
-        seeds=ours.seeds,
+    evidence = evidence_on(
+        published,
+        cell,
+        ours.measured,
+        ours.seeds,
+        _differing(cell, row, estimate, ours, basis),
         of_authors=ours.of_authors,
-        is_recipe_stated=cell.is_recipe_stated,
-        inferred=cell.inferred,
-        differing=_differing(cell, row, estimate, ours, basis),
         raised=ours.raised,
         is_audited=ours.is_audited,
     )

@@ -12,8 +12,9 @@ value that rounds to the print, k being all numbers of the row.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
-from typing import Literal
+from typing import Any, Literal
 
+from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.spread import (
     FEWEST_SEEDS,
     MOST_SEEDS,
@@ -107,6 +108,33 @@ class Evidence:
     def difference(self) -> float:
         """Measured number less the printed one."""
         return self.measured - self.printed
+
+
+# Any: further fields of Evidence.
+def evidence_on(
+    table: PublishedTable,
+    cell: PublishedCell,
+    measured: float,
+    seeds: Seeds,
+    differing: tuple[str, ...],
+    **known: Any,
+) -> Evidence:
+    """Return the evidence on a cell of a table, in one reading of its protocol; ``known`` are further fields."""
+    printed, rounding = float(cell.value), float(cell.rounding)
+    return Evidence(
+        printed=printed,
+        rounding=rounding,
+        unit=cell.unit,
+        runs=table.runs,
+        num_printed=table.num_printed_of(cell),
+        margin=margin_of([float(gain) for gain in table.gains_of(cell)], printed, rounding, cell.unit),
+        measured=measured,
+        seeds=seeds,
+        is_recipe_stated=cell.is_recipe_stated,
+        inferred=cell.inferred,
+        differing=differing,
+        **known,
+    )
 
 
 def margin_of(gains: Sequence[float], printed: float, rounding: float, unit: str) -> float:

@@ -141,3 +141,16 @@ def test_the_best_of_two_readings_counts() -> None:
     none = replace(cell, readings=(wrong,))
     found = [best_verdict(table, each, suites(), registry()).name for each in (half, none)]
     assert found == ["consistent", "other protocol"]
+
+
+def test_every_reading_of_a_cell_has_the_gains_of_its_place() -> None:
+    read = [
+        (table, cell, each)
+        for table in (load_published(*name) for name in published_tables())
+        for cell in table.cells
+        for _, each in cell.as_read
+        if each is not cell
+    ]
+    assert read
+    assert any(table.gains_of(cell) for table, cell, _ in read)
+    assert all(table.gains_of(each) == table.gains_of(cell) for table, cell, each in read)
