@@ -28,9 +28,8 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from mutation_sites import OPERATORS, Mutant, compiles, mutants_of
@@ -39,8 +38,6 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("attacks", "attention", "comparison", "metrics", "papers", "store")
 # They fail on any change to the code, whatever it computes.
 LEFT_OUT = ("tests/unit/test_planted_bugs.py",)
-# Tests run in rounds of files, so that a mutant that a cheap test kills does not wait for all to be collected.
-ROUND_SECONDS = (3.0, float("inf"))
 LONGEST = 1800.0
 # What fewer tests execute may be kept by the first for the others of its file.
 FEW_TESTS = 5
@@ -116,9 +113,10 @@ def check_out(folder: Path, revision: str) -> None:
             ["git", "archive", revision, "tests", "pyproject.toml"], cwd=ROOT, capture_output=True, check=True
         )
         subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-        # The plug-in that sees which functions are executed is this one.
+        # The plug-ins are these ones.
         (folder / "tests" / "mutation").mkdir(exist_ok=True)
-        shutil.copy(Path(__file__).with_name("executed_functions.py"), folder / "tests" / "mutation")
+        for name in ("executed_functions.py", "forked_mutants.py"):
+            shutil.copy(Path(__file__).with_name(name), folder / "tests" / "mutation")
 
 
 def run_tests(folder: Path, options: list[str], seconds: float | None = None, **variables: str) -> tuple[int, str]:
@@ -176,36 +174,37 @@ def read_map(state: Path, folder: Path) -> Tests:
     return Tests(seconds, functions, {file: imported(folder / file) for file in files})
 
 
+def chosen(mutant: Mutant, tests: Tests, most: float) -> tuple[list[str], int]:
+    """Return the tests to run for a mutant, those of cheap files first, and how many it concerns."""
+    concerned = tests.of(mutant)
+    spent = accumulate(tests.seconds[name] for name in concerned)
+    run = [name for name, seconds in zip(concerned, spent, strict=True) if seconds <= most]
+    costs: Counter[str] = Counter()
+    for name in run:
+        costs[file_of(name)] += tests.seconds[name]  # type: ignore[assignment]  # counts of seconds
+    return sorted(run, key=lambda name: (costs[file_of(name)], file_of(name))), len(concerned)
+
+
 def outcome(mutant: Mutant, tests: Tests, folder: Path, most: float = float("inf")) -> dict[str, Any]:
     """Plant a mutant in a copy of the project, and return what kills it within so many seconds of tests."""
-    concerned, began = tests.of(mutant), time.monotonic()
-    spent = list(accumulate(tests.seconds[name] for name in concerned))
-    run = [name for name, seconds in zip(concerned, spent, strict=True) if seconds <= most]
-    per_file: dict[str, list[str]] = {}
-    for name in run:
-        per_file.setdefault(file_of(name), []).append(name)
-    costs = {file: sum(tests.seconds[name] for name in names) for file, names in per_file.items()}
-    path = folder / mutant.file
+    run, num_concerned = chosen(mutant, tests, most)
+    began, path = time.monotonic(), folder / mutant.file
     source = path.read_text()
     path.write_text(mutant.applied(source))
-    killer = ""
     try:
-        for least, below in pairwise((0.0, *ROUND_SECONDS)):
-            files = sorted((file for file in costs if least <= costs[file] < below), key=costs.__getitem__)
-            if files and (killer := killer_in(folder, files, [n for f in files for n in per_file[f]], costs)):
-                break
+        files = list(dict.fromkeys(file_of(name) for name in run))
+        killer = killer_in(folder, files, run, sum(tests.seconds[name] for name in run)) if run else ""
     finally:
         path.write_text(source)
     seconds = round(time.monotonic() - began, 1)
-    counts = {"tests": len(concerned), "run": len(run)}
-    return {"name": mutant.name, "line": mutant.line, **counts, "killer": killer, "seconds": seconds}
+    return {"name": mutant.name, "line": mutant.line, "tests": num_concerned, "killer": killer, "seconds": seconds}
 
 
-def killer_in(folder: Path, files: list[str], names: list[str], costs: dict[str, float]) -> str:
+def killer_in(folder: Path, files: list[str], names: list[str], seconds: float) -> str:
     """Run tests until one fails, and return its name, or how else pytest ended; empty if all pass."""
     (folder / ".chosen").write_text("\n".join(names))
     # A tenth of the time would do on an idle machine.
-    longest = min(LONGEST, 120 + 10 * sum(costs[file] for file in files))
+    longest = min(LONGEST, 300 + 10 * seconds)
     code, printed = run_tests(folder, ["-x", *files], longest, CHOSEN_TESTS=str(folder / ".chosen"))
     if code in (0, 5):
         return ""
@@ -227,28 +226,49 @@ def table(results: list[dict[str, Any]]) -> str:
 def measure(mutants: list[Mutant], state: Path, revision: str, jobs: int, most: float) -> list[dict[str, Any]]:
     """Return what kills each mutant; what the state folder has is not measured again."""
     path = state / "results.jsonl"
-    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    known = {each["name"]: each for each in kept}
+    known = {each["name"]: each for each in read_lines(path)}
     with tempfile.TemporaryDirectory() as temporary:
-        folders: SimpleQueue[Path] = SimpleQueue()
-        for number in range(jobs):
-            check_out(Path(temporary, str(number)), revision)
-            folders.put(Path(temporary, str(number)))
-        tests = read_map(state, Path(temporary, "0"))
-
-        def measured(mutant: Mutant) -> None:
-            folder = folders.get()
-            found = outcome(mutant, tests, folder, most)
-            folders.put(folder)
-            known[mutant.name] = found
-            with path.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-            sys.stdout.write(f"{'killed  ' if found['killer'] else 'SURVIVED'} {mutant.name!r}\n")
-            sys.stdout.flush()
-
+        folders = [Path(temporary, str(number)) for number in range(jobs)]
+        for folder in folders:
+            check_out(folder, revision)
+        tests = read_map(state, folders[0])
+        left = [each for each in mutants if each.name not in known]
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(measured, [each for each in mutants if each.name not in known]))
+            forked = [
+                pool.submit(measure_forked, left[number::jobs], tests, folder, state / f"forked-{number}.jsonl", most)
+                for number, folder in enumerate(folders)
+            ]
+            found = {each["name"]: each for several in forked for each in several.result()}
+        for mutant in left:
+            result = found.get(mutant.name) or outcome(mutant, tests, folders[0], most)
+            known[mutant.name] = result
+            with path.open("a") as file:
+                file.write(json.dumps(result) + "\n")
     return [known[each.name] for each in mutants]
+
+
+def measure_forked(mutants: list[Mutant], tests: Tests, folder: Path, path: Path, most: float) -> list[dict[str, Any]]:
+    """Return what kills mutants of functions, in forks of one process that has collected all tests."""
+    measured = {each["name"] for each in read_lines(path)}
+    lines, tasks = {}, []
+    for mutant in mutants:
+        run, num_concerned = chosen(mutant, tests, most)
+        lines[mutant.name] = {"line": mutant.line, "tests": num_concerned}
+        if mutant.name not in measured:
+            changed = mutant.applied((folder / mutant.file).read_text())
+            seconds = sum(tests.seconds[name] for name in run)
+            task = {"name": mutant.name, "file": mutant.file, "changed": changed, "tests": run, "seconds": seconds}
+            tasks.append(task)
+    (folder / ".mutants").write_text(json.dumps(tasks))
+    variables = {"MUTANTS": str(folder / ".mutants"), "OUTCOMES": str(path.resolve())}
+    code, printed = run_tests(folder, ["-p", "forked_mutants"], None, **variables) if tasks else (0, "")
+    assert code in (0, 1, 5), f"pytest ended with {code}:\n{printed[-4000:]}"
+    return [each | lines[each["name"]] for each in read_lines(path) if each["killer"] is not None]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the values of a file of JSON lines; none if it does not exist."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def main(arguments: list[str]) -> int:

@@ -106,7 +106,8 @@ def planted(folder: Path) -> tuple[Mutant, Mutant]:
     for name in ("__init__.py", "pytest_plugin.py"):
         (folder / "robench" / name).write_text("")
     (folder / "tests" / "mutation").mkdir(parents=True)
-    shutil.copy(ROOT / "tests/mutation/executed_functions.py", folder / "tests" / "mutation")
+    for name in ("executed_functions.py", "forked_mutants.py"):
+        shutil.copy(ROOT / "tests/mutation" / name, folder / "tests" / "mutation")
     test = "from robench.m import half, twice\n\ndef test_it():\n    assert twice(2) == 4\n    half(2)\n"
     (folder / "tests" / "test_m.py").write_text(test)
     caught, missed = [each for each in mutants_of("robench/m.py", source) if each.operator == "arithmetic"]
@@ -123,11 +124,26 @@ def test_a_mutant_is_killed_by_a_test_that_fails_and_survives_one_that_passes(tm
     tests = known({f"robench/m.py:{each.first_line}": ["tests/test_m.py::test_it"] for each in mutants})
     found = [code_mutants.outcome(mutant, tests, tmp_path) for mutant in mutants]
     assert [each["killer"] for each in found] == ["tests/test_m.py::test_it", ""]
-    assert code_mutants.outcome(mutants[0], tests, tmp_path, most=0.05)["run"] == 0
+    assert code_mutants.outcome(mutants[0], tests, tmp_path, most=0.05)["killer"] == ""
     assert "x + x" in (tmp_path / "robench" / "m.py").read_text()
     shown = table([{**each, "name": f"robench/metrics/{each['name']}"} for each in found])
     assert shown.splitlines()[1].split() == ["metrics", "2", "1"]
     assert shown.splitlines()[-1].startswith("survived: robench/metrics/")
+
+
+def test_mutants_of_functions_are_measured_in_forks_and_those_of_constants_are_left(tmp_path: Path) -> None:
+    caught, missed = planted(tmp_path)
+    path = tmp_path / "robench" / "m.py"
+    path.write_text(path.read_text() + "LIMIT = 3\n")
+    (constant,) = [each for each in mutants_of("robench/m.py", path.read_text()) if not each.first_line]
+    tests = known({"robench/m.py:1": ["tests/test_m.py::test_it"], "robench/m.py:5": ["tests/test_m.py::test_it"]})
+    found = code_mutants.measure_forked(
+        [caught, missed, constant], tests, tmp_path, tmp_path / "forked.jsonl", float("inf")
+    )
+    assert [each["killer"] for each in found] == ["tests/test_m.py::test_it", ""]
+    assert path.read_text().endswith("LIMIT = 3\n")
+    lines = code_mutants.read_lines(tmp_path / "forked.jsonl")
+    assert [each["killer"] for each in lines] == ["tests/test_m.py::test_it", "", None]
 
 
 def test_tests_concern_functions_that_they_execute_and_with_few_tests_those_of_their_files(tmp_path: Path) -> None:
