@@ -193,11 +193,21 @@ def outcome(mutant: Mutant, tests: Tests, folder: Path, most: float = float("inf
     path.write_text(mutant.applied(source))
     try:
         files = list(dict.fromkeys(file_of(name) for name in run))
-        killer = killer_in(folder, files, run, sum(tests.seconds[name] for name in run)) if run else ""
+        # Any test that imports the module fails, whatever it imports it by.
+        killer = "" if mutant.first_line or imports(mutant.file, folder) else "import"
+        killer = killer or (killer_in(folder, files, run, sum(tests.seconds[name] for name in run)) if run else "")
     finally:
         path.write_text(source)
     seconds = round(time.monotonic() - began, 1)
     return {"name": mutant.name, "line": mutant.line, "tests": num_concerned, "killer": killer, "seconds": seconds}
+
+
+def imports(file: str, folder: Path) -> bool:
+    """Return whether a module of a copy of the project can be imported."""
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    command = [sys.executable, "-c", f"import {module}"]
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False).returncode == 0
 
 
 def killer_in(folder: Path, files: list[str], names: list[str], seconds: float) -> str:

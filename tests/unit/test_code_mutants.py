@@ -146,6 +146,15 @@ def test_mutants_of_functions_are_measured_in_forks_and_those_of_constants_are_l
     assert [each["killer"] for each in lines] == ["tests/test_m.py::test_it", "", None]
 
 
+def test_a_constant_with_which_no_module_can_be_imported_is_killed(tmp_path: Path) -> None:
+    planted(tmp_path)
+    source = "STEP = 1 / 2\nassert STEP < 1\n"
+    (tmp_path / "robench" / "n.py").write_text(source)
+    mutants = {each.after: each for each in mutants_of("robench/n.py", source)}
+    fatal, harmless = mutants["(1 * 2)"], mutants["(STEP <= 1)"]
+    assert [code_mutants.outcome(each, known({}), tmp_path)["killer"] for each in (fatal, harmless)] == ["import", ""]
+
+
 def test_tests_concern_functions_that_they_execute_and_with_few_tests_those_of_their_files(tmp_path: Path) -> None:
     caught, missed = planted(tmp_path)
     many = [f"tests/test_m.py::test_{number}" for number in range(5)]
