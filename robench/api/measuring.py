@@ -120,8 +120,8 @@ def run(
     ``models`` is a name of the registry, a mapping from names to models in memory, or a sequence of both. A model in
     memory is a ``torch.nn.Module`` from images (B, C, H, W) to outputs of the suite's task, such as logits (B,
     classes), or a tuple of the module and its ``ImagePreprocessing`` or a mapping with its fields. Without
-    preprocessing the module receives pixels in [0, 1], for a model of timm normalised by the mean and std of its
-    ``pretrained_cfg``. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
+    preprocessing it receives pixels in [0, 1], of timm's models normalised as their ``pretrained_cfg`` says, and code
+    points (B, T) of texts. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
     ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its
@@ -137,7 +137,7 @@ def run(
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     loaded = suite_of(suite, registries := registries_of(registry), dataset, all_examples=all_examples)
-    chosen = choose_models(models, registries, key, loaded.task, all_seeds=all_seeds)
+    chosen = choose_models(models, registries, key, loaded, all_seeds=all_seeds)
     request = replace(
         _request(loaded, chosen, device, workers, executor, shard_timeout, data_root),
         limit=limit,
@@ -183,7 +183,7 @@ def transfer(
     """
     registries = registries_of(registry)
     loaded = suite_of(suite, registries, dataset, all_examples=all_examples)
-    everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded.task)
+    everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = replace(
         _request(loaded, everyone, device, workers, executor, shard_timeout, data_root),

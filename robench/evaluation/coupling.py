@@ -118,6 +118,18 @@ def measure_coupling(
     return Coupling(num_rows=num_rows, among_others=among_others, repeated=repeated)
 
 
+def measure_padding(model: Model, batch: Tensor, alone: Sequence[Tensor], seeds: Sequence[int]) -> Coupling:
+    """Measure how outputs for inputs (B, ...), padded to one length, differ from those of each alone, (1, ...)."""
+    rows = torch.arange(len(batch))
+    base = _pass(model, batch, seeds, rows)
+    repeated = _difference(base, _pass(model, batch, seeds, rows), rows)
+    found = [
+        _difference(base, _pass(model, single, seeds[row : row + 1], rows[:1]), rows[row : row + 1]).logits
+        for row, single in enumerate(alone)
+    ]
+    return Coupling(num_rows=len(batch), among_others=Difference(max(found), None), repeated=repeated)
+
+
 def _moved(num_rows: int) -> Tensor:
     """Return the first drawn order that leaves no row in its place.
 
@@ -176,9 +188,12 @@ def _gradients(logits: Tensor, inputs: Tensor, labels: Tensor) -> Tensor | None:
 
 
 def _difference(base: _Pass, other: _Pass, rows: Tensor) -> Difference:
-    """Compare each row of a pass with the corresponding row of the base."""
-    rows = rows.to(base.logits.device)
-    logits = _subtracted(base.logits[rows], other.logits)
+    """Compare each row of a pass with the corresponding row of the base; of wider outputs the first ones.
+
+    Outputs of variable length, such as losses of words, are as wide as the longest row of their batch.
+    """
+    rows, width = rows.to(base.logits.device), min(base.logits.shape[1], other.logits.shape[1])
+    logits = _subtracted(base.logits[rows, :width], other.logits[:, :width])
     seen = torch.cat([base.logits.flatten(), other.logits.flatten()])
     seen = seen[seen.isfinite()]
     span = float(seen.max() - seen.min()) if len(seen) else 0.0

@@ -29,6 +29,8 @@ class LoadedModel:
 
     Attributes:
         takes_seeds: whether the model declares that its random numbers, if any, come from seeds alone.
+        words: all words that a language model gives probabilities to, if its module or a part of it lists them as
+            ``words``; else none.
         device: device that inputs must be on.
         normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
     """
@@ -46,6 +48,7 @@ class LoadedModel:
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
         self.takes_seeds = bool(getattr(module, "takes_seeds", False))
         self._submodules = tuple(self._module.modules())
+        self.words = next((each for part in self._submodules if (each := _words_of(part))), ())
         self._domain = DOMAINS[preprocessing.domain]
         self._num_channels = preprocessing.num_channels
         self._mean, self._std = self.normalisation = normalisation_of(preprocessing, device)
@@ -153,6 +156,13 @@ class LoadedModel:
             raise ContractError(f"inputs must be {str(wanted)[6:]}{scale}, got {inputs.dtype}{advice}")
         if inputs.device != self.device:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
+
+
+def _words_of(module: nn.Module) -> tuple[str, ...]:
+    """Return the words that a module lists; none if it has another attribute of the name."""
+    words = getattr(module, "words", None)
+    is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
+    return tuple(words) if is_list else ()  # type: ignore[arg-type]  # a list or tuple of texts
 
 
 def normalisation_of(preprocessing: Preprocessing, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:

@@ -9,7 +9,8 @@ from torch import nn
 from robench.core.checkpoint import Checkpoint
 from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
-from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
+from robench.core.suite import Suite
+from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.fields import name_problem
 from robench.models.in_memory import in_memory_checkpoint
@@ -35,14 +36,15 @@ def choose_models(
     models: Models,
     registries: Sequence[Path] = (),
     key: Keys | None = None,
-    task: str = DEFAULT_TASK,
+    suite: Suite | None = None,
     *,
     all_seeds: bool = False,
 ) -> ChosenModels:
     """Return the checkpoints for names and modules.
 
-    ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or a sequence of both;
-    ``key`` identifies the only module, or modules by name, in place of a digest of state and source.
+    ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or a sequence of both.
+    Modules are for the task and the inputs of ``suite``, None for classifiers of images. ``key`` identifies the only
+    module, or modules by name, in place of a digest of state and source.
 
     Raises:
         UsageError: something else was given, a name refers to two models, or a module cannot be identified.
@@ -63,7 +65,8 @@ def choose_models(
     if both := names.keys() & given.keys():
         raise UsageError(f"model {min(both)!r} is given both by name and in memory; give the module another name")
     keys = _keys(key, list(given))
-    parts = {name: _parts(name, model) for name, model in given.items()}
+    task, domain = (DEFAULT_TASK, None) if suite is None else (suite.task, suite.conditions[0].dataset.domain)
+    parts = {name: _parts(name, model, domain) for name, model in given.items()}
     # The shipped registry takes a second to read.
     found = find_checkpoints(list(names), registries, all_seeds=all_seeds) if names or registries else []
     known = {each.name: each for each in found}
@@ -119,7 +122,7 @@ def _keys(key: object, names: Sequence[str]) -> dict[str, str]:
     return dict(by_name)
 
 
-def _parts(name: str, model: object) -> tuple[nn.Module, Preprocessing]:
+def _parts(name: str, model: object, domain: str | None) -> tuple[nn.Module, Preprocessing]:
     """Return the module and the preprocessing of one entry of a mapping."""
     module, preprocessing = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     if isinstance(module, type) and issubclass(module, nn.Module):
@@ -129,7 +132,8 @@ def _parts(name: str, model: object) -> tuple[nn.Module, Preprocessing]:
             f"model {name!r} is of type {type(model).__name__}, expected a torch.nn.Module or (module, preprocessing)"
         )
     if preprocessing is None:
-        return module, preprocessing_of(name, module)
+        of_images = preprocessing_of(name, module)
+        return module, of_images if domain in (None, of_images.domain) else NoPreprocessing(inputs=str(domain))
     if isinstance(preprocessing, PreprocessingBase):
         return module, preprocessing
     if isinstance(preprocessing, Mapping):

@@ -35,7 +35,7 @@ from robench.core.suite import Condition
 from robench.datasets import open_dataset
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
-from robench.evaluation.coupling import ADVICE, measure_coupling
+from robench.evaluation.coupling import ADVICE, measure_coupling, measure_padding
 from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
@@ -43,7 +43,7 @@ from robench.models.loading import load_model
 from robench.runs.devices import Workers
 from robench.runs.request import RunRequest
 from robench.tasks import TASKS
-from robench.tasks.base import Contradiction
+from robench.tasks.base import Contradiction, ModelCheck
 
 NUM_EXAMPLES = 32
 # Not one: a model with batch statistics may refuse a single row, regardless of sizes.
@@ -91,6 +91,10 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Data
             task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(outputs).all()):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
+            if task.check is not None and _is_users(checkpoint):
+                check: ModelCheck = imported(task.check)
+                with _refused(f"model {checkpoint.name!r} does not fit {task.name}"):
+                    check(model, [example for example, _ in examples])
     return None if checkpoint.coupled else _check_rows_are_independent(checkpoint, model, datasets)
 
 
@@ -146,13 +150,20 @@ def _check_rows_are_independent(
             break
     else:
         return None
+    is_real_valued = DOMAINS[declared.domain].is_real_valued
+    if not is_real_valued and _is_users(checkpoint):
+        alone = [_excerpts(declared, [each]) for each in inputs]
+        with _refused(f"model {checkpoint.name!r} cannot take an example alone"):
+            padding = measure_padding(model, _excerpts(declared, inputs), alone, range(len(inputs)))
+        if padding.is_coupled:
+            raise UsageError(f"model {checkpoint.name!r} reads padding or other rows: {padding.finding}, and of 1")
     started = time.perf_counter()
     with _refused(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
         coupling = measure_coupling(model, batch, rows, COUPLING_COPIED)
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
     seconds = time.perf_counter() - started
-    return seconds / (COUPLING_PASSES * COUPLING_ROWS) if DOMAINS[declared.domain].is_real_valued else None
+    return seconds / (COUPLING_PASSES * COUPLING_ROWS) if is_real_valued else None
 
 
 def _excerpts(declared: DatasetDeclaration, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -190,9 +201,12 @@ def checks_in_subprocess(checkpoint: Checkpoint, request: RunRequest, workers: W
 
     With worker processes these are models with third-party code, and with ``shard_timeout`` all models.
     """
-    architecture = checkpoint.architecture
-    is_users = architecture.runs_user_code or foreign_in(architecture) is not None
-    return not workers.in_process and (is_users or request.shard_timeout is not None)
+    return not workers.in_process and (_is_users(checkpoint) or request.shard_timeout is not None)
+
+
+def _is_users(checkpoint: Checkpoint) -> bool:
+    """Return whether a model has code other than robench's."""
+    return checkpoint.architecture.runs_user_code or foreign_in(checkpoint.architecture) is not None
 
 
 def check_fit_in_subprocess(

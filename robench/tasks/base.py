@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from robench.core.columns import Outcomes, Values
     from robench.core.declared import DatasetDeclaration
     from robench.core.outcomes import Outcome
+    from robench.core.protocols import Model
 
 # Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
 Loss = Callable[..., "torch.Tensor"]
@@ -35,6 +36,8 @@ class Task:
         losses: names of the losses that attacks can name beside ``objective``, the keys of the rules' ``losses``.
         contradiction: ``module:name`` of a ``Contradiction``, by which models are compared with the expected score of
             their entry before a run; None for no such check.
+        check: ``module:name`` of a ``ModelCheck`` of models with code of the user's own, before anything is measured;
+            None for none.
         gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
@@ -48,6 +51,7 @@ class Task:
     metric: str | None = None
     losses: tuple[str, ...] = ()
     contradiction: str | None = None
+    check: str | None = None
     gap: str | None = None
     is_audited: bool = False
 
@@ -81,6 +85,17 @@ class Contradiction(Protocol):
 
         Outputs (B, ...) are finite, of excerpts of the first clean examples; ``expected`` is the value of the task's
         metric that the registry entry expects.
+        """
+
+
+class ModelCheck(Protocol):
+    """Function that refuses a model whose outputs are not what the task's numbers are about."""
+
+    def __call__(self, model: Model, examples: Sequence[torch.Tensor]) -> None:
+        """Run the model on parts of a dataset's first examples.
+
+        Raises:
+            ContractError: the message says what was found and what the model should return.
         """
 
 

@@ -30,4 +30,5 @@ LANGUAGE_MODELING = Task(
     implementation="robench.tasks.language_modeling_impl:RULES",
     metric="perplexity",
     contradiction="robench.tasks.language_modeling_impl:contradiction",
+    check="robench.tasks.language_checks_impl:check_language_model",
 )

@@ -60,17 +60,22 @@ class LanguageRules:
         if outputs.ndim != 2 or len(outputs) != num_rows:
             raise ContractError(f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, tokens)")
         is_token = outputs != NO_TOKEN
-        valid = (outputs.isfinite() & (outputs >= 0)) | ~is_token
-        if not bool(valid.all()):
-            rows = int((~valid).any(1).sum())
-            raise ContractError(
-                f"model {model!r} gave tokens of {rows} of {num_rows} texts a likelihood that is NaN, 0 or above 1"
-            )
+        wrong = {
+            "NaN or infinite": ~outputs.isfinite(),
+            "negative, which no negative log-likelihood is": outputs.isfinite() & (outputs < 0) & is_token,
+        }
+        for what, places in wrong.items():
+            if rows := int(places.any(1).sum()):
+                raise ContractError(
+                    f"losses of {rows} of {num_rows} texts by model {model!r} are {what}; after a text's last loss, "
+                    f"pad with {NO_TOKEN:g} (NO_TOKEN)"
+                )
         if not bool(is_token.any(1).all()):
             raise ContractError(f"a text has no word to predict, so that model {model!r} has no loss on it")
 
     def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
         """Return the losses and numbers of tokens, (B,) each, of the first prediction."""
+        check_lengths(outputs[0], decoded(targets if scoring.inputs is None else scoring.inputs))
         losses = outputs[0].double().cpu().numpy()
         is_token = losses != NO_TOKEN
         columns = {"loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)), "num_tokens": Values(is_token.sum(1))}
@@ -105,6 +110,27 @@ def contradiction(outputs: Tensor, targets: Sequence[Tensor], expected: float, d
         f"where its registry entry expects a perplexity of {expected:g}, which is a loss of {log(expected):.2f}: check "
         "its weights and its vocabulary"
     )
+
+
+def check_lengths(outputs: Tensor, texts: Sequence[str]) -> None:
+    """Refuse outputs (B, T) without exactly one loss for each scored token of a text, followed by ``NO_TOKEN``.
+
+    Raises:
+        ContractError: the message says how many there are, and what follows them.
+    """
+    is_token = (outputs != NO_TOKEN).cpu()
+    for row, text in zip(is_token, texts, strict=True):
+        wanted, found = len(scored_tokens(text)), int(row.sum())
+        if found != wanted:
+            raise ContractError(
+                f"a text of {wanted} tokens (words, and an end of each line) and {len(text)} characters has {found} "
+                f"losses; return one for each token in order, and {NO_TOKEN:g} (NO_TOKEN) after the last"
+            )
+        if not bool(row[:wanted].all()):
+            raise ContractError(
+                f"the losses of a text of {wanted} tokens do not begin its row; pad with {NO_TOKEN:g} (NO_TOKEN) on "
+                "the right"
+            )
 
 
 def scored_tokens(text: str) -> list[str]:

@@ -222,3 +222,37 @@ def test_the_page_on_models_in_memory_runs(
         names = {"robench": robench, "torch": torch, "net": tiny(), "other": tiny(1)}
         exec(block.replace('"digits-adv"', repr(str(suite))).replace("torch.compile(net)", "net"), names)
     assert len(list((tmp_path / "results" / "records").iterdir())) == 3 * 5
+
+
+class Paragraphs(nn.Module):
+    """Classifier of paragraphs by the mean embedding of their characters."""
+
+    def __init__(self, reads_padding: bool = False) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(128, 8), nn.Linear(8, 6)
+        self.reads_padding = reads_padding
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        weights = (points >= 0)[..., None] | self.reads_padding
+        embedded = self.embedding(points.clamp(0, 127)) * weights
+        return self.head(embedded.sum(1) / weights.sum(1))
+
+
+def test_a_classifier_of_texts_runs_and_one_that_reads_padding_is_refused(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"results": tmp_path / "r", "limit": 4}
+    report = robench.run("sotu-eras-swap", {"mine": Paragraphs()}, **options)
+    assert 0 <= accuracy(report, "mine", "swap-30/top1_accuracy") <= 1
+    with pytest.raises(UsageError, match="model 'mine' reads padding or other rows"):
+        robench.run("sotu-eras-swap", {"mine": Paragraphs(reads_padding=True)}, **options)
+
+
+def test_a_language_model_has_the_perplexity_of_its_probabilities(tmp_path: Path) -> None:
+    words = ["\n", "<unk>", "the", "of", "and"]
+    code = (ROOT / "docs" / "language.md").read_text().partition("## Your own language model")[2]
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", code, re.DOTALL)[0], names)
+    net = names["GruLanguageModel"](words, dim=4)
+    nn.init.zeros_(net.output.weight)
+    nn.init.zeros_(net.output.bias)
+    report = robench.run("sotu-swap", {"mine": net}, results=tmp_path / "r", limit=1, key="uniform")
+    assert accuracy(report, "mine", "clean/perplexity") == pytest.approx(len(words), rel=1e-6)

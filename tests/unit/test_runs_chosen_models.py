@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ import pytest
 import timm
 from torch import nn
 
+from robench.api import load_suite
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.suite import Suite
-from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
 from robench.runs import ChosenModels, RunRequest, choose_models
 from robench.runs.chosen_models import names_of
 
@@ -68,9 +70,11 @@ def test_a_module_alone_gets_pixels_and_one_of_timm_its_own_normalisation() -> N
     assert models[1].preprocessing == ImagePreprocessing(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
-def test_a_module_has_the_task_that_it_is_chosen_for() -> None:
-    (checkpoint, named) = chosen([{"mine": NET}, "digits-vit"], task="guessing").checkpoints
+def test_a_module_has_the_task_and_the_inputs_of_its_suite() -> None:
+    suite = replace(load_suite("sotu-eras-swap"), task="guessing")
+    (checkpoint, named) = chosen([{"mine": NET}, "digits-vit"], suite=suite).checkpoints
     assert (checkpoint.task, named.task) == ("guessing", "classification")
+    assert checkpoint.preprocessing == NoPreprocessing(inputs="texts")
 
 
 def test_an_entry_says_that_its_model_is_in_memory() -> None:

@@ -60,13 +60,13 @@ def test_the_objective_is_the_mean_loss_of_a_token() -> None:
     torch.testing.assert_close(RULES.objective(OUTPUTS, encoded_batch(TEXTS)), torch.tensor([3.5, 1.5]))
 
 
-@pytest.mark.parametrize("wrong", [nan, inf, -0.5])
-def test_numbers_that_are_no_likelihoods_are_refused(wrong: float) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "what"), [(nan, "NaN or infinite"), (inf, "NaN or infinite"), (-0.5, "negative, which no negative")]
+)
+def test_numbers_that_are_no_likelihoods_are_refused(wrong: float, what: str) -> None:
     outputs = OUTPUTS.clone()
     outputs[0, 1] = wrong
-    with pytest.raises(
-        ContractError, match="model 'mine' gave tokens of 1 of 2 texts a likelihood that is NaN, 0 or above 1"
-    ):
+    with pytest.raises(ContractError, match=f"losses of 1 of 2 texts by model 'mine' are {what}"):
         RULES.check_outputs(outputs, 2, "mine")
     RULES.check_outputs(OUTPUTS, 2, "mine")
 
