@@ -18,6 +18,7 @@ from robench.cli.options import (
     json_option,
     model_option,
     option,
+    path_option,
     registry_option,
     results_option,
     seed_option,
@@ -48,7 +49,6 @@ def write(selection: Selection, file: Path) -> int:
 
     Every example must be measured; no model, data or GPU is needed.
     """
-    # Imported here, so that help needs no pyarrow.
     from robench.comparison import baseline_of
     from robench.store.baseline import write_baseline
 
@@ -62,7 +62,7 @@ def write(selection: Selection, file: Path) -> int:
 
 
 @click.command("check")
-@option("--baseline", type=AbsolutePath(), required=True, metavar="FILE", help="As robench baseline write wrote it.")
+@path_option("--baseline", "FILE", "As robench baseline write wrote it.", required=True)
 @selecting(
     (
         *(suite_option(required=False), dataset_option, model_option(required=False), registry_option),
@@ -79,12 +79,9 @@ def write(selection: Selection, file: Path) -> int:
     metavar="POINTS",
     help="Also fail where a number is worse by more, significantly or not; prints how often chance alone does that.",
 )
-@option("--junit", type=AbsolutePath(), metavar="FILE", help="Write JUnit XML, a test case a cell.")
-@option(
-    "--summary",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help=f"Write a summary in Markdown; it is also appended to the file that {STEP_SUMMARY} names.",
+@path_option("--junit", "FILE", "Write JUnit XML, a test case a cell.")
+@path_option(
+    "--summary", "FILE", f"Write a summary in Markdown; it is also appended to the file that {STEP_SUMMARY} names."
 )
 @json_option
 def command(
@@ -105,7 +102,6 @@ def command(
     and with 4 if data, protocol, seed or plug-ins are not those of the baseline. Without --suite and --model all that
     the baseline holds is checked.
     """
-    # Imported here, so that help needs no pyarrow.
     from robench.comparison import check_results
     from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
     from robench.runs.check import check_request, suites_to_check

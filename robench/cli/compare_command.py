@@ -24,7 +24,6 @@ def command(selection: Selection, first: str, second: str, flipped: bool, format
     model, data or GPU is needed. Ends with 4 if the two were measured on different data. With --all-seeds means over
     training seeds are compared.
     """
-    # Imported here, so that help needs no numpy.
     from robench.comparison import RENDERERS, compare_models
     from robench.declare import seeds_of_models
 

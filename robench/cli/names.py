@@ -118,7 +118,6 @@ def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str
 
 def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list[str]:
     """Return names of models with patterns replaced by the entries of the registry that match; see ``expanded``."""
-    # Imported here, so that help is fast.
     from robench.declare import read_registries
 
     return expanded(names, lambda: read_registries(registries))

@@ -21,7 +21,7 @@ from typing import Any
 import click
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from robench.cli.options import AbsolutePath, json_option, option
+from robench.cli.options import json_option, option, path_option
 from robench.cli.terminal import out, out_json
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
@@ -40,7 +40,7 @@ _MOST_LETTERS = 20
 @click.argument("family", type=click.Choice(FAMILIES))
 @click.argument("name")
 @option("--in-repository", is_flag=True, help="Write into robench's own checkout; the default inside it.")
-@option("--output", type=AbsolutePath(), metavar="DIR", help="Write a distribution into DIR; default: robench-NAME.")
+@path_option("--output", "DIR", "Write a distribution into DIR; default: robench-NAME.")
 @json_option
 def command(family: str, name: str, in_repository: bool, output: Path | None, as_json: bool) -> int:
     """Write the files of a working plug-in: in robench's repository, or as a distribution of its own.

@@ -14,12 +14,13 @@ import click
 from robench.cli.main import GIVEN_UP
 from robench.cli.names import models_of_registry
 from robench.cli.options import (
-    AbsolutePath,
     all_seeds_option,
     keep_adversarial_option,
     measuring_options,
     no_audit_option,
+    number_option,
     option,
+    path_option,
     precision_option,
 )
 from robench.cli.selection import OF_MODELS, Selection, selecting
@@ -66,24 +67,22 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
     metavar="TEXT",
     help="The same for the job that writes the tables.",
 )
-@option(
+@number_option(
     "--max-requeues",
-    type=click.IntRange(min=0),
+    "How often a job that reached its time limit is queued again.",
+    least=0,
     default=100,
     show_default=True,
-    metavar="N",
-    help="How often a job that reached its time limit is queued again.",
 )
 @option("--setup", multiple=True, metavar="COMMAND", help="Line of bash before robench, such as 'module load cuda'.")
 @option("--python", metavar="PROGRAM", help="Interpreter that has robench on the nodes; default: this one.")
-@option(
+@path_option(
     "--tables",
+    "FILE",
+    "Write the table there when all jobs have ended (.html, .md, .csv, .json or .tex).",
     multiple=True,
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="Write the table there when all jobs have ended (.html, .md, .csv, .json or .tex).",
 )
-@option("--output", type=AbsolutePath(), metavar="FOLDER", help="Folder of the scripts; default: slurm in --results.")
+@path_option("--output", "FOLDER", "Folder of the scripts; default: slurm in --results.")
 @option("--dry-run", is_flag=True, help="Print the scripts; write and submit nothing.")
 def command(
     selection: Selection,
@@ -105,7 +104,6 @@ def command(
     The jobs divide the work among themselves and share the results folder, which must be on a file system that all
     nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
     """
-    # Imported here, so that help needs no torch.
     from robench.runs.slurm import SlurmJobs
 
     results = selection.results
