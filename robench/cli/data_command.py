@@ -125,25 +125,18 @@ def _entries() -> list[dict[str, Any]]:
 
 
 def _plain(verification: Verification) -> dict[str, Any]:
-    texts = {"split": verification.split, "num_texts": verification.num_texts, "num_tokens": verification.num_tokens}
-    arrays = {
-        "split": verification.split,
-        "images_per_class": verification.images_per_class,
-        "sha256": verification.sha256,
-    }
+    of_texts = ("split", "num_texts", "num_tokens") if verification.num_texts is not None else ()
+    of_arrays = ("split", "images_per_class", "sha256") if verification.sha256 is not None else ()
+    findings = [
+        {name: getattr(each, name) for name in ("kind", "is_problem", "message")} for each in verification.findings
+    ]
     return {
         "dataset": verification.dataset,
         "is_whole": verification.is_whole,
         "folder": None if verification.folder is None else str(verification.folder),
-        "num_images": verification.num_images,
-        "num_classes": verification.num_classes,
-        "is_decoded": verification.is_decoded,
-        "findings": [
-            {"kind": finding.kind, "is_problem": finding.is_problem, "message": finding.message}
-            for finding in verification.findings
-        ],
-        **(texts if verification.num_texts is not None else {}),
-        **(arrays if verification.sha256 is not None else {}),
+        **{name: getattr(verification, name) for name in ("num_images", "num_classes", "is_decoded")},
+        "findings": findings,
+        **{name: getattr(verification, name) for name in (*of_texts, *of_arrays)},
     }
 
 

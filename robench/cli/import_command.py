@@ -26,13 +26,13 @@ from robench.declare import find_checkpoints
 )
 @path_option("--output", "WEIGHTS", "The safetensors file to be written.", required=True)
 @json_option
-def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Path, output: Path, as_json: bool) -> int:
+def command(file: Path, model: str, registries: tuple[Path, ...], vocabulary: Path, output: Path, as_json: bool) -> int:
     """Convert FILE, a language model that its authors saved whole by torch.save(model), into safetensors.
 
     Nothing that the file names is imported or run. Names, sizes and settings of the model must be those of the entry
     NAME; the vocabulary is made of the texts in FOLDER. An existing WEIGHTS is replaced when all is converted.
     """
-    (checkpoint,) = find_checkpoints([model_of_registry(name, registries)], registries)
+    (checkpoint,) = find_checkpoints([model_of_registry(model, registries)], registries)
     # pathlib raises for links that lead to themselves.
     if os.path.realpath(output) == os.path.realpath(file):
         raise UsageError(f"--output is the file to be converted, {file}; name another one")

@@ -49,23 +49,13 @@ LIVE = "generated on the fly at a severity from 1 to 5"
 
 
 def _models(registries: Sequence[Path]) -> list[Entry]:
+    names = (
+        *("task", "architecture", "weights", "preprocessing", "training_data", "trained_on", "source", "licence"),
+        *("expected", "training", "coupled"),
+    )
     return [
-        {
-            "name": checkpoint.name,
-            "summary": summary_of(checkpoint),
-            "task": checkpoint.task,
-            "architecture": to_plain(checkpoint.architecture),
-            "weights": to_plain(checkpoint.weights),
-            "preprocessing": to_plain(checkpoint.preprocessing),
-            "training_data": checkpoint.training_data,
-            "trained_on": checkpoint.trained_on,
-            "source": checkpoint.source,
-            "licence": checkpoint.licence,
-            "expected": to_plain(checkpoint.expected),
-            "training": to_plain(checkpoint.training),
-            "coupled": checkpoint.coupled,
-        }
-        for checkpoint in read_registries(registries).values()
+        {"name": each.name, "summary": summary_of(each)} | {name: to_plain(getattr(each, name)) for name in names}
+        for each in read_registries(registries).values()
     ]
 
 
@@ -73,10 +63,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
     return {
         "name": suite.name,
         "summary": suite.description,
-        "version": suite.version,
-        "seed": suite.seed,
-        "task": suite.task,
-        "batch_size": suite.batch_size,
+        **{name: getattr(suite, name) for name in ("version", "seed", "task", "batch_size")},
         "conditions": [
             {
                 "name": condition.name,
@@ -131,11 +118,9 @@ def _fields(declaration: type) -> Entry:
     hints = get_type_hints(declaration)
     described: Entry = {}
     for field in dataclasses.fields(declaration):
-        field_type = type_in_words(hints[field.name])
-        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        described[field.name] = {"type": field_type, "required": is_required}
-        if field.default is not dataclasses.MISSING:
-            described[field.name] = {"type": field_type, "required": False, "default": to_plain(field.default)}
+        is_required = field.default is field.default_factory is dataclasses.MISSING
+        default = {} if field.default is dataclasses.MISSING else {"default": to_plain(field.default)}
+        described[field.name] = {"type": type_in_words(hints[field.name]), "required": is_required, **default}
     return described
 
 

@@ -30,6 +30,8 @@ from robench.core.files import absolute, write_whole, writing
 from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from robench.core.shard import Precision
     from robench.runs.request import KeptDtype
     from robench.runs.slurm import SlurmJobs, Words
@@ -104,7 +106,7 @@ def command(
     The jobs divide the work among themselves and share the results folder, which must be on a file system that all
     nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
     """
-    from robench.runs.slurm import SlurmJobs
+    from robench.runs.slurm import SlurmJobs, array_text, tables_text
 
     results = selection.results
     _check(device, selection.precision, tables)
@@ -131,10 +133,13 @@ def command(
         given_up=GIVEN_UP,
         **slurm,
     )
+    scripts = {jobs.array_script: array_text(jobs), jobs.tables_script: tables_text(jobs)}
     if dry_run:
-        _print(jobs)
+        for path, text in scripts.items():
+            out(f"==> {path} <==")
+            out_document(text)
         return 0
-    _write(jobs, results)
+    _write(jobs, scripts, results)
     _submit(jobs)
     return 0
 
@@ -187,25 +192,16 @@ def _format(path: Path) -> str:
     return names[0]
 
 
-def _print(jobs: SlurmJobs) -> None:
-    from robench.runs.slurm import array_text, tables_text
-
-    for path, text in ((jobs.array_script, array_text(jobs)), (jobs.tables_script, tables_text(jobs))):
-        out(f"==> {path} <==")
-        out_document(text)
-
-
-def _write(jobs: SlurmJobs, results: Path) -> None:
-    from robench.runs.slurm import array_text, tables_text
+def _write(jobs: SlurmJobs, scripts: Mapping[Path, str], results: Path) -> None:
     from robench.store import FolderStore
 
     FolderStore(results).check_writable()
     with writing(jobs.folder):
         # Slurm creates no folder for logs; a job without one fails without a word.
         jobs.logs.mkdir(parents=True, exist_ok=True)
-        # Names of files may be no UTF-8.
-        write_whole(jobs.array_script, os.fsencode(array_text(jobs)))
-        write_whole(jobs.tables_script, os.fsencode(tables_text(jobs)))
+        for path, text in scripts.items():
+            # Names of files may be no UTF-8.
+            write_whole(path, os.fsencode(text))
 
 
 def _submit(jobs: SlurmJobs) -> None:

@@ -1,12 +1,12 @@
 """Results that are rendered as text in several formats: reports, leaderboards and papers' tables."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
+from robench.core.plugins import imported
 
 SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"} | {
     f".{name}": name for name in ("png", "svg", "pdf")
@@ -59,9 +59,3 @@ class Rendered:
     def _renderers(self) -> Mapping[str, Callable[[object], str]]:
         found: Mapping[str, Callable[[object], str]] = imported(self.renderers)
         return found
-
-
-def imported(path: str) -> Any:
-    """Import and return ``module:name`` of a layer above."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)

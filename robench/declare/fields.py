@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -297,4 +297,10 @@ class WeightsEntry:
     @property
     def declared(self) -> Weights:
         """Return the weights that the entry names."""
-        return Weights(**{each.name: getattr(self, each.name) for each in fields(self)})
+        return Weights(**values_of(self))
+
+
+# Any: an entry is any dataclass, and its values are of the types of its fields.
+def values_of(entry: Any, *without: str) -> dict[str, Any]:
+    """Return the values of an entry's fields by name, for a declaration that has fields of the same names."""
+    return {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in without}

@@ -18,7 +18,7 @@ from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.document import Document, Number, Place, Problem, declaration_error, show
-from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem
+from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem, values_of
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
 from robench.declare.shipped import differences, shipped_for, with_inherited
@@ -244,32 +244,14 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
 
 def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
-    own = _checkpoint(name, entry, folder)
+    shared = values_of(entry, "weights", "seeds", "of")
+    own = Checkpoint(name=name, folder=folder, weights=entry.weights.declared, belongs_to=entry.of, **shared)
     yield own
     for each in entry.seeds:
         weights = replace(
             own.weights, uri=each.uri, sha256=each.sha256, layout=PLAIN_LAYOUT, by=each.by or own.weights.by
         )
         yield own.retrained(each.seed, weights, each.expected)
-
-
-def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
-    return Checkpoint(
-        name=name,
-        architecture=entry.architecture,
-        weights=entry.weights.declared,
-        preprocessing=entry.preprocessing,
-        task=entry.task,
-        training_data=entry.training_data,
-        source=entry.source,
-        licence=entry.licence,
-        folder=folder,
-        expected=entry.expected,
-        training=entry.training,
-        trained_on=entry.trained_on,
-        coupled=entry.coupled,
-        belongs_to=entry.of,
-    )
 
 
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:

@@ -29,7 +29,7 @@ from robench.declare.columns import (
     threat_problems,
 )
 from robench.declare.document import Document, Problem, document_from_python, show
-from robench.declare.fields import Name, RefusedError, Task, known_in
+from robench.declare.fields import Name, RefusedError, Task, known_in, values_of
 from robench.declare.members import MetricEntry, metric_name
 from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.yaml_source import read_yaml
@@ -145,17 +145,10 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
             f"suite {entry.name!r} names its datasets: --dataset is for suites that name none, such as pgd-standard"
         )
     return Suite(
-        name=entry.name,
-        version=entry.version,
-        seed=entry.seed,
+        **values_of(entry, "task", "conditions", "dataset"),
         task=entry.task or conditions[0].dataset.task,
-        batch_size=entry.batch_size,
         conditions=tuple(conditions.values()),
-        metrics=entry.metrics,
         columns=columns_of(tuple(conditions.values()), entry.metrics),
-        batches_per_shard=entry.batches_per_shard,
-        audit=entry.audit,
-        description=entry.description,
         lacks_dataset=names_none and dataset is None,
         given_dataset=dataset,
     )
@@ -210,15 +203,7 @@ def _readable_conditions(
             continue
         declared = default if entry.dataset is None else datasets[entry.dataset]
         if declared is not None:
-            conditions[index] = Condition(
-                name=entry.name,
-                dataset=declared,
-                perturbation=entry.perturbation,
-                num_examples=entry.num_examples,
-                num_predictions=entry.num_predictions,
-                distances=entry.distances,
-                negatives=entry.negatives,
-            )
+            conditions[index] = Condition(dataset=declared, **values_of(entry, "dataset"))
     return conditions
 
 

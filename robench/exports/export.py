@@ -119,15 +119,8 @@ def manifest_of(
         "options": dict(options),
         "files": {path.name: {"rows": rows, "sha256": _digest(path)} for path, rows in files.items()},
         "suites": [
-            {
-                "name": suite.name,
-                "version": suite.version,
-                "seed": suite.seed,
-                "task": suite.task,
-                "batch_size": suite.batch_size,
-                "dataset": suite.given_dataset,
-                "all_examples": suite.all_examples,
-            }
+            {name: getattr(suite, name) for name in ("name", "version", "seed", "task", "batch_size")}
+            | {"dataset": suite.given_dataset, "all_examples": suite.all_examples}
             for suite in suites
         ],
         "measurements": [_measurement(each, training_seeds.get(each.model)) for each in measured],

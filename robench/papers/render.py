@@ -323,16 +323,8 @@ def _html_block(block: Block) -> str:
 
 
 def _json_number(number: Number) -> dict[str, Json]:
-    return {
-        "unit": number.unit,
-        "measured": number.measured,
-        "low": number.low,
-        "high": number.high,
-        "model": number.model,
-        "formula": number.formula,
-        "num_seeds": number.num_seeds,
-        "flags": list(number.raised),
-    }
+    names = ("unit", "measured", "low", "high", "model", "formula", "num_seeds")
+    return {name: getattr(number, name) for name in names} | {"flags": list(number.raised)}
 
 
 def _json_cell(cell: TableCell) -> dict[str, Json]:
@@ -354,15 +346,8 @@ def _json_twin(cell: TwinCell) -> dict[str, Json]:
 def _json_claim(claim: JudgedClaim) -> dict[str, Json]:
     found = claim.verdict
     return {
-        "row": claim.row,
-        "baseline": claim.baseline,
-        "column": claim.column,
-        "unit": claim.unit,
-        "printed_gain": claim.printed_gain,
-        "gain": found.gain,
-        "low": found.low,
-        "high": found.high,
-        "num_seeds": found.num_seeds,
+        **{name: getattr(claim, name) for name in ("row", "baseline", "column", "unit", "printed_gain")},
+        **{name: getattr(found, name) for name in ("gain", "low", "high", "num_seeds")},
         "verdict": found.name,
         "reason": found.reason,
     }
