@@ -17,8 +17,7 @@ from robench.core.report import Report
 from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedTable
-from robench.papers.authors import Authors, authors_of
-from robench.papers.basis import Basis
+from robench.papers.basis import Authors, Basis, authors_of
 from robench.papers.table import PaperTable, table_of
 from robench.reports import needs, over_seeds
 from robench.reports.build import report_of_store

@@ -9,8 +9,9 @@ import torch
 
 from robench.attacks.backends.installed import check_installed
 from robench.core.declared import DatasetDeclaration, Declaration
-from robench.core.errors import MissingDataError, WeightsError
-from robench.core.protocols import Dataset, Executor, Store
+from robench.core.errors import MissingDataError, UsageError, WeightsError
+from robench.core.protocols import Claims, Dataset, Executor, Store
+from robench.core.records import Failure, Record
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
 from robench.core.suite import Suite
@@ -27,11 +28,11 @@ from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, Work, cost_of, measured_paces, work_of
 from robench.runs.fit import check_fit, check_fit_in_subprocess, check_shapes, checks_in_subprocess, loaded_for_checks
-from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.measure import Results
 from robench.scheduling.pace import Pace, Paces, Source
+from robench.store import AdversarialFolder, FolderStore
 
 # Further ones are loaded again, so that memory holds few models.
 MOST_LOADED = 2
@@ -183,6 +184,43 @@ class PreparedRun:
             precision=self.request.precision,
         )
         return replace(report, notes=(SMOKE_NOTE,)) if self.request.smoke else report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithExamples:
+    """Results of a run without the records whose requested adversarial examples are missing.
+
+    Attributes:
+        wanted: keys of the shards whose examples must be in ``folder``.
+    """
+
+    store: Store
+    folder: AdversarialFolder
+    wanted: frozenset[str]
+
+    def keys(self) -> set[str]:
+        """Return the keys of all shards that have a complete record and, if requested, their examples."""
+        return self.store.keys() - (self.wanted - self.folder.keys())
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record and, if requested, its examples."""
+        has_examples = key not in self.wanted or self.folder.has(measurement_key, key)
+        return has_examples and self.store.has(measurement_key, key)
+
+    def claims(self) -> Claims:
+        """Return claims on shards, which are done once their examples exist too."""
+        return self.store.claims(self.has)
+
+    def put(self, result: Record | Failure) -> None:
+        """Store a result; for a shard measured again only for its examples, the first record stays."""
+        self.store.put(result)
+
+
+def folder_of(store: Store | None) -> AdversarialFolder:
+    """Return the folder of a store's adversarial examples. Raises UsageError: it has none."""
+    if not isinstance(store, FolderStore):
+        raise UsageError("adversarial examples are kept in a results folder; give a FolderStore")
+    return store.adversarial
 
 
 def rounds(store: Store) -> Iterator[None]:

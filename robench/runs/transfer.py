@@ -21,8 +21,7 @@ from robench.core.suite import Column, Condition, Suite, View, views_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
-from robench.runs.kept_examples import folder_of
-from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.prepare import PreparedRun, folder_of, prepare
 from robench.runs.request import RunRequest
 from robench.scheduling import plan
 from robench.tasks import TASKS

@@ -90,7 +90,7 @@ MODULES: Mapping[str, frozenset[str]] = {
 TIMM = "the library, whose release is named and whose scripts are run"
 LAYOUT = "the layout of a file of weights, which core has a default for"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
-    "cli/compare_command.py": {"csv": "a form of tables"},
+    "cli/check_command.py": {"csv": "a form of tables"},
     "comparison/documents.py": {"csv": "a form of tables"},
     "core/rendered.py": {"csv": "a form of tables"},
     "cli/doctor_command.py": {

@@ -15,7 +15,7 @@ from robench.core.records import Record
 from robench.core.report import Row
 from robench.core.shard import ShardHeader
 from robench.declare import shipped_folder
-from robench.papers.authors import authors_of
+from robench.papers.basis import authors_of
 from robench.papers.reading import measured_models, models_by_suite, reports_for
 from robench.store import MemoryStore
 
