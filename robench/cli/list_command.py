@@ -104,10 +104,10 @@ def _from(claim: Claim) -> Entry:
     return {"distribution": claim.distribution, "distribution_version": claim.release}
 
 
-def _declared(name: str, declaration: type[DeclarationBase]) -> Entry:
+def _declared(name: str, declaration: type[DeclarationBase], prefix: str = "") -> Entry:
     description = inspect.getdoc(declaration) or ""
     return {
-        "summary": description.split("\n\n")[0].replace("\n", " "),
+        "summary": prefix + description.split("\n\n")[0].replace("\n", " "),
         "description": description,
         "version": declaration.version,
         "fields": _fields(declaration),
@@ -169,12 +169,7 @@ def _corruptions(registries: Sequence[Path]) -> list[Entry]:
     own: list[Entry] = [
         {"name": name, "summary": f"{_set_of(name)}, {LIVE}", "implementation": path} for name, path in TYPES.items()
     ]
-    return [*own, *_family(CORRUPTIONS, _corruption)]
-
-
-def _corruption(name: str, declaration: type[DeclarationBase]) -> Entry:
-    described = _declared(name, declaration)
-    return described | {"summary": f"{_set_of(name)}: {described['summary']}"}
+    return [*own, *_family(CORRUPTIONS, lambda name, member: _declared(name, member, f"{_set_of(name)}: "))]
 
 
 def _set_of(corruption: str) -> str:

@@ -240,10 +240,8 @@ def executor_options(command: Callable[..., int]) -> Callable[..., int]:
 def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None) -> str | ExecutorBase:
     """Return an executor: its kind alone, or where fields are given its declaration with them.
 
-    Args:
-        kind: value of ``--executor``.
-        assignments: values of ``--executor-option``, such as ``gpus_per_worker=0.5``.
-        fields: values of options for a single field, such as ``ray_address``; None if not given.
+    ``assignments`` are values of ``--executor-option``, such as ``gpus_per_worker=0.5``; ``fields`` are values of
+    options for a single field, such as ``ray_address``, None if not given.
 
     Raises:
         UsageError, UnknownNameError: fields are given without an executor, for one of another kind, or wrongly.

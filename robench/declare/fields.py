@@ -100,16 +100,15 @@ def refused(wanted: str, value: object) -> RefusedError:
     return RefusedError(f"must be {wanted}, got {show(value)}")
 
 
-def _read_bool(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise refused("true or false", value)
+def _exact_reader(kind: type, wanted: str) -> Reader:
+    """Return the reader of values of exactly a type: true is not a number."""
 
+    def read(value: object) -> object:
+        if type(value) is kind:
+            return value
+        raise refused(wanted, value)
 
-def _read_int(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise refused("a whole number", value)
+    return read
 
 
 def _read_float(value: object) -> float:
@@ -152,8 +151,8 @@ def _read_argument(value: object) -> Argument:
 
 
 SCALARS: Mapping[object, Reader] = {
-    bool: _read_bool,
-    int: _read_int,
+    bool: _exact_reader(bool, "true or false"),
+    int: _exact_reader(int, "a whole number"),
     float: _read_float,
     str: _read_text,
     Fraction: _read_fraction,

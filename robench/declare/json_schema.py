@@ -100,7 +100,8 @@ class _Builder:
         if any(isinstance(mark, ReadBy) and mark.read is metric_name for mark in marks):
             return _metric()
         if hint in _SCALARS:
-            return _SCALARS[hint](_bounds_of(marks)) | _named(marks)
+            names = {"pattern": NAME_PATTERN} if set(get_args(Name)[1:]) & set(marks) else {}
+            return _SCALARS[hint](_bounds_of(marks)) | names
         if origin is Literal:
             return {"enum": list(arguments)}
         if origin in (Union, UnionType):
@@ -194,10 +195,6 @@ def _bounds_of(marks: tuple[object, ...]) -> Schema:
         for name, keyword in _BOUNDS.items()
         if (limit := getattr(mark, name, None)) is not None
     }
-
-
-def _named(marks: tuple[object, ...]) -> Schema:
-    return {"pattern": NAME_PATTERN} if set(get_args(Name)[1:]) & set(marks) else {}
 
 
 def _metric() -> Schema:

@@ -156,17 +156,13 @@ class _Reader:
         value = plain_scalar(text)
         if value is not UNREADABLE:
             return value
-        return self.refuse(place, _why_unreadable(text))
+        is_disputed = _DISPUTED.fullmatch(text)
+        wanted = "decimal number without leading zeros" if is_disputed else "finite number of reasonable size"
+        return self.refuse(place, f"must be a {wanted}, or text in quotes, got {text:.60}")
 
     def refuse(self, place: Place, message: str) -> Unreadable:
         self.problems.append(Problem(place=place, line=self.lines.get(place, 1), message=message))
         return UNREADABLE
-
-
-def _why_unreadable(text: str) -> str:
-    if _DISPUTED.fullmatch(text):
-        return f"must be a decimal number without leading zeros, or text in quotes, got {text:.60}"
-    return f"must be a finite number of reasonable size, or text in quotes, got {text:.60}"
 
 
 def _is_whole(text: str) -> bool:

@@ -38,9 +38,7 @@ def outcomes_table(
     parts: list[pa.Table] = []
     for suite in suites:
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
-        rows = [row.model for row in report.rows]
-        measured = measured_by(suite, store, rows, limit=limit, seed=report.seed)
-        for each in measured:
+        for each in measured_by(suite, store, report, limit=limit):
             parts += [] if each.is_audit else outcomes_of(each, store, schema, training_seeds or {})
     return pa.concat_tables([schema.empty_table(), *parts]).unify_dictionaries()
 
@@ -85,8 +83,7 @@ def export(
     for suite in suites:
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
         cells.append(cells_of(suite, report, seeds, all_seeds=all_seeds))
-        rows = [row.model for row in report.rows]
-        measured += measured_by(suite, store, rows, limit=limit, seed=report.seed)
+        measured += measured_by(suite, store, report, limit=limit)
     outcomes = (part for each in measured if not each.is_audit for part in outcomes_of(each, store, schema, seeds))
     tables = {f"cells.{format_name}": (CELLS, cells), f"outcomes.{format_name}": (schema, outcomes)}
     options = {"format": format_name, "models": models, "limit": limit, "seed": seed, "all_seeds": all_seeds}

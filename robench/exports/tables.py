@@ -227,23 +227,21 @@ class MeasuredCondition:
         return self.coverage.records[0]
 
 
-def measured_by(
-    suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int
-) -> list[MeasuredCondition]:
-    """Return all that is measured of some models under a suite, in the order of models and conditions.
+def measured_by(suite: Suite, store: Store, report: Report, *, limit: int | None) -> list[MeasuredCondition]:
+    """Return all that is measured of a report's models, in the order of rows and conditions.
 
-    Arguments are those of ``report_of_store``; outcomes are not kept in memory.
+    Outcomes are not kept in memory.
     """
-    results = Stored(suite, store, None, seed)
+    results = Stored(suite, store, None, report.seed)
     found = []
-    for model in models:
+    for model in (row.model for row in report.rows):
         described = results.described(model)
         for conditions, is_audit in ((suite.conditions, False), (audits_of(suite), True)):
             coverages = cover(conditions, described, dataset_sizes=results.sizes, limit=limit)
             found += [
                 MeasuredCondition(
                     suite=suite,
-                    seed=seed,
+                    seed=report.seed,
                     model=model,
                     condition=condition,
                     coverage=coverages[condition.name],

@@ -224,12 +224,8 @@ def manifest_of(
 ) -> dict[str, Any]:
     """Return the manifest of tables: their inputs, without any time, machine or path.
 
-    Args:
-        tables: in the order of the files.
-        published: file of each table's printed numbers, by the table's name.
-        suites: that tables name.
-        results: folder of kept results.
-        manifests: descriptions of all that it has.
+    ``published`` are the files of printed numbers by the table's name; ``manifests`` describe all that the folder of
+    kept results has.
     """
     measured, printed = num_measured(tables)
     versions: dict[str, set[str]] = {}

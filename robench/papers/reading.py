@@ -42,13 +42,9 @@ def measured_models(
     manifests: Sequence[Manifest],
     checkpoints: Mapping[str, Checkpoint],
 ) -> dict[str, list[str]]:
-    """Return the measured checkpoints of entries by suite, seeds and weights of other registries included.
+    """Return the measured checkpoints of ``models_by_suite``, seeds and weights of other registries included.
 
-    Args:
-        models: entries by suite, see ``models_by_suite``.
-        suites: by name.
-        manifests: descriptions of all stored measurements.
-        checkpoints: of all registries, by name.
+    ``manifests`` describe all stored measurements; ``checkpoints`` are those of all registries.
     """
     measured = {}
     for name, wanted in sorted(models.items()):

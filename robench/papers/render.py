@@ -83,6 +83,10 @@ def page_of(table: PaperTable) -> Page:
         blocks.append(_block(clipped(table.twins_are, NOTE_WIDTH), columns, twin_lines))
     if table.claims:
         blocks.append(_claims_block(table.claims))
+    numbers = [cell.ours for cell in table.cells]
+    of_twins = [cell.ours for row in table.twins for cell in row.cells.values()]
+    # Of reports on the rows of models, such as the batch size of coupled rows.
+    notes = dict.fromkeys(f"{number.model}: {note}" for number in numbers for note in number.notes)
     measured, printed = num_measured([table])
     measured_with = [
         f"{suite}: {', '.join(f'{name} {text}' for name, text in facts.items())}"
@@ -94,8 +98,8 @@ def page_of(table: PaperTable) -> Page:
         source=clipped(table.source, NOTE_WIDTH),
         blocks=tuple(blocks),
         closing=(
-            *([ONE_CHECKPOINT] if _has_single_checkpoints(table) else []),
-            *_row_notes(table),
+            *([ONE_CHECKPOINT] if any(each.num_seeds == 1 for each in (*numbers, *of_twins)) else []),
+            *(clipped(note, NOTE_WIDTH) for note in notes),
             *(clipped(text, NOTE_WIDTH) for text in measured_with),
             *([summary_of(table.claims, table.num_within_rounding)] if table.claims else []),
             *([clipped(f"No claims: {table.no_claims}.", NOTE_WIDTH)] if table.no_claims else []),
@@ -121,13 +125,6 @@ def _claims_block(claims: Sequence[JudgedClaim]) -> Block:
     return Block(
         heading="gains over baselines, positive where better", header=header, rows=tuple(rows), notes=notes.listed()
     )
-
-
-def _row_notes(table: PaperTable) -> list[str]:
-    """Return the notes of reports on the rows of models, such as the batch size of coupled rows."""
-    numbers = [cell.ours for cell in table.cells]
-    notes = dict.fromkeys(f"{number.model}: {note}" for number in numbers for note in number.notes)
-    return [clipped(note, NOTE_WIDTH) for note in notes]
 
 
 def number_text(number: Number, decimals: int) -> str:
@@ -206,12 +203,6 @@ def _twin_text(cell: TwinCell, unit: str, notes: _Notes) -> str:
     if cell.ours.measured is not None:
         return number_text(cell.ours, 1)
     return f"not measured {notes.mark(f'not measured: {cell.reason}')}"
-
-
-def _has_single_checkpoints(table: PaperTable) -> bool:
-    numbers = [cell.ours for cell in table.cells]
-    numbers += [cell.ours for row in table.twins for cell in row.cells.values()]
-    return any(number.num_seeds == 1 for number in numbers)
 
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
