@@ -70,6 +70,7 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
     No model, data or GPU is needed. Rows measured only with --limit are left out unless the same --limit is given here.
     """
     suites, store = selection.found_suites(), selection.store()
+    checkpoints = read_registries(selection.registries).values()
     exported = export(
         suites,
         store,
@@ -79,7 +80,7 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
         limit=selection.limit,
         seed=selection.seed,
         all_seeds=selection.all_seeds,
-        training_seeds=_training_seeds(selection.registries),
+        training_seeds={each.name: each.training.seed for each in checkpoints if each.training is not None},
     )
     for path, num_rows in exported.files.items():
         say(f"wrote {num_rows} rows to {path}")
@@ -140,9 +141,3 @@ def pictures_of(
     with steps_shown("attacking", "batches") as on_progress:
         views = views_named(request.suites[0], conditions)
         return pictured(request, views, count=count, examples=examples, on_progress=on_progress)
-
-
-def _training_seeds(registries: tuple[Path, ...]) -> dict[str, int]:
-    """Return the seed of each entry's training, and of its further trainings, by name."""
-    checkpoints = read_registries(registries).values()
-    return {each.name: each.training.seed for each in checkpoints if each.training is not None}

@@ -54,7 +54,7 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
         *("expected", "training", "coupled"),
     )
     return [
-        {"name": each.name, "summary": summary_of(each)} | {name: to_plain(getattr(each, name)) for name in names}
+        {"name": each.name, "summary": summary_of(each), **{name: to_plain(getattr(each, name)) for name in names}}
         for each in read_registries(registries).values()
     ]
 

@@ -186,10 +186,10 @@ def _words(**options: object) -> tuple[Words, ...]:
 def _format(path: Path) -> str:
     from robench.leaderboard import SUFFIXES
 
-    names = [name for name, suffix in SUFFIXES.items() if suffix == path.suffix]
-    if not names:
-        raise UsageError(f"--tables must name a file ending in {', '.join(SUFFIXES.values())}, got {path.name!r}")
-    return names[0]
+    for name, suffix in SUFFIXES.items():
+        if suffix == path.suffix:
+            return name
+    raise UsageError(f"--tables must name a file ending in {', '.join(SUFFIXES.values())}, got {path.name!r}")
 
 
 def _write(jobs: SlurmJobs, scripts: Mapping[Path, str], results: Path) -> None:

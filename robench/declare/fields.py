@@ -264,10 +264,6 @@ def uri_problem(uri: object) -> str | None:
     return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
 
 
-def _layout_problem(layout: object) -> str | None:
-    return None if layout in LAYOUTS else f"unknown layout {show(layout)}.{did_you_mean(str(layout), LAYOUTS)}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsEntry:
     """Entry of weights in a file: the digest may be null but must be given.
@@ -285,7 +281,7 @@ class WeightsEntry:
     uri: Annotated[str, Checked(uri_problem)]
     sha256: Annotated[str, Checked(digest_problem)] | None
     how_to_get: str = ""
-    layout: Annotated[str, Checked(_layout_problem)] = PLAIN_LAYOUT
+    layout: Annotated[str, Checked(known_in("layout", LAYOUTS))] = PLAIN_LAYOUT
     by: Trainer = "user"
     source: str = ""
 

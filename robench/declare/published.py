@@ -30,10 +30,6 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _COLUMN = ("model", "suite", "condition", "metric")
 
 
-def _text_problem(text: object) -> str | None:
-    return None if str(text).strip() else "must not be empty"
-
-
 def _spelling(value: object) -> str:
     """Return a value of a protocol as written."""
     if isinstance(value, Number):
@@ -43,7 +39,7 @@ def _spelling(value: object) -> str:
     raise refused("text or a number", value)
 
 
-Text = Annotated[str, Checked(_text_problem)]
+Text = Annotated[str, Checked(lambda text: None if str(text).strip() else "must not be empty")]
 Spelling = Annotated[str, ReadBy(_spelling)]
 Position = Annotated[int, Ge(1)]
 

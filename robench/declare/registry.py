@@ -248,7 +248,12 @@ def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Chec
 
 
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
-    for place in _weights_fields(document):
+    places: list[Place] = []
+    for name in document.mapping_at("checkpoints"):
+        seeds = ("checkpoints", name, "seeds")
+        places += [("checkpoints", name, "weights", "uri"), ("checkpoints", name, "training", "initial_weights", "uri")]
+        places += [(*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds))]
+    for place in places:
         uri = document.at(*place)
         if not isinstance(uri, str) or uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
@@ -257,14 +262,6 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
         with suppress(OSError, ValueError):
             if path.exists() and not path.is_file() and not path.is_dir():
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
-
-
-def _weights_fields(document: Document) -> Iterator[Place]:
-    for name in document.mapping_at("checkpoints"):
-        yield "checkpoints", name, "weights", "uri"
-        yield "checkpoints", name, "training", "initial_weights", "uri"
-        seeds = ("checkpoints", name, "seeds")
-        yield from ((*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds)))
 
 
 def _wrong_seeds(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:

@@ -125,7 +125,7 @@ def manifest_of(
 
 
 def _measurement(measured: MeasuredCondition, training_seed: int | None) -> dict[str, Any]:
-    coverage, shard = measured.coverage, measured.first.shard
+    coverage, shard = measured.coverage, measured.coverage.records[0].shard
     versions, devices = releases_and_devices(record.provenance for record in coverage.records)
     return {
         "suite": measured.suite.name,

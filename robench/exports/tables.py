@@ -221,11 +221,6 @@ class MeasuredCondition:
     coverage: Coverage
     is_audit: bool = False
 
-    @property
-    def first(self) -> Record:
-        """Return the first record, without outcomes."""
-        return self.coverage.records[0]
-
 
 def measured_by(suite: Suite, store: Store, report: Report, *, limit: int | None) -> list[MeasuredCondition]:
     """Return all that is measured of a report's models, in the order of rows and conditions.
@@ -281,7 +276,7 @@ def outcomes_of(
     """
     coverage, wanted = measured.coverage, measured.coverage.num_wanted or 0
     kept = {record.shard.key for record in coverage.records}
-    records = [each for each in store.records_of([measured.first.shard.measurement_key]) if each.shard.key in kept]
+    records = [each for each in store.records_of([coverage.records[0].shard.measurement_key]) if each.shard.key in kept]
     try:
         parts = [_rows(measured, record, wanted, schema, training_seeds) for record in tile(records, wanted)]
     except (pa.ArrowException, UnicodeError) as error:

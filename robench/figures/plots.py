@@ -296,17 +296,17 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
     kinds: tuple[tuple[str, str, Read], ...] = (
         ("training loss", "loss (nats)", lambda epoch: epoch.loss_nats),
-        (
-            "validation loss",
-            "loss (nats)",
-            lambda epoch: None if epoch.validation is None else epoch.validation.loss_nats,
-        ),
+        ("validation loss", "loss (nats)", _validation_loss),
         ("validation accuracy", "top-1 accuracy (%)", _accuracy),
     )
     for title, y_label, read in kinds:
         series = tuple(each for name, found in entries.items() for each in _series(name, found, read))
         is_per_cent = read is _accuracy
         yield LinePanel(title=title, x_label="epoch", y_label=y_label, ticks=(), series=series, is_per_cent=is_per_cent)
+
+
+def _validation_loss(epoch: Epoch) -> float | None:
+    return None if epoch.validation is None else epoch.validation.loss_nats
 
 
 def _accuracy(epoch: Epoch) -> float | None:

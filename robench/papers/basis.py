@@ -72,11 +72,6 @@ class AuthorsWeights:
     checkpoint: str
     known: str
 
-    @property
-    def is_checked(self) -> bool:
-        """Return whether their checksum is the published one."""
-        return self.known == BY_CHECKSUM
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
@@ -203,7 +198,8 @@ def authors_of(checkpoints: Mapping[str, Checkpoint], manifests: Iterable[Manife
         found = AuthorsWeights(checkpoint=name, known=known)
         other = weights.setdefault(checkpoint.entry, found)
         if other is not found:
-            kept, dropped = (found, other) if found.is_checked and not other.is_checked else (other, found)
+            is_better = found.known == BY_CHECKSUM and other.known != BY_CHECKSUM
+            kept, dropped = (found, other) if is_better else (other, found)
             weights[checkpoint.entry] = kept
             left_out.append(dropped.checkpoint)
     return Authors(weights=weights, left_out=tuple(left_out), refused=refused)

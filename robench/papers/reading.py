@@ -113,7 +113,11 @@ def find_published(names: Sequence[str]) -> list[PublishedTable]:
         UsageError: a name is malformed.
         UnknownNameError: there is no such table.
     """
-    keys = [_key(name) for name in dict.fromkeys(names)] if names else list(published_tables())
+    keys = [] if names else list(published_tables())
+    for name in dict.fromkeys(names):
+        if (parts := _NAME.fullmatch(name)) is None:
+            raise UsageError(f"a table is PAPER:NUMBER, such as rpc:1, got {name!r}; there are {existing_tables()}")
+        keys.append((parts[1], int(parts[2])))
     return [load_published(paper, number) for paper, number in keys]
 
 
@@ -196,10 +200,3 @@ def _difference(
         return compare_column([one], [other], column).difference
     except IncomparableError:
         return None
-
-
-def _key(name: str) -> tuple[str, int]:
-    parts = _NAME.fullmatch(name)
-    if parts is None:
-        raise UsageError(f"a table is PAPER:NUMBER, such as rpc:1, got {name!r}; there are {existing_tables()}")
-    return parts[1], int(parts[2])

@@ -9,7 +9,6 @@ entry permits it. A check in a separate process names a model that hangs or cras
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -212,8 +211,9 @@ def check_fit_in_subprocess(
     # Closed at once if a model is refused, which ends the process.
     with closing(answers):
         for checkpoint, found in zip(checkpoints, answers, strict=True):
-            if isinstance(found, _Refusal):
-                raise found.kind(found.message)
+            if isinstance(found, tuple):
+                kind, message = found
+                raise kind(message)
             if isinstance(found, Death):
                 names = ", ".join(each.name for each in datasets)
                 raise UsageError(
@@ -222,20 +222,14 @@ def check_fit_in_subprocess(
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """Error in a form that can be sent between processes."""
-
-    kind: type[RobenchError]
-    message: str
-
-
-def _refusal(datasets: Sequence[DatasetDeclaration], data_root: Path | None, checkpoint: Checkpoint) -> _Refusal | str:
-    """Return the reason for refusing a model, or that it fits; called in another process."""
+def _refusal(
+    datasets: Sequence[DatasetDeclaration], data_root: Path | None, checkpoint: Checkpoint
+) -> tuple[type[RobenchError], str] | str:
+    """Return class and message of the error that refuses a model, or that it fits; called in another process."""
     preprocessing = checkpoint.preprocessing
     try:
         opened = {each: open_dataset(each, data_root=data_root, preprocessing=preprocessing) for each in datasets}
         check_fit(checkpoint, opened, loaded_for_checks(checkpoint))
     except RobenchError as error:
-        return _Refusal(next(kind for kind in _ERRORS if isinstance(error, kind)), str(error))
+        return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
     return "fits"
