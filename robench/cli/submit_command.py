@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robench.core.shard import Precision
-    from robench.runs.request import KeptDtype
     from robench.runs.slurm import SlurmJobs, Words
 
 MOST_JOBS = 1000
+# Options that the jobs pass on to ``robench run``, beside those of the selection.
+_OF_RUN = ("data_root", "keep_adversarial", "no_audit", "device", "workers", "shard_timeout")
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
@@ -88,18 +89,12 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 @option("--dry-run", is_flag=True, help="Print the scripts; write and submit nothing.")
 def command(
     selection: Selection,
-    device: str,
-    workers: int | None,
-    shard_timeout: float | None,
-    keep_adversarial: KeptDtype | None,
-    data_root: Path | None,
-    no_audit: bool,
     python: str | None,
     tables: tuple[Path, ...],
     output: Path | None,
     dry_run: bool,
-    # Further options have the names and types of the fields of ``SlurmJobs``.
-    **slurm: Any,
+    # Further options are those of ``robench run``, or have the names and types of the fields of ``SlurmJobs``.
+    **further: Any,
 ) -> int:
     """Submit an array of Slurm jobs that measure, and a job that prints the tables when they have ended.
 
@@ -108,30 +103,23 @@ def command(
     """
     from robench.runs.slurm import SlurmJobs, array_text, tables_text
 
-    results = selection.results
-    _check(device, selection.precision, tables)
+    results, of_run = selection.results, {name: further.pop(name) for name in _OF_RUN}
+    _check(of_run["device"], selection.precision, tables)
     # Refuses now what would otherwise be refused on a node, hours later.
-    selection.request(workers=workers, shard_timeout=shard_timeout, keep_adversarial=keep_adversarial)
-    further = _words(
-        data_root=data_root,
-        keep_adversarial=keep_adversarial,
-        no_audit=no_audit,
-        device=None if device == "auto" else device,
-        workers=workers,
-        shard_timeout=shard_timeout,
-    )
+    selection.request(**{name: of_run[name] for name in ("workers", "shard_timeout", "keep_adversarial")})
+    words = _words(**of_run | {"device": None if of_run["device"] == "auto" else of_run["device"]})
     program = python or sys.executable
     files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
     jobs = SlurmJobs(
         what=_what(selection),
-        run=tuple(chain.from_iterable(further)),
+        run=tuple(chain.from_iterable(words)),
         tables=(("report",), *files),
         folder=output or results / "slurm",
         logs=results / "slurm",
         working_folder=absolute(".", "the current folder"),
         python=str(absolute(program, "--python")) if os.sep in program else program,
         given_up=GIVEN_UP,
-        **slurm,
+        **further,
     )
     scripts = {jobs.array_script: array_text(jobs), jobs.tables_script: tables_text(jobs)}
     if dry_run:

@@ -200,23 +200,19 @@ def compose(content: bytes) -> tuple[str, yaml.Node | None, Remarks]:
     Raises:
         UnreadableTextError: it is not UTF-8, not YAML, more than one document, or beyond the limits.
     """
-    text = _decode(content)
+    if len(content) > MAX_BYTES:
+        raise UnreadableTextError(f"a file must be at most {MAX_BYTES} bytes long", 1, 1)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"cannot be read as UTF-8 (byte 0x{content[error.start]:02x})"
+        raise UnreadableTextError(message, *_position(content[: error.start].decode("utf-8"))) from None
     try:
         loader = _StrictLoader(text)
     except yaml.reader.ReaderError as error:
         message = f"cannot be read as YAML: it excludes the character U+{error.character:04X}"
         raise UnreadableTextError(message, *_position(text[: error.position])) from None
     return text, _compose_whole(loader), loader.remarks
-
-
-def _decode(content: bytes) -> str:
-    if len(content) > MAX_BYTES:
-        raise UnreadableTextError(f"a file must be at most {MAX_BYTES} bytes long", 1, 1)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        message = f"cannot be read as UTF-8 (byte 0x{content[error.start]:02x})"
-        raise UnreadableTextError(message, *_position(content[: error.start].decode("utf-8"))) from None
 
 
 def _position(before: str) -> tuple[int, int]:
