@@ -48,7 +48,7 @@ C = TypeVar("C", TableCell, TwinCell)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow(Generic[C]):
-    """Row of printed numbers or of twins by column; columns in which there is none are left out."""
+    """Row of printed numbers or of twins by column; columns without one are left out."""
 
     label: str
     cells: Mapping[str, C]

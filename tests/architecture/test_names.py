@@ -105,7 +105,6 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "cli/terminal.py": {"plain": "a way of printing tables"},
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
-    "declare/rewriting.py": {"plain": LAYOUT},
     "exports/tables.py": {"csv": "a form of tables"},
     "leaderboard/__init__.py": {"csv": "a form of tables"},
     "papers/render.py": {"csv": "a form of tables"},
