@@ -99,8 +99,7 @@ def page_of(table: PaperTable) -> Page:
         blocks=tuple(blocks),
         closing=(
             *([ONE_CHECKPOINT] if any(each.num_seeds == 1 for each in (*numbers, *of_twins)) else []),
-            *(clipped(note, NOTE_WIDTH) for note in notes),
-            *(clipped(text, NOTE_WIDTH) for text in measured_with),
+            *(clipped(text, NOTE_WIDTH) for text in (*notes, *measured_with)),
             *([summary_of(table.claims, table.num_within_rounding)] if table.claims else []),
             *([clipped(f"No claims: {table.no_claims}.", NOTE_WIDTH)] if table.no_claims else []),
             f"{counted}.",
