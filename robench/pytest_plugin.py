@@ -52,13 +52,9 @@ class Checker:
     ) -> Check:
         """Fail the test where a number is significantly worse than the baseline's, or missing.
 
-        Args:
-            suite: name or file of a suite, or several; none for all of the baseline.
-            model: name of a model, or several; none for all of the baseline.
-            baseline: file as ``robench baseline write`` wrote it.
-            results: folder of results, in which what is measured is kept.
-            run: whether to measure what the folder lacks first.
-            settings: further arguments of ``robench.check``, such as ``registry`` and ``tolerance``.
+        ``suite`` names one suite or file or several, ``model`` one model or several, by default all of the baseline.
+        ``run`` first measures what the folder ``results`` lacks, and keeps it there. ``settings`` are further arguments
+        of ``robench.check``, such as ``registry`` and ``tolerance``.
 
         Raises:
             RobenchError: see ``robench.check``.

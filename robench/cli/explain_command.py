@@ -7,7 +7,15 @@ from pathlib import Path
 import click
 
 from robench.cli.names import complete_datasets, complete_models, model_of_registry
-from robench.cli.options import AbsolutePath, data_root_option, device_option, json_option, option, registry_option
+from robench.cli.options import (
+    data_root_option,
+    device_option,
+    json_option,
+    one_model_option,
+    option,
+    path_option,
+    registry_option,
+)
 from robench.cli.selection import OF_ONE_SUITE, Selection, selecting
 from robench.cli.terminal import out, out_document, out_json, out_table, say
 from robench.core.errors import UsageError
@@ -22,11 +30,8 @@ RAISED = 1
 @click.argument("model", shell_complete=complete_models)
 @selecting(OF_ONE_SUITE)
 @option("--example", metavar="ID", help="Also show the outcome of this example under every condition.")
-@option(
-    "--picture",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="Also draw the example under every condition, as PNG; this runs the attacks on it once more.",
+@path_option(
+    "--picture", "FILE", "Also draw the example under every condition, as PNG; this runs the attacks on it once more."
 )
 @device_option
 @data_root_option
@@ -56,7 +61,6 @@ def command(
 
 
 def _draw(file: Path, explanation: Explanation, selection: Selection, device: str, data_root: Path | None) -> None:
-    # Imported here, so that help needs no torch.
     from robench.cli.export_command import pictures_of
     from robench.exports.pictures import grid_of, png_of
 
@@ -72,7 +76,7 @@ def _draw(file: Path, explanation: Explanation, selection: Selection, device: st
 
 
 @click.command("audit")
-@option("--model", required=True, metavar="NAME", shell_complete=complete_models, help="A model of the registry.")
+@one_model_option("A model of the registry.")
 @registry_option
 @option(
     "--dataset",
@@ -100,7 +104,6 @@ def audit_command(
     Exits with 1 if a check is raised.
     """
     (checkpoint,) = find_checkpoints([model_of_registry(model, registries)], registries)
-    # Imported here, so that help needs no torch.
     from robench.runs.single_model import audit_checkpoint
 
     flags = audit_checkpoint(

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.names import complete_conditions, complete_models, model_of_registry, run_command
+from robench.cli.names import model_of_registry, run_command
 from robench.cli.options import (
-    AbsolutePath,
+    conditions_option,
     data_root_option,
     dataset_option,
     device_option,
+    one_model_option,
     one_suite_option,
     option,
+    path_option,
     registry_option,
     seed_option,
 )
@@ -53,13 +55,7 @@ def command() -> None:
 
 @command.command("tables")
 @selecting((*OF_RESULTS, _all_seeds_option))
-@option(
-    "--output",
-    type=AbsolutePath(),
-    required=True,
-    metavar="FOLDER",
-    help="Folder for the tables and their manifest.",
-)
+@path_option("--output", "FOLDER", "Folder for the tables and their manifest.", required=True)
 @option(
     "--format",
     "format_name",
@@ -74,6 +70,7 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
     No model, data or GPU is needed. Rows measured only with --limit are left out unless the same --limit is given here.
     """
     suites, store = selection.found_suites(), selection.store()
+    checkpoints = read_registries(selection.registries).values()
     exported = export(
         suites,
         store,
@@ -83,7 +80,7 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
         limit=selection.limit,
         seed=selection.seed,
         all_seeds=selection.all_seeds,
-        training_seeds=_training_seeds(selection.registries),
+        training_seeds={each.name: each.training.seed for each in checkpoints if each.training is not None},
     )
     for path, num_rows in exported.files.items():
         say(f"wrote {num_rows} rows to {path}")
@@ -96,19 +93,11 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
 
 @command.command("images")
 @selecting((one_suite_option, dataset_option, registry_option, seed_option))
-@option("--model", required=True, metavar="NAME", shell_complete=complete_models, help="The model that is attacked.")
-@option(
-    "--condition",
-    "conditions",
-    multiple=True,
-    required=True,
-    metavar="NAME",
-    shell_complete=complete_conditions,
-    help="A condition of the suite; of a sweep all budgets, or one as NAME@8/255.",
-)
+@one_model_option("The model that is attacked.")
+@conditions_option("A condition of the suite; of a sweep all budgets, or one as NAME@8/255.", required=True)
 @option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones.")
 @option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Number of first examples.")
-@option("--output", type=AbsolutePath(), required=True, metavar="FOLDER", help="Folder for the images and their table.")
+@path_option("--output", "FOLDER", "Folder for the images and their table.", required=True)
 @device_option
 @data_root_option
 def export_images(
@@ -126,7 +115,6 @@ def export_images(
     The attacks run once more, on the batches that have these examples, and give the images that a run scores. Files
     have 8 bits a value; 'robench run --keep-adversarial float32' keeps the exact numbers.
     """
-    # Imported here, so that help needs no torch.
     from robench.exports.pictures import GRID_NAME, write_pictures
 
     drawn = pictures_of(selection, model, conditions, device, data_root, count=count, examples=examples)
@@ -153,9 +141,3 @@ def pictures_of(
     with steps_shown("attacking", "batches") as on_progress:
         views = views_named(request.suites[0], conditions)
         return pictured(request, views, count=count, examples=examples, on_progress=on_progress)
-
-
-def _training_seeds(registries: tuple[Path, ...]) -> dict[str, int]:
-    """Return the seed of each entry's training, and of its further trainings, by name."""
-    checkpoints = read_registries(registries).values()
-    return {each.name: each.training.seed for each in checkpoints if each.training is not None}

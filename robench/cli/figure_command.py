@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.names import models_of_registry
-from robench.cli.options import AbsolutePath, all_seeds_option, model_option, option, registry_option
+from robench.cli.options import AbsolutePath, all_seeds_option, model_option, option, path_option, registry_option
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
 from robench.core.errors import UsageError
@@ -30,13 +30,7 @@ def command() -> None:
     """
 
 
-output_option = option(
-    "--output",
-    type=AbsolutePath(),
-    required=True,
-    metavar="FILE",
-    help="File to write, ending in .svg, .pdf or .png.",
-)
+output_option = path_option("--output", "FILE", "File to write, ending in .svg, .pdf or .png.", required=True)
 panel_option = option(
     "--panel",
     "panels",

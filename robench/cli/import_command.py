@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from robench.cli.names import complete_models, model_of_registry
-from robench.cli.options import AbsolutePath, json_option, option, registry_option
+from robench.cli.names import model_of_registry
+from robench.cli.options import AbsolutePath, json_option, one_model_option, path_option, registry_option
 from robench.cli.terminal import out, out_json, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
@@ -16,35 +16,26 @@ from robench.declare import find_checkpoints
 
 @click.command("import")
 @click.argument("file", type=AbsolutePath())
-@option(
-    "--model",
-    "name",
-    required=True,
-    metavar="NAME",
-    shell_complete=complete_models,
-    help="The entry of the registry that the file must fit.",
-)
+@one_model_option("The entry of the registry that the file must fit.")
 @registry_option
-@option(
+@path_option(
     "--vocabulary",
-    type=AbsolutePath(),
+    "FOLDER",
+    "Folder with the token files that the model was trained on, such as wiki.train.tokens.",
     required=True,
-    metavar="FOLDER",
-    help="Folder with the token files that the model was trained on, such as wiki.train.tokens.",
 )
-@option("--output", type=AbsolutePath(), required=True, metavar="WEIGHTS", help="The safetensors file to be written.")
+@path_option("--output", "WEIGHTS", "The safetensors file to be written.", required=True)
 @json_option
-def command(file: Path, name: str, registries: tuple[Path, ...], vocabulary: Path, output: Path, as_json: bool) -> int:
+def command(file: Path, model: str, registries: tuple[Path, ...], vocabulary: Path, output: Path, as_json: bool) -> int:
     """Convert FILE, a language model that its authors saved whole by torch.save(model), into safetensors.
 
     Nothing that the file names is imported or run. Names, sizes and settings of the model must be those of the entry
     NAME; the vocabulary is made of the texts in FOLDER. An existing WEIGHTS is replaced when all is converted.
     """
-    (checkpoint,) = find_checkpoints([model_of_registry(name, registries)], registries)
+    (checkpoint,) = find_checkpoints([model_of_registry(model, registries)], registries)
     # pathlib raises for links that lead to themselves.
     if os.path.realpath(output) == os.path.realpath(file):
         raise UsageError(f"--output is the file to be converted, {file}; name another one")
-    # Imported here, so that help needs no torch.
     from safetensors.torch import save
 
     from robench.training.importing import import_weights

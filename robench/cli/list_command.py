@@ -49,23 +49,13 @@ LIVE = "generated on the fly at a severity from 1 to 5"
 
 
 def _models(registries: Sequence[Path]) -> list[Entry]:
+    names = (
+        *("task", "architecture", "weights", "preprocessing", "training_data", "trained_on", "source", "licence"),
+        *("expected", "training", "coupled"),
+    )
     return [
-        {
-            "name": checkpoint.name,
-            "summary": summary_of(checkpoint),
-            "task": checkpoint.task,
-            "architecture": to_plain(checkpoint.architecture),
-            "weights": to_plain(checkpoint.weights),
-            "preprocessing": to_plain(checkpoint.preprocessing),
-            "training_data": checkpoint.training_data,
-            "trained_on": checkpoint.trained_on,
-            "source": checkpoint.source,
-            "licence": checkpoint.licence,
-            "expected": to_plain(checkpoint.expected),
-            "training": to_plain(checkpoint.training),
-            "coupled": checkpoint.coupled,
-        }
-        for checkpoint in read_registries(registries).values()
+        {"name": each.name, "summary": summary_of(each), **{name: to_plain(getattr(each, name)) for name in names}}
+        for each in read_registries(registries).values()
     ]
 
 
@@ -73,10 +63,7 @@ def _suite(suite: Suite, path: Path) -> Entry:
     return {
         "name": suite.name,
         "summary": suite.description,
-        "version": suite.version,
-        "seed": suite.seed,
-        "task": suite.task,
-        "batch_size": suite.batch_size,
+        **{name: getattr(suite, name) for name in ("version", "seed", "task", "batch_size")},
         "conditions": [
             {
                 "name": condition.name,
@@ -117,10 +104,10 @@ def _from(claim: Claim) -> Entry:
     return {"distribution": claim.distribution, "distribution_version": claim.release}
 
 
-def _declared(name: str, declaration: type[DeclarationBase]) -> Entry:
+def _declared(name: str, declaration: type[DeclarationBase], prefix: str = "") -> Entry:
     description = inspect.getdoc(declaration) or ""
     return {
-        "summary": description.split("\n\n")[0].replace("\n", " "),
+        "summary": prefix + description.split("\n\n")[0].replace("\n", " "),
         "description": description,
         "version": declaration.version,
         "fields": _fields(declaration),
@@ -131,11 +118,9 @@ def _fields(declaration: type) -> Entry:
     hints = get_type_hints(declaration)
     described: Entry = {}
     for field in dataclasses.fields(declaration):
-        field_type = type_in_words(hints[field.name])
-        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        described[field.name] = {"type": field_type, "required": is_required}
-        if field.default is not dataclasses.MISSING:
-            described[field.name] = {"type": field_type, "required": False, "default": to_plain(field.default)}
+        is_required = field.default is field.default_factory is dataclasses.MISSING
+        default = {} if field.default is dataclasses.MISSING else {"default": to_plain(field.default)}
+        described[field.name] = {"type": type_in_words(hints[field.name]), "required": is_required, **default}
     return described
 
 
@@ -184,12 +169,7 @@ def _corruptions(registries: Sequence[Path]) -> list[Entry]:
     own: list[Entry] = [
         {"name": name, "summary": f"{_set_of(name)}, {LIVE}", "implementation": path} for name, path in TYPES.items()
     ]
-    return [*own, *_family(CORRUPTIONS, _corruption)]
-
-
-def _corruption(name: str, declaration: type[DeclarationBase]) -> Entry:
-    described = _declared(name, declaration)
-    return described | {"summary": f"{_set_of(name)}: {described['summary']}"}
+    return [*own, *_family(CORRUPTIONS, lambda name, member: _declared(name, member, f"{_set_of(name)}: "))]
 
 
 def _set_of(corruption: str) -> str:

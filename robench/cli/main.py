@@ -66,6 +66,7 @@ BESIDE = {
     "audit": "explain",
     "backends": "doctor",
     "baseline": "check",
+    "compare": "check",
     "leaderboard": "report",
     "rescore": "transfer",
     "schema": "validate",

@@ -16,13 +16,12 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from robench.core.checkpoint import SEED_MARK
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.files import is_file_name
 from robench.core.protocols import Store
 
 _WILD = "*?["
-# Separates the name of an entry from one of its further training seeds.
-_SEED = "@"
 
 
 def complete_suites(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -118,7 +117,6 @@ def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str
 
 def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list[str]:
     """Return names of models with patterns replaced by the entries of the registry that match; see ``expanded``."""
-    # Imported here, so that help is fast.
     from robench.declare import read_registries
 
     return expanded(names, lambda: read_registries(registries))
@@ -144,7 +142,7 @@ def models_of_results(names: Sequence[str], store: Store) -> list[str]:
 
 
 def _matched(pattern: str, known: Iterable[str]) -> list[str]:
-    return [name for name in known if (_SEED in pattern or _SEED not in name) and fnmatchcase(name, pattern)]
+    return [name for name in known if (SEED_MARK in pattern or SEED_MARK not in name) and fnmatchcase(name, pattern)]
 
 
 def _no_match(noun: str, pattern: str, known: Sequence[str]) -> UnknownNameError:

@@ -13,7 +13,6 @@ import shlex
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import click
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from robench.cli.options import AbsolutePath, json_option, option
+from robench.cli.options import json_option, option, path_option
 from robench.cli.terminal import out, out_json
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
@@ -40,7 +39,7 @@ _MOST_LETTERS = 20
 @click.argument("family", type=click.Choice(FAMILIES))
 @click.argument("name")
 @option("--in-repository", is_flag=True, help="Write into robench's own checkout; the default inside it.")
-@option("--output", type=AbsolutePath(), metavar="DIR", help="Write a distribution into DIR; default: robench-NAME.")
+@path_option("--output", "DIR", "Write a distribution into DIR; default: robench-NAME.")
 @json_option
 def command(family: str, name: str, in_repository: bool, output: Path | None, as_json: bool) -> int:
     """Write the files of a working plug-in: in robench's repository, or as a distribution of its own.
@@ -54,7 +53,8 @@ def command(family: str, name: str, in_repository: bool, output: Path | None, as
         raise UsageError("--in-repository and --output exclude each other: give one of them")
     checkout = None if output is not None else checkout_above(Path.cwd())
     if in_repository and checkout is None:
-        checkout = own_checkout()
+        # The one that this robench runs from, if it is not installed from a wheel.
+        checkout = checkout_above(TEMPLATES)
         if checkout is None:
             raise UsageError("--in-repository needs a checkout of robench: run this in one, or give --output DIR")
     if checkout is not None:
@@ -127,10 +127,8 @@ class NewPlugin:
 
 def checkout_above(folder: Path) -> Path | None:
     """Return the checkout of robench that contains ``folder``; None without one."""
-    for each in (folder, *folder.parents):
-        if (each / "robench" / "cli" / "templates").is_dir() and (each / "tests" / "contract").is_dir():
-            return each
-    return None
+    parts = ("robench/cli/templates", "tests/contract")
+    return next((each for each in (folder, *folder.parents) if all((each / part).is_dir() for part in parts)), None)
 
 
 def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
@@ -279,9 +277,3 @@ def _with_line(text: str, line: str, before: str | None) -> str | None:
     later = [node.lineno - 1 for node in own if str(node.module) > module]
     lines.insert(later[0] if later else own[-1].end_lineno or len(lines), f"{line}\n")
     return "".join(lines)
-
-
-def own_checkout() -> Path | None:
-    """Return the checkout that this robench runs from; None if it is installed from a wheel."""
-    spec = find_spec("robench")
-    return None if spec is None or spec.origin is None else checkout_above(Path(spec.origin).parent)

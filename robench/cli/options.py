@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
-from robench.cli.names import complete_datasets, complete_models, complete_suites
+from robench.cli.names import complete_conditions, complete_datasets, complete_models, complete_suites
 from robench.core.errors import UsageError
 from robench.core.files import absolute, is_file_name
 from robench.core.shard import EXACT_DTYPE, Precision
@@ -75,6 +75,22 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(*names, show_envvar=True, **settings)
 
 
+def path_option(name: str, metavar: str, text: str, **settings: Any) -> Callable[[Command], Command]:
+    """Return the option of a file or folder, with the text of its help."""
+    return option(name, type=AbsolutePath(), metavar=metavar, help=text, **settings)
+
+
+def number_option(name: str, text: str, *, least: int = 1, **settings: Any) -> Callable[[Command], Command]:
+    """Return the option of a whole number from ``least``, with the text of its help."""
+    return option(name, type=click.IntRange(min=least), metavar="N", help=text, **settings)
+
+
+def conditions_option(text: str, *, required: bool = False) -> Callable[[Command], Command]:
+    """Return the repeatable option ``--condition``."""
+    settings: dict[str, Any] = {"metavar": "NAME", "shell_complete": complete_conditions, "help": text}
+    return option("--condition", "conditions", multiple=True, required=required, **settings)
+
+
 def format_option(formats: Iterable[str], noun: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Return ``--format`` of what a command prints, and ``--json`` for short; both give ``format_name``."""
 
@@ -103,6 +119,11 @@ _SUITE: dict[str, Any] = {
 def suite_option(*, required: bool) -> Callable[[Command], Command]:
     """Return the repeatable option ``--suite``."""
     return option("--suite", "suites", multiple=True, required=required, **_SUITE)
+
+
+def one_model_option(text: str) -> Callable[[Command], Command]:
+    """Return the option ``--model`` of commands about a single model."""
+    return option("--model", required=True, metavar="NAME", shell_complete=complete_models, help=text)
 
 
 def model_option(*, required: bool) -> Callable[[Command], Command]:
@@ -135,33 +156,24 @@ registry_option = option(
     metavar="FILE",
     help="Registry file with your own checkpoints and datasets.",
 )
-results_option = option(
-    "--results",
-    type=AbsolutePath(),
-    default="results",
-    show_default=True,
-    metavar="DIR",
-    help="Folder in which every outcome is stored.",
+results_option = path_option(
+    "--results", "DIR", "Folder in which every outcome is stored.", default="results", show_default=True
 )
 device_option = option("--device", default="auto", show_default=True, help="auto, cpu, cuda (every GPU) or cuda:N.")
-workers_option = option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Worker processes; default: one per GPU, or per core."
-)
+workers_option = number_option("--workers", "Worker processes; default: one per GPU, or per core.")
 shard_timeout_option = option(
     "--shard-timeout",
     type=float,
     metavar="SECONDS",
     help="Time limit of a shard in a worker process before it is retried; default: a day.",
 )
-limit_option = option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N examples.")
+limit_option = number_option("--limit", "Only the first N examples.")
 all_examples_option = option(
     "--all-examples",
     is_flag=True,
     help="All examples of each dataset, instead of the suite's num_examples; with --limit the first N of them.",
 )
-seed_option = option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Root of all randomness; replaces the suite's."
-)
+seed_option = number_option("--seed", "Root of all randomness; replaces the suite's.", least=0)
 precision_option = option(
     "--precision",
     type=click.Choice(get_args(Precision)),
@@ -172,12 +184,11 @@ precision_option = option(
 all_seeds_option = option(
     "--all-seeds", is_flag=True, help="All training seeds of each model; a row is then their mean with a t interval."
 )
-data_root_option = option(
+data_root_option = path_option(
     "--data-root",
-    type=AbsolutePath(),
+    "DIR",
+    "Folder of datasets that are not embedded, such as DIR/imagenet-1k/val/n01440764/*.JPEG.",
     envvar="ROBENCH_DATA",
-    metavar="DIR",
-    help="Folder of datasets that are not embedded, such as DIR/imagenet-1k/val/n01440764/*.JPEG.",
 )
 keep_adversarial_option = option(
     "--keep-adversarial",
@@ -229,10 +240,8 @@ def executor_options(command: Callable[..., int]) -> Callable[..., int]:
 def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None) -> str | ExecutorBase:
     """Return an executor: its kind alone, or where fields are given its declaration with them.
 
-    Args:
-        kind: value of ``--executor``.
-        assignments: values of ``--executor-option``, such as ``gpus_per_worker=0.5``.
-        fields: values of options for a single field, such as ``ray_address``; None if not given.
+    ``assignments`` are values of ``--executor-option``, such as ``gpus_per_worker=0.5``; ``fields`` are values of
+    options for a single field, such as ``ray_address``, None if not given.
 
     Raises:
         UsageError, UnknownNameError: fields are given without an executor, for one of another kind, or wrongly.
@@ -240,7 +249,6 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
     given = {name: value for name, value in fields.items() if value is not None}
     if not given and not assignments:
         return kind
-    # Imported here, so that help imports no executor.
     from robench.declare import assigned
     from robench.runs.devices import AUTO, executor_kind
 

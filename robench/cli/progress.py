@@ -60,7 +60,17 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
     """Yield a callback for the progress of ``measure``: shards done, examples per second, time left."""
     if is_interactive():
         with _bar(TextColumn("shards {task.fields[rate]}")) as bar:
-            yield _BarDisplay(bar, num_shards)
+            task, rate = bar.add_task("measuring", total=num_shards, rate=""), _Rate()
+
+            def on_progress(progress: Progress) -> None:
+                completed = progress.num_shards - progress.num_left
+                text = f"{rate.text(progress)}{rate.time_left(progress)}".rstrip(",")
+                bar.update(task, total=progress.num_shards, completed=completed, rate=text)
+                if isinstance(progress.result, Failure):
+                    # rich prints other output to stderr above its bar.
+                    say(_failure_text(progress.result))
+
+            yield on_progress
     else:
         yield _LineDisplay()
 
@@ -86,21 +96,6 @@ class _Rate:
         if not left or counted < LEAST_SHARDS:
             return ""
         return f" {duration((now - self._first) / counted * left)} left"
-
-
-class _BarDisplay:
-    def __init__(self, bar: Bar, num_shards: int) -> None:
-        self._bar = bar
-        self._task = bar.add_task("measuring", total=num_shards, rate="")
-        self._rate = _Rate()
-
-    def __call__(self, progress: Progress) -> None:
-        completed = progress.num_shards - progress.num_left
-        rate = f"{self._rate.text(progress)}{self._rate.time_left(progress)}".rstrip(",")
-        self._bar.update(self._task, total=progress.num_shards, completed=completed, rate=rate)
-        if isinstance(progress.result, Failure):
-            # rich prints other output to stderr above its bar.
-            say(_failure_text(progress.result))
 
 
 class _LineDisplay:

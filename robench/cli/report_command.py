@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.names import run_command, same_command
-from robench.cli.options import AbsolutePath, all_seeds_option, format_option, option, precision_option
+from robench.cli.options import all_seeds_option, format_option, option, path_option, precision_option
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
@@ -123,11 +123,10 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
     show_default=True,
     help="Format of the table; several go into a folder.",
 )
-@option(
+@path_option(
     "--output",
-    type=AbsolutePath(),
-    metavar="FILE|FOLDER",
-    help=f"File to write, or existing folder for {NAME}.html and the like; default: standard output.",
+    "FILE|FOLDER",
+    f"File to write, or existing folder for {NAME}.html and the like; default: standard output.",
 )
 def leaderboard_command(selection: Selection, formats: tuple[str, ...], output: Path | None) -> int:
     """Write one table over one or several suites from kept results; no model, data or GPU is needed.

@@ -68,7 +68,6 @@ def command(
 
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
-    # Imported here, so that help needs neither torch nor pyarrow.
     from robench.cli.progress import fill_with_progress
     from robench.runs import prepare, rounds, smoke_request
 
@@ -160,7 +159,6 @@ def _print_reports(reports: list[Report], as_json: bool, *, kept_in: Path | None
 
 def print_plan(prepared: PreparedRun, store: Store, *, as_json: bool) -> None:
     """Print the shards that ``store`` lacks, their passes and their time by condition and by number of workers."""
-    # Imported here, so that help needs no torch.
     from robench.runs.outlook import outlook_of
 
     outlook = outlook_of(prepared, store)

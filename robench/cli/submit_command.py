@@ -14,12 +14,13 @@ import click
 from robench.cli.main import GIVEN_UP
 from robench.cli.names import models_of_registry
 from robench.cli.options import (
-    AbsolutePath,
     all_seeds_option,
     keep_adversarial_option,
     measuring_options,
     no_audit_option,
+    number_option,
     option,
+    path_option,
     precision_option,
 )
 from robench.cli.selection import OF_MODELS, Selection, selecting
@@ -29,11 +30,14 @@ from robench.core.files import absolute, write_whole, writing
 from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from robench.core.shard import Precision
-    from robench.runs.request import KeptDtype
     from robench.runs.slurm import SlurmJobs, Words
 
 MOST_JOBS = 1000
+# Options that the jobs pass on to ``robench run``, beside those of the selection.
+_OF_RUN = ("data_root", "keep_adversarial", "no_audit", "device", "workers", "shard_timeout")
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
@@ -66,77 +70,64 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
     metavar="TEXT",
     help="The same for the job that writes the tables.",
 )
-@option(
+@number_option(
     "--max-requeues",
-    type=click.IntRange(min=0),
+    "How often a job that reached its time limit is queued again.",
+    least=0,
     default=100,
     show_default=True,
-    metavar="N",
-    help="How often a job that reached its time limit is queued again.",
 )
 @option("--setup", multiple=True, metavar="COMMAND", help="Line of bash before robench, such as 'module load cuda'.")
 @option("--python", metavar="PROGRAM", help="Interpreter that has robench on the nodes; default: this one.")
-@option(
+@path_option(
     "--tables",
+    "FILE",
+    "Write the table there when all jobs have ended (.html, .md, .csv, .json or .tex).",
     multiple=True,
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="Write the table there when all jobs have ended (.html, .md, .csv, .json or .tex).",
 )
-@option("--output", type=AbsolutePath(), metavar="FOLDER", help="Folder of the scripts; default: slurm in --results.")
+@path_option("--output", "FOLDER", "Folder of the scripts; default: slurm in --results.")
 @option("--dry-run", is_flag=True, help="Print the scripts; write and submit nothing.")
 def command(
     selection: Selection,
-    device: str,
-    workers: int | None,
-    shard_timeout: float | None,
-    keep_adversarial: KeptDtype | None,
-    data_root: Path | None,
-    no_audit: bool,
     python: str | None,
     tables: tuple[Path, ...],
     output: Path | None,
     dry_run: bool,
-    # Further options have the names and types of the fields of ``SlurmJobs``.
-    **slurm: Any,
+    # Further options are those of ``robench run``, or have the names and types of the fields of ``SlurmJobs``.
+    **further: Any,
 ) -> int:
     """Submit an array of Slurm jobs that measure, and a job that prints the tables when they have ended.
 
     The jobs divide the work among themselves and share the results folder, which must be on a file system that all
     nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
     """
-    # Imported here, so that help needs no torch.
-    from robench.runs.slurm import SlurmJobs
+    from robench.runs.slurm import SlurmJobs, array_text, tables_text
 
-    results = selection.results
-    _check(device, selection.precision, tables)
+    results, of_run = selection.results, {name: further.pop(name) for name in _OF_RUN}
+    _check(of_run["device"], selection.precision, tables)
     # Refuses now what would otherwise be refused on a node, hours later.
-    selection.request(workers=workers, shard_timeout=shard_timeout, keep_adversarial=keep_adversarial)
-    further = _words(
-        data_root=data_root,
-        keep_adversarial=keep_adversarial,
-        no_audit=no_audit,
-        device=None if device == "auto" else device,
-        workers=workers,
-        shard_timeout=shard_timeout,
-    )
+    selection.request(**{name: of_run[name] for name in ("workers", "shard_timeout", "keep_adversarial")})
+    words = _words(**of_run | {"device": None if of_run["device"] == "auto" else of_run["device"]})
     program = python or sys.executable
     files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
     jobs = SlurmJobs(
         what=_what(selection),
-        run=tuple(chain.from_iterable(further)),
+        run=tuple(chain.from_iterable(words)),
         tables=(("report",), *files),
         folder=output or results / "slurm",
         logs=results / "slurm",
         working_folder=absolute(".", "the current folder"),
         python=str(absolute(program, "--python")) if os.sep in program else program,
         given_up=GIVEN_UP,
-        **slurm,
+        **further,
     )
+    scripts = {jobs.array_script: array_text(jobs), jobs.tables_script: tables_text(jobs)}
     if dry_run:
-        _print(jobs)
+        for path, text in scripts.items():
+            out(f"==> {path} <==")
+            out_document(text)
         return 0
-    _write(jobs, results)
+    _write(jobs, scripts, results)
     _submit(jobs)
     return 0
 
@@ -183,31 +174,22 @@ def _words(**options: object) -> tuple[Words, ...]:
 def _format(path: Path) -> str:
     from robench.leaderboard import SUFFIXES
 
-    names = [name for name, suffix in SUFFIXES.items() if suffix == path.suffix]
-    if not names:
-        raise UsageError(f"--tables must name a file ending in {', '.join(SUFFIXES.values())}, got {path.name!r}")
-    return names[0]
+    for name, suffix in SUFFIXES.items():
+        if suffix == path.suffix:
+            return name
+    raise UsageError(f"--tables must name a file ending in {', '.join(SUFFIXES.values())}, got {path.name!r}")
 
 
-def _print(jobs: SlurmJobs) -> None:
-    from robench.runs.slurm import array_text, tables_text
-
-    for path, text in ((jobs.array_script, array_text(jobs)), (jobs.tables_script, tables_text(jobs))):
-        out(f"==> {path} <==")
-        out_document(text)
-
-
-def _write(jobs: SlurmJobs, results: Path) -> None:
-    from robench.runs.slurm import array_text, tables_text
+def _write(jobs: SlurmJobs, scripts: Mapping[Path, str], results: Path) -> None:
     from robench.store import FolderStore
 
     FolderStore(results).check_writable()
     with writing(jobs.folder):
         # Slurm creates no folder for logs; a job without one fails without a word.
         jobs.logs.mkdir(parents=True, exist_ok=True)
-        # Names of files may be no UTF-8.
-        write_whole(jobs.array_script, os.fsencode(array_text(jobs)))
-        write_whole(jobs.tables_script, os.fsencode(tables_text(jobs)))
+        for path, text in scripts.items():
+            # Names of files may be no UTF-8.
+            write_whole(path, os.fsencode(text))
 
 
 def _submit(jobs: SlurmJobs) -> None:

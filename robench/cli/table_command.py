@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from robench.cli.options import AbsolutePath, format_option, option, registry_option, results_option
+from robench.cli.options import format_option, option, path_option, registry_option, results_option
 from robench.cli.terminal import out, out_document
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
@@ -33,17 +33,15 @@ from robench.store import FolderStore
 @results_option
 @registry_option
 @format_option(sorted(FORMATS), "tables")
-@option(
+@path_option(
     "--output",
-    type=AbsolutePath(),
-    metavar="FOLDER",
-    help="Write each table there in Markdown and JSON, with a manifest, and print how much is measured.",
+    "FOLDER",
+    "Write each table there in Markdown and JSON, with a manifest, and print how much is measured.",
 )
-@option(
+@path_option(
     "--archive",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="Add the results behind the tables to this archive (.tar.xz), reduced to the columns that they need.",
+    "FILE",
+    "Add the results behind the tables to this archive (.tar.xz), reduced to the columns that they need.",
 )
 def command(
     names: tuple[str, ...],

@@ -59,7 +59,6 @@ def out_json(value: Any) -> None:
 
 def out_table(headers: Sequence[str], rows: Iterable[Sequence[str]], alignment: Sequence[str] = ()) -> None:
     """Print a table of texts, each truncated to the width of a note."""
-    # Imported here, so that help does not need it.
     from tabulate import tabulate
 
     shown = [[clipped(cell, NOTE_WIDTH) for cell in row] for row in rows]
@@ -84,7 +83,6 @@ def is_interactive() -> bool:
 
 def bar_console() -> Console:
     """Return the console of progress bars: stderr."""
-    # Imported here, so that help needs no rich.
     from rich.console import Console
 
     return Console(stderr=True)

@@ -33,7 +33,6 @@ def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ..
     if not os.path.isfile(script):  # noqa: PTH113
         raise UsageError(f"no such file: {script}. SCRIPT is a Python file such as timm's train.py")
     checkpoints = read_registries(registries).values()
-    # Imported here, so that help needs no torch.
     from robench.models.timm_registry import register_in_timm
     from robench.training.folder_images import posterizing_to_black
 

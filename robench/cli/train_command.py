@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from robench.cli.names import complete_models, expanded
-from robench.cli.options import AbsolutePath, data_root_option, option, registry_option
+from robench.cli.options import data_root_option, number_option, option, path_option, registry_option
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import SEED_MARK, Weights, seed_name
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError, WeightsError
@@ -76,44 +76,25 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
     show_default=True,
     help="auto, cpu, cuda or cuda:N; digits are trained on the CPU.",
 )
-@option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes that decode and augment images.")
-@option(
-    "--micro-batch-size",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Examples per forward pass; gradients add up to a batch's. Default: all.",
-)
-@option(
-    "--num-epochs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Total number of epochs, replacing the entry's; needs --output.",
-)
+@number_option("--workers", "Processes that decode and augment images.")
+@number_option("--micro-batch-size", "Examples per forward pass; gradients add up to a batch's. Default: all.")
+@number_option("--num-epochs", "Total number of epochs, replacing the entry's; needs --output.")
 @option(
     "--seeds",
     type=SeedRange(),
     metavar="SEEDS",
     help="Train with these seeds, such as 0-4; seeds beside the entry's own are added to it.",
 )
-@option(
-    "--output",
-    type=AbsolutePath(),
-    metavar="FILE",
-    help="Write the weights there and leave the registry unchanged.",
+@path_option("--output", "FILE", "Write the weights there and leave the registry unchanged.")
+@number_option(
+    "--jobs", "Train N models side by side, at low priority; leave out models that have weights, and resume the others."
 )
-@option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Train N models side by side, at low priority; leave out models that have weights, and resume the others.",
-)
-@option(
+@path_option(
     "--state",
-    type=AbsolutePath(),
+    "DIR",
+    "With --jobs: state and history of unfinished trainings.",
     default="results/training",
     show_default=True,
-    metavar="DIR",
-    help="With --jobs: state and history of unfinished trainings.",
 )
 def command(
     names: tuple[str, ...],
@@ -268,7 +249,6 @@ def _uri(checkpoint: Checkpoint) -> str:
 
 def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
     """Return the training of a checkpoint; its state lies beside the weights, or in the folder of a queue."""
-    # Imported here, so that help needs no torch.
     from robench.executors import IN_PROCESS
     from robench.runs.devices import choose_workers
     from robench.runs.training_queue import Job
@@ -358,7 +338,6 @@ def _register(registry: Path, checkpoint: Checkpoint, digest: str, expected: Map
 
 
 def _shown(score: Estimate | None) -> str:
-    # Imported here, so that help needs no numpy.
     from robench.reports.grid import number_text
 
     if score is None:

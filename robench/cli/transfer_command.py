@@ -13,6 +13,7 @@ import click
 
 from robench.cli.names import complete_conditions, complete_models, models_of_registry
 from robench.cli.options import (
+    conditions_option,
     data_root_option,
     device_option,
     executor_options,
@@ -74,7 +75,6 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
-    # Imported here, so that help needs neither torch nor pyarrow.
     from robench.declare import find_checkpoints
     from robench.runs import prepare_transfer
 
@@ -116,14 +116,7 @@ def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[
 
 @click.command("rescore")
 @selecting(OF_MODELS)
-@option(
-    "--condition",
-    "conditions",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_conditions,
-    help="Only these conditions.",
-)
+@conditions_option("Only these conditions.")
 @device_option
 @data_root_option
 @json_option
@@ -135,7 +128,6 @@ def rescore_command(
     Each example is first checked against its budget and the clean input. Ends with 1 if an example is missing, breaks
     its threat model, or has another outcome than the results say, except for numerical ties.
     """
-    # Imported here, so that help needs neither torch nor pyarrow.
     from robench.runs import rescore_results
 
     request = selection.request(device=device, data_root=data_root)

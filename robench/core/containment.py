@@ -27,7 +27,8 @@ Handler = Callable[[int, FrameType | None], Any] | int | None
 # Exit code of a forked copy of this process that returns from where the model forked.
 FORKED = 70
 
-Setting = tuple["Callable[[], Any]", "Callable[[Any], object]"]
+Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+Generator = tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]
 # Number of ``settings_of`` that affect the next forward pass; these take nanoseconds to read.
 NUM_OF_A_PASS = 5
 
@@ -207,11 +208,9 @@ class _Interrupts:
         return self._came
 
 
-def _generators() -> list[tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]]:
+def _generators() -> list[Generator]:
     """Return functions to read, set and seed each loaded process-wide random generator."""
-    found: list[tuple[Callable[[], Any], Callable[[Any], object], Callable[[int], object]]] = [
-        (random.getstate, random.setstate, random.seed)
-    ]
+    found: list[Generator] = [(random.getstate, random.setstate, random.seed)]
     if numpy := sys.modules.get("numpy.random"):
         found.append((numpy.get_state, numpy.set_state, numpy.seed))
     if torch := sys.modules.get("torch"):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -79,33 +80,24 @@ def strays() -> dict[Claim, str]:
     return {claim: wrong for claim in claims() if (wrong := _misnamed(claim))}
 
 
-class Members(MutableMapping[str, T]):
+def imported(place: str) -> Any:
+    """Import and return the object at a place, ``module:Name``. Any: the caller knows its type."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+class Members(UserDict[str, T]):
     """Members of a family by name; one that is stated as ``module:Name`` is imported on its first look-up."""
 
     def __init__(self, stated: Mapping[str, T | str]) -> None:
-        self.stated = dict(stated)
+        super().__init__()
+        self.data = cast("dict[str, T]", dict(stated))
 
     def __getitem__(self, name: str) -> T:
-        found = self.stated[name]
+        found = self.data[name]
         if isinstance(found, str):
-            module, _, attribute = found.partition(":")
-            found = self.stated[name] = cast("T", getattr(import_module(module), attribute))
+            found = self.data[name] = imported(found)
         return found
-
-    def __setitem__(self, name: str, member: T) -> None:
-        self.stated[name] = member
-
-    def __delitem__(self, name: str) -> None:
-        del self.stated[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.stated)
-
-    def __len__(self) -> int:
-        return len(self.stated)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.stated
 
 
 class Plugins(Mapping[str, T]):
@@ -151,7 +143,7 @@ class Plugins(Mapping[str, T]):
         """
         members = dict(builtin)
         for part in parts:
-            members |= part.builtin.stated
+            members |= part.builtin.data
         whole: Plugins[T] = cls("", members, base=base)
         whole._wanted = {family: wanted for part in parts for family, wanted in part._wanted.items()}
         whole._reserved = frozenset[str]().union(*(part._reserved for part in parts))

@@ -279,14 +279,10 @@ class Measure(Protocol):
         limit: int | None = None,
         kept: AdversarialStore | None = None,
     ) -> Record:
-        """Measure every example of a shard whose condition has the action.
+        """Measure every example of a shard, whose condition has the action, on the clean ``dataset``.
 
-        Args:
-            shard: examples [start, stop) of a measurement.
-            model: the model of its checkpoint.
-            dataset: the clean examples.
-            limit: limit of the run, only for the record's provenance.
-            kept: store that adversarial examples are written to and read from; None stores none.
+        ``limit`` is that of the run, only for the record's provenance; adversarial examples are written to ``kept`` and
+        read from it, None stores none.
 
         Raises:
             StoreError: adversarial examples could not be stored, or do not exist.

@@ -1,12 +1,12 @@
 """Results that are rendered as text in several formats: reports, leaderboards and papers' tables."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
+from robench.core.plugins import imported
 
 SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"} | {
     f".{name}": name for name in ("png", "svg", "pdf")
@@ -32,7 +32,7 @@ class Rendered:
         Raises:
             UsageError: there is no such format.
         """
-        found = self._renderers()
+        found: Mapping[str, Callable[[object], str]] = imported(self.renderers)
         if format_name not in found:
             raise UsageError(f"format must be one of {', '.join(found)}, got {format_name!r}")
         return found[format_name](self)
@@ -44,7 +44,8 @@ class Rendered:
             UsageError: the suffix is of no format of this result, or a picture needs matplotlib, which is missing.
             StoreUnwritableError: the file cannot be written; one that exists is unharmed.
         """
-        file, texts = absolute(path, "path"), self._renderers()
+        file = absolute(path, "path")
+        texts: Mapping[str, Callable[[object], str]] = imported(self.renderers)
         drawn: Mapping[str, Callable[[object], bytes]] = imported(self.pictures) if self.pictures else {}
         format_name = SUFFIXES.get(file.suffix, "")
         if format_name not in {**texts, **drawn}:
@@ -55,13 +56,3 @@ class Rendered:
             write_whole(file, content)
         except OSError as error:
             raise StoreUnwritableError(f"{file} cannot be written: {error.strerror}") from error
-
-    def _renderers(self) -> Mapping[str, Callable[[object], str]]:
-        found: Mapping[str, Callable[[object], str]] = imported(self.renderers)
-        return found
-
-
-def imported(path: str) -> Any:
-    """Import and return ``module:name`` of a layer above."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)

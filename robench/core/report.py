@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from robench.core.rendered import Rendered, imported
+from robench.core.plugins import imported
+from robench.core.rendered import Rendered
 from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:

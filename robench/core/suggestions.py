@@ -1,7 +1,7 @@
 """Suggestions for unknown names: the known name that was most probably meant."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from difflib import SequenceMatcher
 
 # Below it names have too little in common (difflib's own).
@@ -61,17 +61,10 @@ def _is_in(name: str, known: str) -> bool:
         return True
     if sum(map(len, wanted)) < 3:
         return False
-    return _in_order(wanted, words)
-
-
-def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether each wanted word begins another of the words, in their order; a plural equals its singular."""
+    # Each wanted word begins another of the words, in their order; a plural equals its singular.
     rest = iter(words)
-    return all(any(_begins(each, word) for word in rest) for each in wanted)
-
-
-def _begins(wanted: str, word: str) -> bool:
-    return word.startswith((wanted, wanted.removesuffix("s") if len(wanted) > 3 else wanted))
+    beginnings = [(each, each.removesuffix("s") if len(each) > 3 else each) for each in wanted]
+    return all(any(word.startswith(either) for word in rest) for either in beginnings)
 
 
 def _words(name: str) -> list[str]:

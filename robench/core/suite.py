@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.errors import UsageError
 from robench.core.identity import Plain, key_of, to_plain
+from robench.core.plugins import imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,7 @@ class Action:
     @classmethod
     def implemented(cls) -> Any:
         """Import and return the function that measures: a ``core.protocols.Measure``."""
-        module, _, name = cls.implementation.partition(":")
-        return getattr(import_module(module), name)
+        return imported(cls.implementation)
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the part of the identity given by the action and the condition's perturbation."""

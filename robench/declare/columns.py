@@ -136,7 +136,14 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
     for distance in distances_of(condition):
         for name in metrics:
             if METRICS[name].scope == "distance":
-                yield _distance_column(condition, distance, name)
+                yield Column(
+                    key=f"{condition.name}@{distance}/{name}",
+                    label=f"{condition.name} {METRICS[name].title} {distance}",
+                    metric=name,
+                    conditions=(condition.name,),
+                    distance=distance,
+                    norm=distance.norm,
+                )
 
 
 def _view_column(view: View, metric: str) -> Column:
@@ -155,17 +162,6 @@ def _unit_in(dataset: DatasetDeclaration) -> str:
     """Return the unit of distances between inputs of a dataset, in the plural; empty if it has none."""
     domain = DOMAINS.get(dataset.domain)
     return f"{domain.unit}s" if domain is not None and domain.unit else ""
-
-
-def _distance_column(condition: Condition, distance: Distance, metric: str) -> Column:
-    return Column(
-        key=f"{condition.name}@{distance}/{metric}",
-        label=f"{condition.name} {METRICS[metric].title} {distance}",
-        metric=metric,
-        conditions=(condition.name,),
-        distance=distance,
-        norm=distance.norm,
-    )
 
 
 def _threat_column(threat: _Threat, metric: str, *, several: bool) -> Column:
@@ -217,13 +213,12 @@ def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -
 
 def corruption_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -> Iterator[Column]:
     """Yield the columns of families of corruptions by metric, followed by those of types."""
-    families, names = families_of(conditions), [name for name in metrics if _is_of_corruptions(name)]
-    for family, types in families.items():
-        for name in names:
+    for family, types in families_of(conditions).items():
+        for name in metrics:
             if METRICS[name].scope == "family":
                 yield _column(family, family, name, _clean_of(family, conditions), types)
         for corruption, severities in types.items():
-            for name in names:
+            for name in metrics:
                 if METRICS[name].scope == "type":
                     yield _column(f"{family} {corruption}", family, name, [], {corruption: severities})
 
@@ -246,7 +241,11 @@ def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[st
         return [f"{metric} needs corruptions at five severities; add conditions such as {example}"]
     problems = []
     for family, types in families.items():
-        problems += _severity_problems(family, types, metric)
+        problems += [
+            f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
+            for corruption, severities in types.items()
+            if (missing := [str(each) for each in SEVERITIES if each not in severities])
+        ]
         problems += _reference_problems(family, types, declared) if declared.needs_reference else []
         if declared.needs_clean and not _clean_of(family, conditions):
             problems.append(f"{metric} needs the images of {family} without corruption; add {{name: clean}}")
@@ -298,14 +297,6 @@ def perturbation_problems(condition: Condition) -> Sequence[FieldProblem]:
     return []
 
 
-def _severity_problems(family: str, types: Types, metric: str) -> list[str]:
-    return [
-        f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
-        for corruption, severities in types.items()
-        if (missing := [str(each) for each in SEVERITIES if each not in severities])
-    ]
-
-
 def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
     """Return why errors cannot be expressed in units of a reference's."""
     if family not in REFERENCES:
@@ -323,10 +314,6 @@ def _reference_problems(family: str, types: Types, metric: Metric) -> list[str]:
     if metric.scope == "family" and missing:
         return [f"{metric.name} is over {len(wanted)} corruptions of {family}; add {missing}, or take mean_error"]
     return []
-
-
-def _is_of_corruptions(metric: str) -> bool:
-    return METRICS[metric].scope in ("type", "family")
 
 
 def _clean_of(family: str, conditions: Sequence[Condition]) -> list[Condition]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -100,16 +100,15 @@ def refused(wanted: str, value: object) -> RefusedError:
     return RefusedError(f"must be {wanted}, got {show(value)}")
 
 
-def _read_bool(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise refused("true or false", value)
+def _exact_reader(kind: type, wanted: str) -> Reader:
+    """Return the reader of values of exactly a type: true is not a number."""
 
+    def read(value: object) -> object:
+        if type(value) is kind:
+            return value
+        raise refused(wanted, value)
 
-def _read_int(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise refused("a whole number", value)
+    return read
 
 
 def _read_float(value: object) -> float:
@@ -152,8 +151,8 @@ def _read_argument(value: object) -> Argument:
 
 
 SCALARS: Mapping[object, Reader] = {
-    bool: _read_bool,
-    int: _read_int,
+    bool: _exact_reader(bool, "true or false"),
+    int: _exact_reader(int, "a whole number"),
     float: _read_float,
     str: _read_text,
     Fraction: _read_fraction,
@@ -265,10 +264,6 @@ def uri_problem(uri: object) -> str | None:
     return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
 
 
-def _layout_problem(layout: object) -> str | None:
-    return None if layout in LAYOUTS else f"unknown layout {show(layout)}.{did_you_mean(str(layout), LAYOUTS)}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsEntry:
     """Entry of weights in a file: the digest may be null but must be given.
@@ -286,7 +281,7 @@ class WeightsEntry:
     uri: Annotated[str, Checked(uri_problem)]
     sha256: Annotated[str, Checked(digest_problem)] | None
     how_to_get: str = ""
-    layout: Annotated[str, Checked(_layout_problem)] = PLAIN_LAYOUT
+    layout: Annotated[str, Checked(known_in("layout", LAYOUTS))] = PLAIN_LAYOUT
     by: Trainer = "user"
     source: str = ""
 
@@ -297,4 +292,10 @@ class WeightsEntry:
     @property
     def declared(self) -> Weights:
         """Return the weights that the entry names."""
-        return Weights(**{each.name: getattr(self, each.name) for each in fields(self)})
+        return Weights(**values_of(self))
+
+
+# Any: an entry is any dataclass, and its values are of the types of its fields.
+def values_of(entry: Any, *without: str) -> dict[str, Any]:
+    """Return the values of an entry's fields by name, for a declaration that has fields of the same names."""
+    return {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in without}

@@ -58,16 +58,13 @@ class _Builder:
 
     def of_class(self, declared: type, *, sweeps: bool = False, tags: tuple[str, ...] = ()) -> Schema:
         """Return the schema of a mapping with the fields of a dataclass, and the tags that name its kind."""
-        hints = get_type_hints(declared, include_extras=True)
-        docs = field_docs(declared)
-        properties: Schema = dict.fromkeys(tags, True)
-        required = []
+        properties = dict.fromkeys(tags, True) | self._properties(declared)
         fixed = _fixed_by_a_choice(declared)
-        for field in dataclasses.fields(declared):
-            properties[field.name] = self.of(hints[field.name], field.name) | _described(docs.get(field.name))
-            has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-            if not has_default and field.name not in fixed:
-                required.append(field.name)
+        required = [
+            each.name
+            for each in dataclasses.fields(declared)
+            if each.default is each.default_factory is dataclasses.MISSING and each.name not in fixed
+        ]
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if issubclass(declared, BoundedAttack):
             required.remove("epsilon")
@@ -81,12 +78,16 @@ class _Builder:
             schema["required"] = required
         return schema
 
+    def _properties(self, declared: type) -> Schema:
+        hints, docs = get_type_hints(declared, include_extras=True), field_docs(declared)
+        names = [field.name for field in dataclasses.fields(declared)]
+        return {name: self.of(hints[name], name) | _described(docs.get(name)) for name in names}
+
     def _sweep(self, properties: Schema) -> Schema:
         """Add the fields of a sweep; return that either one budget or several are given."""
-        hints, docs = get_type_hints(SweepEntry, include_extras=True), field_docs(SweepEntry)
-        for field in dataclasses.fields(SweepEntry):
-            properties[field.name] = self.of(hints[field.name], field.name) | _described(docs.get(field.name))
-        several, *others = (field.name for field in dataclasses.fields(SweepEntry))
+        own = self._properties(SweepEntry)
+        properties |= own
+        several, *others = own
         either = [{"required": ["epsilon"]}, {"required": [several]}]
         return {"oneOf": either, "dependentRequired": {name: [several] for name in others}}
 
@@ -99,7 +100,8 @@ class _Builder:
         if any(isinstance(mark, ReadBy) and mark.read is metric_name for mark in marks):
             return _metric()
         if hint in _SCALARS:
-            return _SCALARS[hint](_bounds_of(marks)) | _named(marks)
+            names = {"pattern": NAME_PATTERN} if set(get_args(Name)[1:]) & set(marks) else {}
+            return _SCALARS[hint](_bounds_of(marks)) | names
         if origin is Literal:
             return {"enum": list(arguments)}
         if origin in (Union, UnionType):
@@ -193,10 +195,6 @@ def _bounds_of(marks: tuple[object, ...]) -> Schema:
         for name, keyword in _BOUNDS.items()
         if (limit := getattr(mark, name, None)) is not None
     }
-
-
-def _named(marks: tuple[object, ...]) -> Schema:
-    return {"pattern": NAME_PATTERN} if set(get_args(Name)[1:]) & set(marks) else {}
 
 
 def _metric() -> Schema:

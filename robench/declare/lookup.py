@@ -24,10 +24,7 @@ def find_suite(
 ) -> Suite:
     """Return a shipped suite by name, or the suite of a file: a path that ends in .yaml or .yml or has a slash.
 
-    Args:
-        name_or_path: a shipped name, or a path.
-        datasets: datasets by name, see ``find_datasets``.
-        dataset: name of the dataset for a suite that names none; None for a stand-in.
+    ``dataset`` names the dataset, of ``datasets``, for a suite that names none; None gives it a stand-in.
 
     Raises:
         UsageError: there is no such file; or a dataset is given and the suite names its own.
@@ -86,10 +83,8 @@ def find_checkpoints(
 ) -> list[Checkpoint]:
     """Return checkpoints by name, each once, from the shipped registry and further files.
 
-    Args:
-        names: names of entries, or of one of their seeds, such as ``digits-vit@1``.
-        registry_files: registry files beside the shipped one.
-        all_seeds: return the checkpoints of all seeds of an entry after its own.
+    Names are of entries, or of one of their seeds, such as ``digits-vit@1``. With ``all_seeds`` the checkpoints of all
+    seeds of an entry follow its own.
 
     Raises:
         UsageError: there is no such file.

@@ -11,7 +11,7 @@ from annotated_types import Ge, MinLen
 
 from robench.core.errors import UnknownNameError
 from robench.declare.document import Document, Number, Problem, show
-from robench.declare.fields import Checked, Name, ReadBy, refused
+from robench.declare.fields import Checked, Name, ReadBy, refused, values_of
 from robench.declare.printed import (
     Better,
     PublishedCell,
@@ -30,10 +30,6 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _COLUMN = ("model", "suite", "condition", "metric")
 
 
-def _text_problem(text: object) -> str | None:
-    return None if str(text).strip() else "must not be empty"
-
-
 def _spelling(value: object) -> str:
     """Return a value of a protocol as written."""
     if isinstance(value, Number):
@@ -43,7 +39,7 @@ def _spelling(value: object) -> str:
     raise refused("text or a number", value)
 
 
-Text = Annotated[str, Checked(_text_problem)]
+Text = Annotated[str, Checked(lambda text: None if str(text).strip() else "must not be empty")]
 Spelling = Annotated[str, ReadBy(_spelling)]
 Position = Annotated[int, Ge(1)]
 
@@ -175,13 +171,8 @@ def read_published(path: Path) -> PublishedTable:
 
 def _table(entry: TableEntry) -> PublishedTable:
     return PublishedTable(
-        paper=entry.paper,
+        **values_of(entry, "table", "columns", "rows", "counted", "claims", "reason", "defaults"),
         number=entry.table,
-        title=entry.title,
-        source=entry.source,
-        text=entry.text,
-        caption_line=entry.caption_line,
-        runs=entry.runs,
         columns=tuple(column.name for column in entry.columns),
         rows=tuple(_row(entry, row) for row in entry.rows),
         is_counted=entry.counted,
@@ -209,17 +200,12 @@ def _row(entry: TableEntry, row: RowEntry) -> PublishedRow:
 def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str) -> PublishedCell:
     stated = _stated(defaults, column, row)
     return PublishedCell(
+        **{name: getattr(stated, name) for name in (*_COLUMN, "missing", "protocol")},
         row=row.label,
         column=column.name,
         printed=printed,
         unit=stated.unit or "",
-        model=stated.model,
-        suite=stated.suite,
-        condition=stated.condition,
-        metric=stated.metric,
         complement=bool(stated.complement),
-        missing=stated.missing,
-        protocol=stated.protocol,
         twin=_twin(stated),
         remark=row.remarks.get(column.name),
         inconsistent=row.inconsistent.get(column.name),
@@ -232,40 +218,32 @@ def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str
 def _readings(stated: CellFields) -> tuple[PublishedReading, ...]:
     if stated.readings is None:
         return ()
-    found: tuple[tuple[Reading, ReadingFields | None], ...] = (
-        ("code", stated.readings.code),
-        ("text", stated.readings.text),
-    )
+    found: dict[Reading, ReadingFields | None] = {"code": stated.readings.code, "text": stated.readings.text}
     return tuple(
         PublishedReading(
             by=by,
             condition=each.condition or stated.condition or "",
-            protocol=_read(stated, each),
+            protocol={name: text for name, text in {**stated.protocol, **each.protocol}.items() if text is not None},
             inferred=(stated.inferred if each.inferred is None else each.inferred) or (),
         )
-        for by, each in found
+        for by, each in found.items()
         if each is not None
     )
 
 
-def _read(stated: CellFields, reading: ReadingFields) -> dict[str, str]:
-    return {name: text for name, text in {**stated.protocol, **reading.protocol}.items() if text is not None}
-
-
 def _stated(defaults: CellFields, column: ColumnEntry, row: RowEntry) -> CellFields:
-    """Return the fields of a cell; ``models`` of its row takes precedence over ``model``."""
-    stated = _overlaid(defaults, column, row)
-    return replace(stated, model=row.models.get(column.name, stated.model))
+    """Return the combined fields of a cell: later ones take precedence, mappings are merged key by key.
 
-
-def _overlaid(*layers: CellFields) -> CellFields:
-    """Return the combined fields of several layers: later ones take precedence, mappings are merged key by key."""
+    ``models`` of its row takes precedence over ``model``.
+    """
+    layers: tuple[CellFields, ...] = (defaults, column, row)
     twins = [layer.twin for layer in layers]
-    return CellFields(
+    stated = CellFields(
         **_last(layers, (*_COLUMN, "complement", "unit", "missing", "better", "inferred", "readings")),
         protocol={name: text for layer in layers for name, text in layer.protocol.items()},
         twin=TwinFields(**_last(twins, (*_COLUMN, "complement"))),
     )
+    return replace(stated, model=row.models.get(column.name, stated.model))
 
 
 def _last(layers: Sequence[TwinFields], names: Sequence[str]) -> dict[str, Any]:

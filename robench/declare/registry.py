@@ -18,7 +18,7 @@ from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
 from robench.declarations.preprocessing import PreprocessingBase
 from robench.declare.document import Document, Number, Place, Problem, declaration_error, show
-from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem
+from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem, values_of
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
 from robench.declare.shipped import differences, shipped_for, with_inherited
@@ -134,12 +134,9 @@ def read_registry(path: Path) -> dict[str, Checkpoint]:
 
 
 def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -> Registry:
-    """Return the checkpoints and datasets of a document.
+    """Return the checkpoints and datasets of a document; relative paths are below ``folder``.
 
-    Args:
-        document: a registry.
-        folder: base of relative paths.
-        known: names of datasets of other registries, valid for ``trained_on``.
+    ``known`` are the names of datasets of other registries, valid for ``trained_on``.
 
     Raises:
         DeclarationError: all problems of the file.
@@ -195,13 +192,14 @@ def _examined(
     if (shipped := shipped or shipped_for(document)) is not None:
         document, problems = with_inherited(document, shipped)
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
+    entries = {} if entry is None else entry.checkpoints
     problems += _missing(document)
     problems += _taken_names(document)
     problems += _unknown_training_data(document, known)
-    problems += _wrongly_coupled(document, entry)
-    problems += _training_problems(document, entry)
-    problems += _wrong_seeds(document, entry)
-    for name, each in () if entry is None else entry.checkpoints.items():
+    problems += _wrongly_coupled(document, entries)
+    problems += _training_problems(document, entries)
+    problems += _wrong_seeds(document, entries)
+    for name, each in entries.items():
         problems += [] if each.of is None or shipped is None else differences(document, name, each.of, each, shipped)
     problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
@@ -213,13 +211,8 @@ def _examined(
             problems.append(document.problem(("datasets", name), str(error)))
     if entry is None or problems or document.problems:
         return problems, None
-    checkpoints = entry.checkpoints
-    return problems, Registry(
-        checkpoints={
-            each.name: each for name, entry in checkpoints.items() for each in _trainings(name, entry, folder)
-        },
-        datasets=datasets,
-    )
+    trainings = (each for name, entry in entries.items() for each in _trainings(name, entry, folder))
+    return problems, Registry(checkpoints={each.name: each for each in trainings}, datasets=datasets)
 
 
 def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") -> dict[str, T]:
@@ -244,7 +237,8 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
 
 def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
-    own = _checkpoint(name, entry, folder)
+    shared = values_of(entry, "weights", "seeds", "of")
+    own = Checkpoint(name=name, folder=folder, weights=entry.weights.declared, belongs_to=entry.of, **shared)
     yield own
     for each in entry.seeds:
         weights = replace(
@@ -253,27 +247,13 @@ def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Chec
         yield own.retrained(each.seed, weights, each.expected)
 
 
-def _checkpoint(name: str, entry: CheckpointEntry, folder: Path) -> Checkpoint:
-    return Checkpoint(
-        name=name,
-        architecture=entry.architecture,
-        weights=entry.weights.declared,
-        preprocessing=entry.preprocessing,
-        task=entry.task,
-        training_data=entry.training_data,
-        source=entry.source,
-        licence=entry.licence,
-        folder=folder,
-        expected=entry.expected,
-        training=entry.training,
-        trained_on=entry.trained_on,
-        coupled=entry.coupled,
-        belongs_to=entry.of,
-    )
-
-
 def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
-    for place in _weights_fields(document):
+    places: list[Place] = []
+    for name in document.mapping_at("checkpoints"):
+        seeds = ("checkpoints", name, "seeds")
+        places += [("checkpoints", name, "weights", "uri"), ("checkpoints", name, "training", "initial_weights", "uri")]
+        places += [(*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds))]
+    for place in places:
         uri = document.at(*place)
         if not isinstance(uri, str) or uri_problem(uri) or uri.startswith("hf-hub:"):
             continue
@@ -284,17 +264,9 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
                 yield document.problem(place, f"must be a regular file, got a pipe or a device: {show(str(path))}")
 
 
-def _weights_fields(document: Document) -> Iterator[Place]:
-    for name in document.mapping_at("checkpoints"):
-        yield "checkpoints", name, "weights", "uri"
-        yield "checkpoints", name, "training", "initial_weights", "uri"
-        seeds = ("checkpoints", name, "seeds")
-        yield from ((*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds)))
-
-
-def _wrong_seeds(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+def _wrong_seeds(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
     """Yield a problem for each duplicate seed, and for seeds of entries that robench cannot train."""
-    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+    for name, checkpoint in entries.items():
         place: Place = ("checkpoints", name, "seeds")
         if not checkpoint.seeds:
             continue
@@ -313,13 +285,10 @@ def _wrong_scores(document: Document) -> Iterator[Problem]:
     """Yield a problem for each expected score out of the bounds of its metric's unit."""
     for name in document.mapping_at("checkpoints"):
         seeds = ("checkpoints", name, "seeds")
-        for place in (
-            ("checkpoints", name, "expected"),
-            *((*seeds, index, "expected") for index, _ in enumerate(document.list_at(*seeds))),
-        ):
-            for metric, score in document.mapping_at(*place).items():
+        for of in (("checkpoints", name), *((*seeds, index) for index, _ in enumerate(document.list_at(*seeds)))):
+            for metric, score in document.mapping_at(*of, "expected").items():
                 if metric in METRICS and (problem := _score_problem(METRICS[metric], score)):
-                    yield document.problem((*place, metric), problem)
+                    yield document.problem((*of, "expected", metric), problem)
 
 
 def _missing(document: Document) -> Iterator[Problem]:
@@ -350,18 +319,18 @@ def _unknown_training_data(document: Document, known: Collection[str]) -> Iterat
                 yield document.problem(place, wrong)
 
 
-def _training_problems(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+def _training_problems(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
     """Yield the problems of trainings on inputs of their entry's domain."""
-    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+    for name, checkpoint in entries.items():
         domain = DOMAINS.get(checkpoint.preprocessing.domain)
         if checkpoint.training is not None and domain is not None:
             for field_name, message in checkpoint.training.problems_in(domain):
                 yield document.problem(("checkpoints", name, "training", field_name), message)
 
 
-def _wrongly_coupled(document: Document, entry: RegistryEntry | None) -> Iterator[Problem]:
+def _wrongly_coupled(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
     """Yield a problem for each entry whose ``coupled`` contradicts the known architecture."""
-    for name, checkpoint in () if entry is None else entry.checkpoints.items():
+    for name, checkpoint in entries.items():
         known = checkpoint.architecture.couples_rows
         if known is not None and checkpoint.coupled != known:
             does = "couples" if known else "does not couple"

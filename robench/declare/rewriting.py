@@ -5,14 +5,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from robench.core.checkpoint import Checkpoint, Trainer
+from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Trainer
 from robench.core.errors import UnknownNameError
 from robench.core.files import write_whole
 from robench.declare.document import Document, Place
 from robench.declare.registry import registry_of
 from robench.declare.yaml_source import document_from_yaml, plain_scalar, read_yaml
 
-WRITTEN_LAYOUT = "plain"
 _TRAINER: Trainer = "robench"
 
 
@@ -34,12 +33,8 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
     edits: dict[Place, str] = {(*weights, "sha256"): _scalar(sha256)}
     if uri is not None:
         edits[(*weights, "uri")] = _scalar(uri)
-    if document.at(*weights, "layout") is not None:
-        edits[(*weights, "layout")] = WRITTEN_LAYOUT
-    if document.at(*weights, "by") is not None:
-        edits[(*weights, "by")] = _TRAINER
-    if document.at(*weights, "source") is not None:
-        edits[(*weights, "source")] = _scalar(f"robench train {name}")
+    of_robench = {"layout": PLAIN_LAYOUT, "by": _TRAINER, "source": _scalar(f"robench train {name}")}
+    edits |= {(*weights, each): text for each, text in of_robench.items() if document.at(*weights, each) is not None}
     if not checkpoint.expected and document.at(*entry, "expected") is not None:
         edits[(*entry, "expected")] = f"{{{_scores(expected)}}}"
     for metric, score in expected.items():

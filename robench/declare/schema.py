@@ -7,6 +7,7 @@ a field of type ``DeclarationBase``, or of a family's base class, determines its
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -180,12 +181,10 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
 
 def _class_of(family: Family, value: Mapping[str, object]) -> type:
     """Return the class described by a mapping, ``object`` if it is unknown."""
-    if family.tag not in value:
-        return object
-    try:
-        return member_class(family.noun, family.members, value, family.tag, fields_problem)
-    except ValidationError:
-        return object
+    if family.tag in value:
+        with suppress(ValidationError):
+            return member_class(family.noun, family.members, value, family.tag, fields_problem)
+    return object
 
 
 def parse_architecture(mapping: object, source: str = "architecture") -> DeclarationBase:

@@ -28,8 +28,8 @@ from robench.declare.columns import (
     search_problems,
     threat_problems,
 )
-from robench.declare.document import Document, Problem, document_from_python, show
-from robench.declare.fields import Name, RefusedError, Task, known_in
+from robench.declare.document import Document, Place, Problem, document_from_python, show
+from robench.declare.fields import Name, RefusedError, Task, known_in, values_of
 from robench.declare.members import MetricEntry, metric_name
 from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.yaml_source import read_yaml
@@ -145,17 +145,10 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
             f"suite {entry.name!r} names its datasets: --dataset is for suites that name none, such as pgd-standard"
         )
     return Suite(
-        name=entry.name,
-        version=entry.version,
-        seed=entry.seed,
+        **values_of(entry, "task", "conditions", "dataset"),
         task=entry.task or conditions[0].dataset.task,
-        batch_size=entry.batch_size,
         conditions=tuple(conditions.values()),
-        metrics=entry.metrics,
         columns=columns_of(tuple(conditions.values()), entry.metrics),
-        batches_per_shard=entry.batches_per_shard,
-        audit=entry.audit,
-        description=entry.description,
         lacks_dataset=names_none and dataset is None,
         given_dataset=dataset,
     )
@@ -163,8 +156,7 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
 
 def _unknown_datasets(document: Document, datasets: Datasets) -> Iterator[Problem]:
     problem_of = known_in("dataset", datasets)
-    places = [("dataset",), *(("conditions", index, "dataset") for index in range(_num_conditions(document)))]
-    for place in places:
+    for place in _dataset_places(document):
         name = document.at(*place)
         if isinstance(name, str) and (wrong := problem_of(name)):
             yield document.problem(place, wrong)
@@ -172,10 +164,12 @@ def _unknown_datasets(document: Document, datasets: Datasets) -> Iterator[Proble
 
 def _names_no_dataset(document: Document) -> bool:
     """Return whether a suite has a task instead of a dataset, so that it can be run on any dataset of that task."""
-    if document.at("task") is None or document.at("dataset") is not None:
-        return False
-    places = (("conditions", index, "dataset") for index in range(_num_conditions(document)))
-    return all(document.at(*place) is None for place in places)
+    return document.at("task") is not None and all(document.at(*place) is None for place in _dataset_places(document))
+
+
+def _dataset_places(document: Document) -> list[Place]:
+    """Return the places of the suite's dataset, and of those of conditions."""
+    return [("dataset",), *(("conditions", index, "dataset") for index in range(_num_conditions(document)))]
 
 
 def _default_dataset(document: Document, datasets: Datasets, given: str | None) -> DatasetDeclaration | None:
@@ -210,15 +204,7 @@ def _readable_conditions(
             continue
         declared = default if entry.dataset is None else datasets[entry.dataset]
         if declared is not None:
-            conditions[index] = Condition(
-                name=entry.name,
-                dataset=declared,
-                perturbation=entry.perturbation,
-                num_examples=entry.num_examples,
-                num_predictions=entry.num_predictions,
-                distances=entry.distances,
-                negatives=entry.negatives,
-            )
+            conditions[index] = Condition(dataset=declared, **values_of(entry, "dataset"))
     return conditions
 
 
@@ -237,13 +223,10 @@ def _condition_problems(document: Document, conditions: Mapping[int, Condition])
         if wrong := negatives_problem(condition, tuple(conditions.values())):
             yield document.problem(("conditions", index, "negatives"), wrong)
         for place, message in perturbation_problems(condition):
-            yield document.problem(("conditions", index, "perturbation", *_steps_of(place)), message)
+            # A dotted field, such as ``epsilons.1``; empty for the whole.
+            steps = (int(part) if part.isdigit() else part for part in place.split(".") if part)
+            yield document.problem(("conditions", index, "perturbation", *steps), message)
     yield from _task_problems(document, conditions)
-
-
-def _steps_of(place: str) -> Iterator[str | int]:
-    """Yield the keys and indices of a dotted field, such as ``epsilons.1``; none of the whole."""
-    yield from (int(part) if part.isdigit() else part for part in place.split(".") if part)
 
 
 def _missing_datasets(document: Document) -> Iterator[Problem]:

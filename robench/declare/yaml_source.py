@@ -156,17 +156,13 @@ class _Reader:
         value = plain_scalar(text)
         if value is not UNREADABLE:
             return value
-        return self.refuse(place, _why_unreadable(text))
+        is_disputed = _DISPUTED.fullmatch(text)
+        wanted = "decimal number without leading zeros" if is_disputed else "finite number of reasonable size"
+        return self.refuse(place, f"must be a {wanted}, or text in quotes, got {text:.60}")
 
     def refuse(self, place: Place, message: str) -> Unreadable:
         self.problems.append(Problem(place=place, line=self.lines.get(place, 1), message=message))
         return UNREADABLE
-
-
-def _why_unreadable(text: str) -> str:
-    if _DISPUTED.fullmatch(text):
-        return f"must be a decimal number without leading zeros, or text in quotes, got {text:.60}"
-    return f"must be a finite number of reasonable size, or text in quotes, got {text:.60}"
 
 
 def _is_whole(text: str) -> bool:
@@ -204,23 +200,19 @@ def compose(content: bytes) -> tuple[str, yaml.Node | None, Remarks]:
     Raises:
         UnreadableTextError: it is not UTF-8, not YAML, more than one document, or beyond the limits.
     """
-    text = _decode(content)
+    if len(content) > MAX_BYTES:
+        raise UnreadableTextError(f"a file must be at most {MAX_BYTES} bytes long", 1, 1)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"cannot be read as UTF-8 (byte 0x{content[error.start]:02x})"
+        raise UnreadableTextError(message, *_position(content[: error.start].decode("utf-8"))) from None
     try:
         loader = _StrictLoader(text)
     except yaml.reader.ReaderError as error:
         message = f"cannot be read as YAML: it excludes the character U+{error.character:04X}"
         raise UnreadableTextError(message, *_position(text[: error.position])) from None
     return text, _compose_whole(loader), loader.remarks
-
-
-def _decode(content: bytes) -> str:
-    if len(content) > MAX_BYTES:
-        raise UnreadableTextError(f"a file must be at most {MAX_BYTES} bytes long", 1, 1)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        message = f"cannot be read as UTF-8 (byte 0x{content[error.start]:02x})"
-        raise UnreadableTextError(message, *_position(content[: error.start].decode("utf-8"))) from None
 
 
 def _position(before: str) -> tuple[int, int]:

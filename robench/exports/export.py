@@ -38,9 +38,7 @@ def outcomes_table(
     parts: list[pa.Table] = []
     for suite in suites:
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
-        rows = [row.model for row in report.rows]
-        measured = measured_by(suite, store, rows, limit=limit, seed=report.seed)
-        for each in measured:
+        for each in measured_by(suite, store, report, limit=limit):
             parts += [] if each.is_audit else outcomes_of(each, store, schema, training_seeds or {})
     return pa.concat_tables([schema.empty_table(), *parts]).unify_dictionaries()
 
@@ -85,8 +83,7 @@ def export(
     for suite in suites:
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
         cells.append(cells_of(suite, report, seeds, all_seeds=all_seeds))
-        rows = [row.model for row in report.rows]
-        measured += measured_by(suite, store, rows, limit=limit, seed=report.seed)
+        measured += measured_by(suite, store, report, limit=limit)
     outcomes = (part for each in measured if not each.is_audit for part in outcomes_of(each, store, schema, seeds))
     tables = {f"cells.{format_name}": (CELLS, cells), f"outcomes.{format_name}": (schema, outcomes)}
     options = {"format": format_name, "models": models, "limit": limit, "seed": seed, "all_seeds": all_seeds}
@@ -119,15 +116,8 @@ def manifest_of(
         "options": dict(options),
         "files": {path.name: {"rows": rows, "sha256": _digest(path)} for path, rows in files.items()},
         "suites": [
-            {
-                "name": suite.name,
-                "version": suite.version,
-                "seed": suite.seed,
-                "task": suite.task,
-                "batch_size": suite.batch_size,
-                "dataset": suite.given_dataset,
-                "all_examples": suite.all_examples,
-            }
+            {name: getattr(suite, name) for name in ("name", "version", "seed", "task", "batch_size")}
+            | {"dataset": suite.given_dataset, "all_examples": suite.all_examples}
             for suite in suites
         ],
         "measurements": [_measurement(each, training_seeds.get(each.model)) for each in measured],
@@ -135,7 +125,7 @@ def manifest_of(
 
 
 def _measurement(measured: MeasuredCondition, training_seed: int | None) -> dict[str, Any]:
-    coverage, shard = measured.coverage, measured.first.shard
+    coverage, shard = measured.coverage, measured.coverage.records[0].shard
     versions, devices = releases_and_devices(record.provenance for record in coverage.records)
     return {
         "suite": measured.suite.name,

@@ -16,12 +16,12 @@ from robench.reports.markup import csv_of
 
 Pixels = NDArray[np.float32]
 
-
 GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
 _HEADER = ("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf")
 # In pixels; small images are enlarged by a whole factor to at least this side.
 _SIDE, _GAP, _LINE = 112, 6, 15
-_RIGHT, _WRONG, _TEXT = (0, 90, 30), (170, 0, 0), (0, 0, 0)
+# Of an answer, by whether it is right.
+_COLOURS = {True: (0, 90, 30), False: (170, 0, 0), None: (0, 0, 0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def grid_of(examples: Sequence[Pictured]) -> Image.Image:
     picture = Image.new("RGB", (width * len(headers) + _GAP, height * len(examples) + _LINE + _GAP), "white")
     pen, font = ImageDraw.Draw(picture), ImageFont.load_default(size=11)
 
-    def write(text: str, left: int, top: int, colour: tuple[int, int, int] = _TEXT) -> None:
+    def write(text: str, left: int, top: int, colour: tuple[int, int, int] = _COLOURS[None]) -> None:
         shown = clipped(text, 40)
         while shown and font.getlength(shown) > width - _GAP:
             shown = shown[:-1]
@@ -133,12 +133,9 @@ def grid_of(examples: Sequence[Pictured]) -> Image.Image:
             picture.paste(enlarged, (left, top))
             below = top + enlarged.height
             if shown is not None:
-                write(shown.answer, left, below, _TEXT if shown.is_right is None else _COLOURS[shown.is_right])
+                write(shown.answer, left, below, _COLOURS[shown.is_right])
         write(f"{each.example_id}, class {each.target}", _GAP, top + first.height * scale + _LINE - 2)
     return picture
-
-
-_COLOURS = {True: _RIGHT, False: _WRONG}
 
 
 def difference_factors(examples: Sequence[Pictured]) -> dict[str, float]:

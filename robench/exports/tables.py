@@ -221,29 +221,22 @@ class MeasuredCondition:
     coverage: Coverage
     is_audit: bool = False
 
-    @property
-    def first(self) -> Record:
-        """Return the first record, without outcomes."""
-        return self.coverage.records[0]
 
+def measured_by(suite: Suite, store: Store, report: Report, *, limit: int | None) -> list[MeasuredCondition]:
+    """Return all that is measured of a report's models, in the order of rows and conditions.
 
-def measured_by(
-    suite: Suite, store: Store, models: Sequence[str], *, limit: int | None, seed: int
-) -> list[MeasuredCondition]:
-    """Return all that is measured of some models under a suite, in the order of models and conditions.
-
-    Arguments are those of ``report_of_store``; outcomes are not kept in memory.
+    Outcomes are not kept in memory.
     """
-    results = Stored(suite, store, None, seed)
+    results = Stored(suite, store, None, report.seed)
     found = []
-    for model in models:
+    for model in (row.model for row in report.rows):
         described = results.described(model)
         for conditions, is_audit in ((suite.conditions, False), (audits_of(suite), True)):
             coverages = cover(conditions, described, dataset_sizes=results.sizes, limit=limit)
             found += [
                 MeasuredCondition(
                     suite=suite,
-                    seed=seed,
+                    seed=report.seed,
                     model=model,
                     condition=condition,
                     coverage=coverages[condition.name],
@@ -283,7 +276,7 @@ def outcomes_of(
     """
     coverage, wanted = measured.coverage, measured.coverage.num_wanted or 0
     kept = {record.shard.key for record in coverage.records}
-    records = [each for each in store.records_of([measured.first.shard.measurement_key]) if each.shard.key in kept]
+    records = [each for each in store.records_of([coverage.records[0].shard.measurement_key]) if each.shard.key in kept]
     try:
         parts = [_rows(measured, record, wanted, schema, training_seeds) for record in tile(records, wanted)]
     except (pa.ArrowException, UnicodeError) as error:

@@ -51,8 +51,9 @@ def drawn(plot: Plot) -> Figure:
     names = legible_names(plot.labels)
     styles = {model: style_of(place) for place, model in enumerate(plot.models)}
     has_rows = isinstance(plot.panels[0], SeedPanel)
-    num_columns = _num_columns(len(plot.panels))
-    num_rows = -(-len(plot.panels) // num_columns)
+    count = len(plot.panels)
+    num_columns = count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5
+    num_rows = -(-count // num_columns)
     beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
     width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside)
     notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
@@ -75,10 +76,6 @@ def drawn(plot: Plot) -> Figure:
         _add_legend(figure, handles, per_line)
         figure.supxlabel("\n".join(notes), fontsize=TINY, color=NEUTRAL)
     return figure
-
-
-def _num_columns(num_panels: int) -> int:
-    return num_panels if num_panels <= 3 else 3 if num_panels <= 6 else 4 if num_panels <= 12 else 5
 
 
 def _differs(plot: Plot, place: int) -> bool:

@@ -3,8 +3,7 @@
 All of it works on declarations and reports, without models or torch.
 """
 
-from robench.papers.archive import archived
-from robench.papers.collection import files_of, manifest_of
+from robench.papers.archive import archived, files_of, manifest_of
 from robench.papers.reading import Measured, existing_tables, find_published, measured_of_tables, tables_of
 from robench.papers.render import FORMATS
 from robench.papers.table import PaperTable, num_measured

@@ -1,12 +1,14 @@
-"""Archives of results: a results folder, reduced to the outcomes that the tables' numbers need, as one file.
+"""Archives of results, reduced to the outcomes that the tables' numbers need, and the files of all tables.
 
 Each measurement is one record, unless its shards come from several devices or releases. Optional columns that no metric
 of the suite reads are left out, such as losses, passes and distances of attacks with a budget.
 
 The file is a tar archive under xz, a tenth of the room of thousands of small files, with names in order and no times,
-owners or modes, so that the same results give the same bytes under one release of the library.
+owners or modes, so that the same results give the same bytes under one release of the library. Likewise, the same
+archive gives the same files of tables, with a manifest of their inputs.
 """
 
+import hashlib
 import io
 import re
 import tarfile
@@ -16,16 +18,19 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from robench.core.columns import Outcomes, fields_of
 from robench.core.errors import StoreError, UsageError
 from robench.core.files import write_whole, writing
-from robench.core.inert import printable
+from robench.core.inert import inert_json, printable
 from robench.core.protocols import Store
 from robench.core.records import Manifest, Record
 from robench.core.shard import shard_key
 from robench.core.suite import Suite, views_of
 from robench.metrics import METRICS
+from robench.papers.render import FORMATS
+from robench.papers.table import PaperTable, num_measured
 from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
 from robench.store import FolderStore
@@ -194,3 +199,65 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, pat
     place = folder / PurePosixPath(member.name)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(content.read())
+
+
+WRITTEN_FORMATS = ("md", "json")
+MANIFEST_NAME = "manifest.json"
+# Folders of a results folder that no number is read off.
+_UNREAD = ("damaged", "adversarial")
+
+
+def files_of(tables: Sequence[PaperTable], manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of all files by name: each table in two formats, and the manifest."""
+    files = {
+        f"{table.name.replace(':', '-')}.{name}": FORMATS[name](table) for table in tables for name in WRITTEN_FORMATS
+    }
+    return files | {MANIFEST_NAME: inert_json(manifest) + "\n"}
+
+
+def manifest_of(
+    tables: Sequence[PaperTable],
+    published: Mapping[str, Path],
+    suites: Mapping[str, Suite],
+    results: Path,
+    manifests: Iterable[Manifest],
+) -> dict[str, Any]:
+    """Return the manifest of tables: their inputs, without any time, machine or path.
+
+    ``published`` are the files of printed numbers by the table's name; ``manifests`` describe all that the folder of
+    kept results has.
+    """
+    measured, printed = num_measured(tables)
+    versions: dict[str, set[str]] = {}
+    count = 0
+    for each in manifests:
+        count += 1
+        for library, version in each.provenance.versions.items():
+            versions.setdefault(library, set()).add(version)
+    return {
+        "measured": measured,
+        "printed": printed,
+        "tables": {
+            table.name: {
+                "measured": sum(cell.ours.measured is not None for cell in table.cells),
+                "printed": len(table.cells),
+                "counted": table.is_counted,
+                "sha256": hashlib.sha256(published[table.name].read_bytes()).hexdigest(),
+            }
+            for table in tables
+        },
+        "suites": {name: suites[name].version for name in sorted(suites)},
+        "archive": {"measurements": count, "sha256": digest_of_results(results)},
+        "versions": {library: sorted(versions[library]) for library in sorted(versions)},
+    }
+
+
+def digest_of_results(results: Path) -> str:
+    """Return the SHA-256 of the names and contents of all kept results, in an order of its own."""
+    digest = hashlib.sha256()
+    kept = (path for path in results.glob("*/*/*") if path.is_file() and not path.name.startswith("."))
+    by_name = {path.relative_to(results).as_posix(): path for path in kept}
+    for name in sorted(by_name):
+        if name.split("/")[0] not in _UNREAD:
+            digest.update(f"{name}\0{hashlib.sha256(by_name[name].read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()

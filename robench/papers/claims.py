@@ -209,16 +209,14 @@ def _of_weights(
 
 
 def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdict:
-    """Return the verdict on a gain that was measured over training seeds.
+    """Return the verdict on a gain that was measured over three or more training seeds of row and baseline.
 
-    Args:
-        printed: the claim.
-        row: numbers of the row's model; three or more.
-        baseline: numbers of its baseline; three or more. Both larger where they are better, see ``PrintedGain``.
+    Their numbers are larger where they are better, see ``PrintedGain``.
     """
     assert min(len(row), len(baseline)) >= FEWEST_SEEDS
     name, (gain, low, high), includes_printed = compared_gain(printed, row, baseline)
-    reason = f"measured gain {signed(gain)} [{signed(low)}, {signed(high)}] over {_counts(row, baseline)}"
+    counts = f"{len(row)} seeds of each" if len(row) == len(baseline) else f"{len(row)} and {len(baseline)} seeds"
+    reason = f"measured gain {signed(gain)} [{signed(low)}, {signed(high)}] over {counts}"
     if name == "undecided":
         reason += f"; {_power_text(printed, row, baseline)}"
     elif name in ("supported", "contradicted"):
@@ -282,12 +280,6 @@ def _power_text(printed: PrintedGain, row: Seeds, baseline: Seeds) -> str:
         f"the printed {signed(printed.gain)} would be found with a power of {100 * chances[0]:.0f} to"
         f" {100 * chances[1]:.0f} % at {count} seeds; {100 * POWER:.0f} % takes {seeds_text(*needed)} of each"
     )
-
-
-def _counts(row: Seeds, baseline: Seeds) -> str:
-    if len(row) == len(baseline):
-        return f"{len(row)} seeds of each"
-    return f"{len(row)} and {len(baseline)} seeds"
 
 
 def _floor_note(row: Seeds, baseline: Seeds) -> str:

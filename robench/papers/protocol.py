@@ -3,9 +3,10 @@
 A field that cannot be compared counts as different.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from robench.core.checkpoint import Checkpoint
@@ -72,13 +73,8 @@ def measured_of(
 ) -> MeasuredProtocol:
     """Return the conditions of a column's number for a checkpoint.
 
-    Args:
-        suite: that has the column.
-        column: of the number.
-        checkpoint: whose number it is.
-        checkpoints: entries of the registry, also of initial weights.
-        num_examples: number of examples of the estimate, used if the column reads one condition.
-        limit: as of ``Row``.
+    ``checkpoints`` are the entries of the registry, also of initial weights; ``num_examples`` is that of the estimate,
+    used if the column reads one condition; ``limit`` is as of ``Row``.
     """
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     read = tuple(views[name] for name, role in column.reads if role.name in ("measured", "corrupted"))
@@ -104,12 +100,8 @@ def _pretrained_on(checkpoint: Checkpoint, checkpoints: Mapping[str, Checkpoint]
 def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_authors: bool) -> tuple[str, ...]:
     """Return the names of the fields in which a cell's protocol and the measured number differ.
 
-    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured.
-
-    Args:
-        cell: a printed number with its protocol.
-        measured: conditions and checkpoint of robench's number.
-        of_authors: whether the weights are the authors' own; fields about training are then not compared.
+    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured. With
+    ``of_authors`` the weights are the authors' own, and fields about training are not compared.
     """
     names = [
         name
@@ -122,17 +114,14 @@ def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_auth
 
 
 def _is_equal(name: str, stated: str, measured: MeasuredProtocol) -> bool:
-    compare = _COMPARED.get(name)
-    return compare(stated, measured) if compare is not None else _is_some_field(name, stated, measured)
+    if name in _VALUES:
+        return all(_is_same(stated, value) for value in _VALUES[name](measured))
+    return _COMPARED.get(name, partial(_is_some_field, name))(stated, measured)
 
 
 def _is_dataset(stated: str, measured: MeasuredProtocol) -> bool:
     names = [view.condition.dataset.name for view in measured.views]
     return all(name == stated or name.startswith(f"{stated}/") for name in names)
-
-
-def _has_examples(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(_is_same(stated, size) for size in _sizes(measured))
 
 
 def _is_whole(measured: MeasuredProtocol) -> bool:
@@ -149,26 +138,6 @@ def _sizes(measured: MeasuredProtocol) -> list[int | None]:
         bounds = (measured.limit, view.condition.num_examples, view.condition.dataset.num_examples)
         sizes.append(min((bound for bound in bounds if bound is not None), default=None))
     return sizes
-
-
-def _has_corruptions(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, len({role.corruption for _, role in measured.column.reads if role.corruption}))
-
-
-def _has_severities(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, len({role.severity for _, role in measured.column.reads if role.severity}))
-
-
-def _has_norm(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(
-        (attack.threat_model.norm if attack.threat_model else attack.search_norm) == stated
-        for attack in (view.attack for view in measured.views)
-    )
-
-
-def _has_epsilon(stated: str, measured: MeasuredProtocol) -> bool:
-    threats = [view.attack.threat_model for view in measured.views]
-    return all(threat is not None and _is_same(stated, threat.epsilon) for threat in threats)
 
 
 def _has_step_size(stated: str, measured: MeasuredProtocol) -> bool:
@@ -190,34 +159,10 @@ def _is_training(stated: str, measured: MeasuredProtocol) -> bool:
     return all(getattr(recipe, name, None) == value for name, value in settings.items())
 
 
-def _is_perturbation(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(view.condition.perturbation.kind == stated for view in measured.views)
-
-
-def _is_split(stated: str, measured: MeasuredProtocol) -> bool:
-    return all(view.condition.dataset.evaluation_split == stated for view in measured.views)
-
-
-def _has_epochs(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, getattr(measured.checkpoint.training, "num_epochs", None))
-
-
-def _has_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, measured.batch_size)
-
-
 def _has_training_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
     # DeiT's code takes the batch of one GPU, which is also the group that it mixes, and papers may print that.
     recipe = measured.checkpoint.training
     return any(_is_same(stated, getattr(recipe, name, None)) for name in ("batch_size", "mixing_group_size"))
-
-
-def _has_learning_rate(stated: str, measured: MeasuredProtocol) -> bool:
-    return _is_same(stated, getattr(measured.checkpoint.training, "learning_rate", None))
-
-
-def _is_pretraining(stated: str, measured: MeasuredProtocol) -> bool:
-    return measured.pretrained_on == stated
 
 
 def _is_some_field(name: str, stated: str, measured: MeasuredProtocol) -> bool:
@@ -242,20 +187,23 @@ def _is_same(stated: str, value: Any) -> bool:
         return stated == str(value)
 
 
+# Fields whose values, of each condition or of the whole, must be the stated one. Any: as of ``_is_same``.
+_VALUES: Mapping[str, Callable[[MeasuredProtocol], Sequence[Any]]] = {
+    "examples": _sizes,
+    "corruptions": lambda read: [len({role.corruption for _, role in read.column.reads if role.corruption})],
+    "severities": lambda read: [len({role.severity for _, role in read.column.reads if role.severity})],
+    "norm": lambda read: [getattr(view.attack.threat_model, "norm", view.attack.search_norm) for view in read.views],
+    "epsilon": lambda read: [getattr(view.attack.threat_model, "epsilon", None) for view in read.views],
+    "perturbation": lambda read: [view.condition.perturbation.kind for view in read.views],
+    "split": lambda read: [view.condition.dataset.evaluation_split for view in read.views],
+    "epochs": lambda read: [getattr(read.checkpoint.training, "num_epochs", None)],
+    "batch_size": lambda read: [read.batch_size],
+    "learning_rate": lambda read: [getattr(read.checkpoint.training, "learning_rate", None)],
+    "pretraining": lambda read: [read.pretrained_on],
+}
 _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "dataset": _is_dataset,
-    "examples": _has_examples,
-    "corruptions": _has_corruptions,
-    "severities": _has_severities,
-    "norm": _has_norm,
-    "epsilon": _has_epsilon,
     "step_size": _has_step_size,
-    "perturbation": _is_perturbation,
-    "split": _is_split,
     "training": _is_training,
-    "epochs": _has_epochs,
-    "batch_size": _has_batch_size,
     "training_batch_size": _has_training_batch_size,
-    "learning_rate": _has_learning_rate,
-    "pretraining": _is_pretraining,
 }

@@ -17,8 +17,7 @@ from robench.core.report import Report
 from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedTable
-from robench.papers.authors import Authors, authors_of
-from robench.papers.basis import Basis
+from robench.papers.basis import Authors, Basis, authors_of
 from robench.papers.table import PaperTable, table_of
 from robench.reports import needs, over_seeds
 from robench.reports.build import report_of_store
@@ -43,13 +42,9 @@ def measured_models(
     manifests: Sequence[Manifest],
     checkpoints: Mapping[str, Checkpoint],
 ) -> dict[str, list[str]]:
-    """Return the measured checkpoints of entries by suite, seeds and weights of other registries included.
+    """Return the measured checkpoints of ``models_by_suite``, seeds and weights of other registries included.
 
-    Args:
-        models: entries by suite, see ``models_by_suite``.
-        suites: by name.
-        manifests: descriptions of all stored measurements.
-        checkpoints: of all registries, by name.
+    ``manifests`` describe all stored measurements; ``checkpoints`` are those of all registries.
     """
     measured = {}
     for name, wanted in sorted(models.items()):
@@ -118,7 +113,11 @@ def find_published(names: Sequence[str]) -> list[PublishedTable]:
         UsageError: a name is malformed.
         UnknownNameError: there is no such table.
     """
-    keys = [_key(name) for name in dict.fromkeys(names)] if names else list(published_tables())
+    keys = [] if names else list(published_tables())
+    for name in dict.fromkeys(names):
+        if (parts := _NAME.fullmatch(name)) is None:
+            raise UsageError(f"a table is PAPER:NUMBER, such as rpc:1, got {name!r}; there are {existing_tables()}")
+        keys.append((parts[1], int(parts[2])))
     return [load_published(paper, number) for paper, number in keys]
 
 
@@ -201,10 +200,3 @@ def _difference(
         return compare_column([one], [other], column).difference
     except IncomparableError:
         return None
-
-
-def _key(name: str) -> tuple[str, int]:
-    parts = _NAME.fullmatch(name)
-    if parts is None:
-        raise UsageError(f"a table is PAPER:NUMBER, such as rpc:1, got {name!r}; there are {existing_tables()}")
-    return parts[1], int(parts[2])

@@ -65,13 +65,10 @@ NO_SEEDS = Seeds(())
 
 
 def welch(first: Seeds, second: Seeds, runs: int | None = None) -> tuple[float, float]:
-    """Return the standard error of a difference of means, and its degrees of freedom.
+    """Return the standard error of a difference of means of two or more seeds each, and its degrees of freedom.
 
-    Args:
-        first: numbers of one model; at least two.
-        second: those of the other.
-        runs: training runs behind each of two printed means that the difference is compared with; their standard
-            deviations are taken to be the measured ones. None if it is compared with a constant.
+    ``runs`` are the training runs behind each of two printed means that the difference is compared with, whose standard
+    deviations are taken to be the measured ones; None if it is compared with a constant.
     """
     variances = [seeds.std**2 * (1 / len(seeds) + (1 / runs if runs is not None else 0.0)) for seeds in (first, second)]
     total = sum(variances)
@@ -100,13 +97,9 @@ def std_range(std: float, freedom: int) -> tuple[float, float]:
 def power(gain: float, std: float, count: int, alpha: float) -> float:
     """Return the probability that Welch's two-sided test at level ``alpha`` finds a gain on its own side.
 
-    Args:
-        gain: true difference of two models' means.
-        std: standard deviation of single seeds of both.
-        count: number of seeds of each; at least two.
-        alpha: level of the test.
+    ``gain`` is the true difference of two models' means, ``std`` the standard deviation of single seeds of both, and
+    ``count`` the number of seeds of each, at least two.
     """
-    import numpy as np
     from scipy.special import nctdtr, stdtrit
 
     if std == 0:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
 from robench.core.rendered import Rendered
-from robench.core.report import Estimate, Row
 from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin, Reading
 from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
@@ -43,20 +43,15 @@ class TwinCell:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
-    """Row of cells by column; columns in which nothing is printed are left out."""
-
-    label: str
-    cells: Mapping[str, TableCell]
+C = TypeVar("C", TableCell, TwinCell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwinRow:
-    """Row of twins by column, for the printed numbers that have one."""
+class TableRow(Generic[C]):
+    """Row of printed numbers or of twins by column; columns without one are left out."""
 
     label: str
-    cells: Mapping[str, TwinCell]
+    cells: Mapping[str, C]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +73,8 @@ class PaperTable(Rendered):
     title: str
     source: str
     columns: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    twins: tuple[TwinRow, ...]
+    rows: tuple[TableRow[TableCell], ...]
+    twins: tuple[TableRow[TwinCell], ...]
     twin_data: tuple[str, ...] = ()
     is_counted: bool = True
     claims: tuple[JudgedClaim, ...] = ()
@@ -118,7 +113,7 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
                 numbers |= {(cell.row, cell.column, by): (each.ours, each.verdict) for by, each in read.items()}
                 of_row |= {} if cell.twin is None else {cell.column: _twin(cell.twin, cell.unit, basis)}
         rows.append(TableRow(label=row.label, cells=cells))
-        twins += [TwinRow(label=row.label, cells=of_row)] if of_row else []
+        twins += [TableRow(label=row.label, cells=of_row)] if of_row else []
     suites = {each.suite or "" for cell in published.cells for each in (cell, cell.twin) if each is not None}
     return PaperTable(
         name=published.name,
@@ -158,21 +153,30 @@ _UNJUDGED: Mapping[VerdictName, int] = {"inferred": 1, "other protocol": 2, "not
 
 def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, basis: Basis) -> TableCell:
     """Return a cell in one reading of its protocol."""
+    cell_with = partial(TableCell, printed=cell.printed, remark=cell.remark, inconsistent=cell.inconsistent)
     if cell.missing is not None:
         nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
-        return _unmeasured(cell, nothing, Verdict("no entry", cell.missing))
+        return cell_with(ours=nothing, verdict=Verdict("no entry", cell.missing))
     assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
     ours = basis.number(cell.suite, cell.model, cell.column_key, cell.unit, complement=cell.complement)
     found = basis.found(cell.suite, cell.model, cell.column_key)
     if ours.measured is None or found is None:
-        return _unmeasured(cell, ours, Verdict("not measured", basis.how_to(cell.suite, cell.model)))
+        return cell_with(ours=ours, verdict=Verdict("not measured", basis.how_to(cell.suite, cell.model)))
     row, estimate = found
+    measured = measured_of(
+        basis.suites[cell.suite],
+        basis.column(cell.suite, cell.column_key),
+        basis.checkpoints[cell.model],
+        checkpoints=basis.checkpoints,
+        num_examples=estimate.num_examples,
+        limit=row.limit,
+    )
     evidence = evidence_on(
         published,
         cell,
         ours.measured,
         ours.seeds,
-        _differing(cell, row, estimate, ours, basis),
+        differing_fields(cell, measured, of_authors=ours.of_authors is not None),
         of_authors=ours.of_authors,
         raised=ours.raised,
         is_audited=ours.is_audited,
@@ -180,34 +184,7 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
     verdict = judged(evidence)
     if by is not None:
         verdict = replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}")
-    return TableCell(
-        printed=cell.printed,
-        ours=ours,
-        verdict=verdict,
-        difference=evidence.difference,
-        remark=cell.remark,
-        inconsistent=cell.inconsistent,
-    )
-
-
-def _unmeasured(cell: PublishedCell, nothing: Number, verdict: Verdict) -> TableCell:
-    return TableCell(
-        printed=cell.printed, ours=nothing, verdict=verdict, remark=cell.remark, inconsistent=cell.inconsistent
-    )
-
-
-def _differing(cell: PublishedCell, row: Row, estimate: Estimate, ours: Number, basis: Basis) -> tuple[str, ...]:
-    assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
-    suite = basis.suites[cell.suite]
-    measured = measured_of(
-        suite,
-        basis.column(cell.suite, cell.column_key),
-        basis.checkpoints[cell.model],
-        checkpoints=basis.checkpoints,
-        num_examples=estimate.num_examples,
-        limit=row.limit,
-    )
-    return differing_fields(cell, measured, of_authors=ours.of_authors is not None)
+    return cell_with(ours=ours, verdict=verdict, difference=evidence.difference)
 
 
 def _twin(twin: PublishedTwin, unit: str, basis: Basis) -> TwinCell:
@@ -216,7 +193,7 @@ def _twin(twin: PublishedTwin, unit: str, basis: Basis) -> TwinCell:
     return TwinCell(ours=ours, suite=twin.suite, reason=reason)
 
 
-def _data_of(twins: Sequence[TwinRow], basis: Basis) -> tuple[str, ...]:
+def _data_of(twins: Sequence[TableRow[TwinCell]], basis: Basis) -> tuple[str, ...]:
     models = dict.fromkeys(cell.ours.model for row in twins for cell in row.cells.values())
     entries = [basis.checkpoints[model] for model in models if model is not None and model in basis.checkpoints]
     return tuple(dict.fromkeys(each.training_data for each in entries if each.training_data))

@@ -177,7 +177,7 @@ def _of_authors(evidence: Evidence) -> Verdict:
     allowed = evidence.rounding + points
     agrees = abs(evidence.difference) <= allowed + _ROUNDING_ERROR
     difference = signed(evidence.difference)
-    reason = f"authors' weights, {evidence.of_authors}, {difference} of the printed number, {_number(allowed)} allowed"
+    reason = f"authors' weights, {evidence.of_authors}, {difference} of the printed number, {allowed:.3f} allowed"
     return Verdict("reproduced" if agrees else "differs", reason)
 
 
@@ -220,7 +220,7 @@ def _compared(evidence: Evidence, factor: float) -> tuple[VerdictName, str]:
     allowed = student(freedom, 1 - ALPHA / evidence.num_printed / 2) * error + evidence.rounding
     text = (
         f"90 % interval [{signed(difference - half_width)}, {signed(difference + half_width)}], margin"
-        f" {_number(evidence.margin)}"
+        f" {evidence.margin:.3f}"
     )
     if seeds.is_floored:
         text += ", seeds with equal scores: the standard deviation is taken to be that of one example's step"
@@ -241,7 +241,7 @@ def _seeds_needed(evidence: Evidence) -> str:
         least = _half_width(std_range(seeds.std, len(seeds) - 1)[0], MOST_SEEDS, evidence.runs)
         return (
             f"no number of seeds makes it consistent: with {MOST_SEEDS:,} the interval is still at least"
-            f" {_number(least)} wide on each side, since the printed number is of {evidence.runs}"
+            f" {least:.3f} wide on each side, since the printed number is of {evidence.runs}"
             f" run{'s' * (evidence.runs != 1)}"
         )
     return f"an interval within the margin takes {seeds_text(*needed)}"
@@ -253,12 +253,4 @@ def _half_width(std: float, count: int, runs: int) -> float:
 
 def signed(number: float) -> str:
     """Return a difference as text, without a minus sign before zero."""
-    return f"{_rounded(number):+.3f}"
-
-
-def _number(number: float) -> str:
-    return f"{_rounded(number):.3f}"
-
-
-def _rounded(number: float) -> float:
-    return round(number, 3) + 0.0
+    return f"{number:+z.3f}"

@@ -5,19 +5,17 @@ This layer is below the two composition roots (``cli``, ``api``), which may not 
 
 from robench.runs.check import check_request, suites_to_check
 from robench.runs.chosen_models import ChosenModels, choose_models
-from robench.runs.devices import Workers, choose_workers
+from robench.runs.devices import choose_workers
 from robench.runs.prepare import PreparedRun, prepare, rounds
 from robench.runs.request import RunRequest, smoke_request
-from robench.runs.rescoring import Rescored, rescore_results
+from robench.runs.rescoring import rescore_results
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
 __all__ = [
     "ChosenModels",
     "PreparedRun",
     "PreparedTransfer",
-    "Rescored",
     "RunRequest",
-    "Workers",
     "check_request",
     "choose_models",
     "choose_workers",

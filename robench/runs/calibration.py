@@ -23,6 +23,7 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ExampleError, RobenchError
+from robench.core.files import write_whole
 from robench.core.protocols import Dataset
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
@@ -116,12 +117,8 @@ def _calibration(entry: Any) -> Calibration | None:
 def _keep(calibrations: Mapping[str, Calibration]) -> None:
     path = calibration_file()
     text = json.dumps({kind: asdict(each) for kind, each in sorted(calibrations.items())}, indent=1)
-    # Whole or not at all, since another run may read it.
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text + "\n", "utf-8")
-        partial.replace(path)
+        write_whole(path, f"{text}\n".encode())
     except OSError as error:
         raise RobenchError(
             f"the calibration cannot be written to {path}: {error.strerror}; name another file by {FILE_VARIABLE}"

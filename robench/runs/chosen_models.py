@@ -58,7 +58,8 @@ def choose_models(
             names[each] = None
             continue
         for name, model in each.items():
-            _check_name(name)
+            if wrong := name_problem(name) if isinstance(name, str) else f"must be text, got {type(name).__name__}":
+                raise UsageError(f"the name of a model in memory {wrong}")
             if name in given and given[name] is not model:
                 raise UsageError(f"two modules are given under the name {name!r}; give them different names")
             given[name] = model
@@ -96,11 +97,6 @@ def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
         if not isinstance(each, (str, Mapping)):
             raise UsageError(f"models[{place}] is of type {type(each).__name__}, {_EXPECTED}")
     return list(listed)
-
-
-def _check_name(name: object) -> None:
-    if wrong := name_problem(name) if isinstance(name, str) else f"must be text, got {type(name).__name__}":
-        raise UsageError(f"the name of a model in memory {wrong}")
 
 
 def _keys(key: object, names: Sequence[str]) -> dict[str, str]:

@@ -9,8 +9,7 @@ entry permits it. A check in a separate process names a model that hangs or cras
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +81,7 @@ def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Data
     task = TASKS[checkpoint.task]
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
-        # Unreadable examples are reported when their shard fails.
-        found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
-        examples = list(islice((each for each in found if each is not None), NUM_EXAMPLES if is_expected else FEW))
+        examples = _readable(dataset, NUM_EXAMPLES if is_expected else FEW)
         if examples:
             inputs = _excerpts(declared, [example for example, _ in examples])
             outputs = _outputs(checkpoint, model, declared.name, inputs)
@@ -108,9 +105,8 @@ def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDecla
     for condition in conditions:
         declared = condition.dataset
         if declared not in shapes:
-            # Unreadable examples are reported when their shard fails.
-            found = _readable(datasets[declared], 0)
-            shapes[declared] = None if found is None else tuple(found[0].shape)
+            found = _readable(datasets[declared], 1)
+            shapes[declared] = tuple(found[0][0].shape) if found else None
         shape = shapes[declared]
         if shape is not None and (problem := condition.perturbation.problem_with_shape(shape)):
             raise UsageError(f"condition {condition.name!r} on dataset {declared.name!r}: {problem}")
@@ -142,8 +138,7 @@ def _check_rows_are_independent(
     are returned where inputs are whole, and not excerpts.
     """
     for declared, dataset in datasets.items():
-        found = (_readable(dataset, index) for index in range(min(NUM_EXAMPLES, len(dataset))))
-        inputs = [each[0] for each in islice((each for each in found if each is not None), COUPLING_ROWS)]
+        inputs = [each for each, _ in _readable(dataset, COUPLING_ROWS)]
         if len(inputs) > 1:
             rows = [row % len(inputs) for row in range(COUPLING_ROWS)]
             batch = _excerpts(declared, [inputs[row] for row in rows])
@@ -190,10 +185,15 @@ def _refused(title: str) -> Iterator[None]:
         raise UsageError(f"{title}: {reason}") from error
 
 
-def _readable(dataset: Dataset, index: int) -> tuple[torch.Tensor, Any] | None:
-    with suppress(ExampleError):
-        return dataset[index]
-    return None
+def _readable(dataset: Dataset, most: int) -> list[tuple[torch.Tensor, Any]]:
+    """Return some of the first examples; unreadable ones are reported when their shard fails."""
+    examples: list[tuple[torch.Tensor, Any]] = []
+    for index in range(min(NUM_EXAMPLES, len(dataset))):
+        with suppress(ExampleError):
+            examples.append(dataset[index])
+        if len(examples) == most:
+            break
+    return examples
 
 
 def checks_in_subprocess(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
@@ -221,12 +221,13 @@ def check_fit_in_subprocess(
     if not checkpoints:
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
-    answers = answers_in_a_process(_Check(tuple(datasets), request.data_root), checkpoints, limit)
+    answers = answers_in_a_process(partial(_refusal, tuple(datasets), request.data_root), checkpoints, limit)
     # Closed at once if a model is refused, which ends the process.
     with closing(answers):
         for checkpoint, found in zip(checkpoints, answers, strict=True):
-            if isinstance(found, _Refusal):
-                raise found.kind(found.message)
+            if isinstance(found, tuple):
+                kind, message = found
+                raise kind(message)
             if isinstance(found, Death):
                 names = ", ".join(each.name for each in datasets)
                 raise UsageError(
@@ -235,32 +236,14 @@ def check_fit_in_subprocess(
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """Error in a form that can be sent between processes."""
-
-    kind: type[RobenchError]
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """Preflight check that can be sent to another process."""
-
-    datasets: tuple[DatasetDeclaration, ...]
-    data_root: Path | None
-
-    def __call__(self, checkpoint: Checkpoint) -> _Refusal | str:
-        """Return the reason for refusing the model, or that it fits."""
-        try:
-            check_fit(
-                checkpoint,
-                {
-                    declared: open_dataset(declared, data_root=self.data_root, preprocessing=checkpoint.preprocessing)
-                    for declared in self.datasets
-                },
-                loaded_for_checks(checkpoint),
-            )
-        except RobenchError as error:
-            return _Refusal(next(kind for kind in _ERRORS if isinstance(error, kind)), str(error))
-        return "fits"
+def _refusal(
+    datasets: Sequence[DatasetDeclaration], data_root: Path | None, checkpoint: Checkpoint
+) -> tuple[type[RobenchError], str] | str:
+    """Return class and message of the error that refuses a model, or that it fits; called in another process."""
+    preprocessing = checkpoint.preprocessing
+    try:
+        opened = {each: open_dataset(each, data_root=data_root, preprocessing=preprocessing) for each in datasets}
+        check_fit(checkpoint, opened, loaded_for_checks(checkpoint))
+    except RobenchError as error:
+        return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
+    return "fits"

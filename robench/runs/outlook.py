@@ -66,7 +66,11 @@ def outlook_of(run: PreparedRun, store: Store) -> Outlook:
     """
     todo = run.todo(store)
     paces = run.paces(store)
-    unknown = {each.measurement.checkpoint.name for each in todo if _is_unknown(each, paces)}
+    unknown = {
+        each.measurement.checkpoint.name
+        for each in todo
+        if (pace := pace_of(each.measurement, paces)) is None or pace.source is Source.TIMED_ON_CPU
+    }
     if unknown:
         paces = run.paces(store, _counted(run, unknown))
     work, workers = work_of(todo, paces), run.workers(store)
@@ -92,11 +96,6 @@ def outlook_of(run: PreparedRun, store: Store) -> Outlook:
         seconds=seconds,
         seconds_on=seconds_on,
     )
-
-
-def _is_unknown(shard: Shard, paces: Paces) -> bool:
-    pace = pace_of(shard.measurement, paces)
-    return pace is None or pace.source is Source.TIMED_ON_CPU
 
 
 def _counted(run: PreparedRun, names: set[str]) -> dict[str, Pace]:

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 
 from robench.attacks.backends.installed import check_installed
-from robench.core.checkpoint import Checkpoint
 from robench.core.declared import DatasetDeclaration, Declaration
-from robench.core.errors import MissingDataError, WeightsError
-from robench.core.protocols import Dataset, Executor, Store
+from robench.core.errors import MissingDataError, UsageError, WeightsError
+from robench.core.protocols import Claims, Dataset, Executor, Store
+from robench.core.records import Failure, Record
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
-from robench.core.suite import Condition, Suite
+from robench.core.suite import Suite
 from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
@@ -27,11 +28,11 @@ from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, Work, cost_of, measured_paces, work_of
 from robench.runs.fit import check_fit, check_fit_in_subprocess, check_shapes, checks_in_subprocess, loaded_for_checks
-from robench.runs.kept_examples import WithExamples, folder_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.measure import Results
 from robench.scheduling.pace import Pace, Paces, Source
+from robench.store import AdversarialFolder, FolderStore
 
 # Further ones are loaded again, so that memory holds few models.
 MOST_LOADED = 2
@@ -109,13 +110,10 @@ class PreparedRun:
         request = self.request
         workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
         is_free = request.workers is None and request.executor == AUTO and request.shard_timeout is None
-        is_cpu = set(workers.devices) == {"cpu"}
-        if store is not None and is_free and is_cpu and self._is_faster_alone(store, len(workers.devices)):
+        is_cpu, count = set(workers.devices) == {"cpu"}, len(workers.devices)
+        if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(count, self.startup_seconds):
             return choose_workers(request.device, 1, IN_PROCESS)
         return workers
-
-    def _is_faster_alone(self, store: Store, num_workers: int) -> bool:
-        return self.work(store).is_faster_alone(num_workers, self.startup_seconds)
 
     def executor(self, store: Store | None = None) -> Executor:
         """Return the executor for the requested devices; ``store`` keeps results and adversarial examples.
@@ -188,6 +186,43 @@ class PreparedRun:
         return replace(report, notes=(SMOKE_NOTE,)) if self.request.smoke else report
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithExamples:
+    """Results of a run without the records whose requested adversarial examples are missing.
+
+    Attributes:
+        wanted: keys of the shards whose examples must be in ``folder``.
+    """
+
+    store: Store
+    folder: AdversarialFolder
+    wanted: frozenset[str]
+
+    def keys(self) -> set[str]:
+        """Return the keys of all shards that have a complete record and, if requested, their examples."""
+        return self.store.keys() - (self.wanted - self.folder.keys())
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record and, if requested, its examples."""
+        has_examples = key not in self.wanted or self.folder.has(measurement_key, key)
+        return has_examples and self.store.has(measurement_key, key)
+
+    def claims(self) -> Claims:
+        """Return claims on shards, which are done once their examples exist too."""
+        return self.store.claims(self.has)
+
+    def put(self, result: Record | Failure) -> None:
+        """Store a result; for a shard measured again only for its examples, the first record stays."""
+        self.store.put(result)
+
+
+def folder_of(store: Store | None) -> AdversarialFolder:
+    """Return the folder of a store's adversarial examples. Raises UsageError: it has none."""
+    if not isinstance(store, FolderStore):
+        raise UsageError("adversarial examples are kept in a results folder; give a FolderStore")
+    return store.adversarial
+
+
 def rounds(store: Store) -> Iterator[None]:
     """Yield once, and a second time if results that were measured or read meanwhile turned out damaged.
 
@@ -213,7 +248,8 @@ def prepare(request: RunRequest) -> PreparedRun:
         for condition in suite.conditions:
             check_installed(condition.perturbation.backend)
     declared = request.datasets
-    opened, digests = _found(request, declared)
+    opened, found = _found(request, declared)
+    digests = {name: digest for name, (_, digest) in found.items()}
     conditions = [condition for suite in request.suites for condition in suite.conditions]
     for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
         check_shapes(conditions, {each: opened[each, preprocessing] for each in declared})
@@ -232,23 +268,25 @@ def prepare(request: RunRequest) -> PreparedRun:
                 loaded[checkpoint.name] = digests[checkpoint.name], model
     check_fit_in_subprocess(elsewhere, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
-    weights = {each.name: (digests[each.name], _tensors_digest(each, request)) for each in request.checkpoints}
-    measurements = {suite.name: _measurements(suite, request, weights, identities) for suite in request.suites}
-    audits = {suite.name: _audits(suite, request, weights, identities) for suite in request.suites}
-    shards = tuple(
-        shard
-        for suite in request.suites
-        for planned in (
-            # First, so that long runs do not fail late.
-            plan(audits[suite.name], 1, request.limit),
-            plan(measurements[suite.name], suite.batches_per_shard, request.limit),
-        )
-        for shard in planned
-    )
+    tensors = {
+        each.name: None if (path := found[each.name][0]) is None else digest_of(load_state(path, each.weights.layout))
+        for each in request.checkpoints
+    }
+    measurements: dict[str, tuple[Measurement, ...]] = {}
+    shards: list[Shard] = []
+    for suite in request.suites:
+        # With a batch size of their own, so that all suites share them.
+        asked = audits_of(suite) if request.audit else ()
+        audit = replace(suite, conditions=asked, batch_size=AUDIT_EXAMPLES)
+        audits, measured = (_measurements(each, request, digests, tensors, identities) for each in (audit, suite))
+        measurements[suite.name] = (*audits, *measured)
+        # Audits first, so that long runs do not fail late.
+        shards += plan(audits, 1, request.limit)
+        shards += plan(measured, suite.batches_per_shard, request.limit)
     return PreparedRun(
         request=request,
-        measurements={name: (*audits[name], *measured) for name, measured in measurements.items()},
-        shards=shards,
+        measurements=measurements,
+        shards=tuple(shards),
         seconds_per_example=seconds,
         loaded=loaded,
     )
@@ -256,14 +294,18 @@ def prepare(request: RunRequest) -> PreparedRun:
 
 def _found(
     request: RunRequest, datasets: Sequence[DatasetDeclaration]
-) -> tuple[dict[tuple[DatasetDeclaration, Declaration], Dataset], dict[str, str]]:
-    """Open every dataset as required by every model, and digest all weights; all missing ones are named at once."""
+) -> tuple[dict[tuple[DatasetDeclaration, Declaration], Dataset], dict[str, tuple[Path | None, str]]]:
+    """Open every dataset as required by every model, and find and digest all weights.
+
+    All missing ones are named at once. A module in memory has no file, and the digest with which it was chosen.
+    """
     opened: dict[tuple[DatasetDeclaration, Declaration], Dataset] = {}
-    digests: dict[str, str] = {}
+    files: dict[str, tuple[Path | None, str]] = {}
     problems: dict[str, MissingDataError | WeightsError] = {}
     for checkpoint in request.checkpoints:
         try:
-            digests[checkpoint.name] = _weights_digest(checkpoint, request)
+            known = checkpoint.weights.sha256 if checkpoint.name in request.modules else None
+            files[checkpoint.name] = resolve(checkpoint) if known is None else (None, known)
         except WeightsError as error:
             problems[str(error)] = error
         for declared in datasets:
@@ -277,59 +319,30 @@ def _found(
     if problems:
         lines = [line for problem in problems.values() for line in problem.lines]
         raise type(next(iter(problems.values())))(*lines)
-    return opened, digests
-
-
-def _weights_digest(checkpoint: Checkpoint, request: RunRequest) -> str:
-    """Return the digest of the weights file, or for a module in memory the one computed when it was chosen."""
-    known = checkpoint.weights.sha256
-    return known if known is not None and checkpoint.name in request.modules else resolve(checkpoint)[1]
-
-
-def _tensors_digest(checkpoint: Checkpoint, request: RunRequest) -> str | None:
-    """Return the digest of the tensors of a model's file; None for a module in memory."""
-    if checkpoint.name in request.modules:
-        return None
-    return digest_of(load_state(resolve(checkpoint)[0], checkpoint.weights.layout))
+    return opened, files
 
 
 def _measurements(
     suite: Suite,
     request: RunRequest,
-    weights: Mapping[str, tuple[str, str | None]],
+    digests: Mapping[str, str],
+    tensors: Mapping[str, str | None],
     datasets: Mapping[DatasetDeclaration, DatasetIdentity],
 ) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(
             checkpoint=checkpoint,
             condition=condition,
-            weights_digest=weights[checkpoint.name][0],
-            tensors_digest=weights[checkpoint.name][1],
+            weights_digest=digests[checkpoint.name],
+            tensors_digest=tensors[checkpoint.name],
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
             batch_size=suite.batch_size,
             dtype=request.precision,
             # Weights alone do not identify a model whose code the user may change between two runs.
             code_digest=checkpoint.architecture.code_digest(),
-            adversarial_dtype=_adversarial_dtype(condition, request),
+            adversarial_dtype=(condition.makes_inputs and request.keep_adversarial) or EXACT_DTYPE,
         )
         for checkpoint in request.checkpoints
         for condition in suite.conditions
     )
-
-
-def _audits(
-    suite: Suite,
-    request: RunRequest,
-    weights: Mapping[str, tuple[str, str | None]],
-    datasets: Mapping[DatasetDeclaration, DatasetIdentity],
-) -> tuple[Measurement, ...]:
-    """Return the audits, which have their own batch size, so that all suites share them."""
-    conditions = audits_of(suite) if request.audit else ()
-    alone = replace(suite, conditions=conditions, batch_size=AUDIT_EXAMPLES)
-    return _measurements(alone, request, weights, datasets)
-
-
-def _adversarial_dtype(condition: Condition, request: RunRequest) -> str:
-    """Return the number format of adversarial examples, None for conditions that make none."""
-    return request.keep_adversarial or EXACT_DTYPE if condition.makes_inputs else EXACT_DTYPE

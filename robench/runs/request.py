@@ -184,20 +184,18 @@ class RunRequest:
                 check_keepable(condition.dataset)
         if self.keep_adversarial != "float16":
             return
-        for suite in self.suites:
-            for condition in suite.conditions:
-                attack = condition.perturbation
-                if attack.is_minimum_norm:
-                    raise UsageError(
-                        f"condition {condition.name!r} of suite {suite.name!r} ({attack.kind}) is minimum-norm, "
-                        "whose examples float16 would round back across the boundary; use "
-                        "--keep-adversarial float32"
-                    )
-                if attack.clip == "unit":
-                    raise UsageError(
-                        f"condition {condition.name!r} of suite {suite.name!r} cuts its inputs to [0, 1] after "
-                        "normalisation, and float16 would round values beyond; use --keep-adversarial float32"
-                    )
+        for suite, condition in ((each, condition) for each in self.suites for condition in each.conditions):
+            attack, title = condition.perturbation, f"condition {condition.name!r} of suite {suite.name!r}"
+            if attack.is_minimum_norm:
+                raise UsageError(
+                    f"{title} ({attack.kind}) is minimum-norm, whose examples float16 would round back across the "
+                    "boundary; use --keep-adversarial float32"
+                )
+            if attack.clip == "unit":
+                raise UsageError(
+                    f"{title} cuts its inputs to [0, 1] after normalisation, and float16 would round values beyond; "
+                    "use --keep-adversarial float32"
+                )
 
 
 def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:

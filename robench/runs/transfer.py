@@ -21,8 +21,7 @@ from robench.core.suite import Column, Condition, Suite, View, views_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
-from robench.runs.kept_examples import folder_of
-from robench.runs.prepare import PreparedRun, prepare
+from robench.runs.prepare import PreparedRun, folder_of, prepare
 from robench.runs.request import RunRequest
 from robench.scheduling import plan
 from robench.tasks import TASKS
@@ -117,14 +116,20 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
     attacks = prepare(
         replace(request, suites=(asked,), checkpoints=everyone, audit=False, keep_adversarial=EXACT_DTYPE)
     )
-    attacks = _without_attacks_on(attacks, {each.name for each in everyone} - {each.name for each in sources})
+    named = {each.name for each in sources}
+    # Of models that are targets alone, only clean examples are asked for.
+    shards = [(shard, shard.measurement) for shard in attacks.shards]
+    wanted = [shard for shard, each in shards if each.condition.perturbation.is_clean or each.checkpoint.name in named]
+    attacks = replace(attacks, shards=tuple(wanted))
     measured = {(each.checkpoint.name, each.condition.name): each for each in attacks.measurements[suite.name]}
     conditions = {each.name: _transferred(view, measured[each.name, view.condition.name]) for each in sources}
     matrix = _matrix(suite, view, clean, [(each, conditions[each.name]) for each in sources])
     scores = {
-        (target.name, source): _scored(measured[target.name, view.condition.name], conditions[source])
+        (target.name, source): replace(
+            measured[target.name, view.condition.name], condition=condition, adversarial_dtype=EXACT_DTYPE
+        )
         for target in targets
-        for source in conditions
+        for source, condition in conditions.items()
     }
     transferred = [each for (target, source), each in scores.items() if target != source]
     return PreparedTransfer(
@@ -153,25 +158,11 @@ def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:
     return tuple(sorted(clean, key=lambda each: each.num_examples != attack.num_examples)[:1])
 
 
-def _without_attacks_on(run: PreparedRun, targets_alone: set[str]) -> PreparedRun:
-    """Return the run without attacks on models that are not sources."""
-
-    def is_asked_for(shard: Shard) -> bool:
-        measurement = shard.measurement
-        return measurement.condition.perturbation.is_clean or measurement.checkpoint.name not in targets_alone
-
-    return replace(run, shards=tuple(shard for shard in run.shards if is_asked_for(shard)))
-
-
 def _transferred(view: View, source: Measurement) -> Condition:
     mean, std = source.checkpoint.preprocessing.normalisation
     action = Rescore(source=source.key, mean=mean, std=std, budget=view.epsilon)
     name = f"{view.name} from {_marked(source.checkpoint, source.batch_size)}"
     return replace(view.condition, name=name, perturbation=view.attack, action=action, distances=())
-
-
-def _scored(target: Measurement, condition: Condition) -> Measurement:
-    return replace(target, condition=condition, adversarial_dtype=EXACT_DTYPE)
 
 
 def _marked(source: Checkpoint, batch_size: int) -> str:

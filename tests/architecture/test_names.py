@@ -90,7 +90,7 @@ MODULES: Mapping[str, frozenset[str]] = {
 TIMM = "the library, whose release is named and whose scripts are run"
 LAYOUT = "the layout of a file of weights, which core has a default for"
 ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
-    "cli/compare_command.py": {"csv": "a form of tables"},
+    "cli/check_command.py": {"csv": "a form of tables"},
     "comparison/documents.py": {"csv": "a form of tables"},
     "core/rendered.py": {"csv": "a form of tables"},
     "cli/doctor_command.py": {
@@ -105,7 +105,6 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "cli/terminal.py": {"plain": "a way of printing tables"},
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
-    "declare/rewriting.py": {"plain": LAYOUT},
     "exports/tables.py": {"csv": "a form of tables"},
     "leaderboard/__init__.py": {"csv": "a form of tables"},
     "papers/render.py": {"csv": "a form of tables"},

@@ -16,8 +16,7 @@ from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Suite
 from robench.declare import find_suite, read_registries
 from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
-from robench.papers.authors import AuthorsWeights
-from robench.papers.basis import Basis
+from robench.papers.basis import AuthorsWeights, Basis
 from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:

@@ -257,8 +257,9 @@ class TestOutcomes:
             asked.append(list(keys))
             return records_of(store, keys)
 
+        report = report_of_store(adv_suite(), FolderStore(results), models=MODELS)
         monkeypatch.setattr(FolderStore, "records_of", noted)
-        measured = measured_by(adv_suite(), FolderStore(results), MODELS, limit=None, seed=0)
+        measured = measured_by(adv_suite(), FolderStore(results), report, limit=None)
         assert all(len(keys) == 1 for keys in asked)
         assert all(len(record.outcomes) == 0 for each in measured for record in each.coverage.records)
         # The audit of one model.

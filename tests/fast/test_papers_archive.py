@@ -12,8 +12,7 @@ from papers_examples import records, suite
 from robench.core.shard import shard_key
 from robench.metrics import METRICS
 from robench.papers import archived
-from robench.papers.archive import fields_read
-from robench.papers.collection import digest_of_results
+from robench.papers.archive import digest_of_results, fields_read
 from robench.reports import RENDERERS
 from robench.reports.build import report_of_store
 from robench.store import FolderStore, MemoryStore

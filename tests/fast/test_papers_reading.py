@@ -15,7 +15,7 @@ from robench.core.records import Record
 from robench.core.report import Row
 from robench.core.shard import ShardHeader
 from robench.declare import shipped_folder
-from robench.papers.authors import authors_of
+from robench.papers.basis import AuthorsWeights, authors_of
 from robench.papers.reading import measured_models, models_by_suite, reports_for
 from robench.store import MemoryStore
 
@@ -124,7 +124,7 @@ class TestAuthors:
         users = given("a", "deit-tiny", **BY, sha256=DIGEST), given("b", "deit-tiny", **BY)
         store = stored(measured("a"), measured("b", PUBLISHED + "0" * 56))
         found = authors_of({**registry(), **{each.name: each for each in users}}, store.manifests())
-        assert (found.weights["deit-tiny"].checkpoint, found.weights["deit-tiny"].is_checked) == ("b", True)
+        assert found.weights["deit-tiny"] == AuthorsWeights(checkpoint="b", known="by checksum")
         (row,) = rows_of(store, *users, entry="deit-tiny")
         assert (row.model, row.seeds) == ("deit-tiny", ())
         assert "a is by the authors too, and left out" in row.notes

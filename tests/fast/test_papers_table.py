@@ -25,8 +25,7 @@ from robench.core.report import Cell, Report
 from robench.declare import find_suite, load_published, published_tables
 from robench.declare.printed import PublishedCell
 from robench.papers import num_measured
-from robench.papers.authors import AuthorsWeights
-from robench.papers.basis import Basis
+from robench.papers.basis import AuthorsWeights, Basis
 from robench.papers.claims import JudgedClaim
 from robench.papers.reading import models_by_suite
 from robench.papers.table import PaperTable, TableCell, table_of

@@ -18,8 +18,7 @@ from robench.datasets.digits import DIGITS
 from robench.declare import find_suite
 from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest
-from robench.runs.kept_examples import WithExamples, folder_of
-from robench.runs.prepare import prepare
+from robench.runs.prepare import WithExamples, folder_of, prepare
 from robench.store import AdversarialExamples, FolderStore, MemoryStore
 from robench.store.adversarial import ONE_BUDGET
 
