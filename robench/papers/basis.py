@@ -6,6 +6,7 @@ from math import isfinite
 from pathlib import Path
 
 from robench.comparison.evidence import Difference
+from robench.comparison.spread import NO_SEEDS, PER_CENT, Seeds
 from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.flags import concerns
 from robench.core.report import Estimate, Report, Row
@@ -13,7 +14,6 @@ from robench.core.suite import Column, Suite, views_of
 from robench.declare.printed import Reading
 from robench.papers.authors import AuthorsWeights
 from robench.papers.cost import command_of, cost_of
-from robench.papers.spread import NO_SEEDS, PER_CENT, Seeds
 
 # Readings of a protocol, where code and text differ.
 READINGS: Mapping[Reading, str] = {"code": "authors' code", "text": "paper's text"}

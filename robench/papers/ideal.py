@@ -6,11 +6,11 @@ What keeps a number from more than ``undecided`` is then its print alone: a gain
 from collections.abc import Mapping
 from math import sqrt
 
+from robench.comparison.spread import PER_CENT, Seeds
 from robench.core.checkpoint import Checkpoint
 from robench.core.suite import Suite
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.protocol import differing_fields, measured_of
-from robench.papers.spread import PER_CENT, Seeds
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, evidence_on, judged
 
 NUM_SEEDS = 5

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from robench.comparison.spread import PER_CENT
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.papers.basis import Number
 from robench.papers.claims import JudgedClaim, summary_of
-from robench.papers.spread import PER_CENT
 from robench.papers.table import PaperTable, TableCell, TwinCell, num_measured
 from robench.papers.verdicts import signed
 from robench.reports.grid import ONE_CHECKPOINT
