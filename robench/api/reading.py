@@ -161,8 +161,8 @@ def compare(
     """Compare two models on the same examples, from what ``results`` holds, by default ``results``.
 
     Each column of the suite, or of several, has the number of both, the first less the second with its 95 % interval,
-    and the p-value of a paired test, also corrected by Holm for all columns (docs/comparing.md). With ``all_seeds`` the
-    numbers are means over training seeds.
+    and the p-value of a paired test, also times the suite's number of columns (docs/comparing.md). With ``all_seeds``
+    the numbers are means over training seeds.
 
     Raises:
         RobenchError: see ``core.errors``; ``IncomparableError`` where the two were measured on different data.

@@ -189,9 +189,9 @@ FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "js
 def compare_command(selection: Selection, first: str, second: str, flipped: bool, format_name: str) -> int:
     """Compare models A and B example by example, on all columns of the suites.
 
-    Differences are A less B, with 95 % intervals; p-values are two-sided, and corrected by Holm for all columns. No
-    model, data or GPU is needed. Ends with 4 if the two were measured on different data. With --all-seeds means over
-    training seeds are compared.
+    Differences are A less B, with 95 % intervals; p-values are two-sided, and multiplied by the suite's number of
+    columns. No model, data or GPU is needed. Ends with 4 if the two were measured on different data. With --all-seeds
+    means over training seeds are compared.
     """
     from robench.comparison import RENDERERS, compare_models
     from robench.declare import seeds_of_models

@@ -3,14 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from statistics import NormalDist, fmean, variance
 
 from robench.comparison.baseline import ModelResults, check_known, check_same_data, measured
-from robench.comparison.evidence import WELCH, Difference, corrected, difference_over_seeds, evidence_of
+from robench.comparison.evidence import WELCH, Difference, difference_over_seeds, evidence_of
+from robench.comparison.pairing import LEVEL, corrected
+from robench.comparison.spread import POWER, detectable, std_range
 from robench.core.errors import UsageError
 from robench.core.protocols import Store
 from robench.core.report import Cell
-from robench.core.suite import Column, Suite
+from robench.core.suite import Column, Suite, views_of
 from robench.metrics import METRICS, unit_of
+from robench.metrics.intervals import wilson_interval
+from robench.reports.grid import number_text
 from robench.reports.notes import provenance_of
 from robench.reports.results import Stored
 from robench.reports.seeds import mean_cell
@@ -31,9 +36,14 @@ class ComparedColumn:
     Attributes:
         first, second: number of each model, or how much of it is missing.
         difference: the first less the second; None where a number is missing, as are the following.
-        p_value: two-sided p-value that the numbers differ by chance alone.
+        p_value: two-sided p-value that the numbers differ by chance alone; ``p_corrected``: times the number of columns
+            of the suite, at most 1.
         only_first: ids of the examples that only the first model is right about; None unless the number is the mean of
             one binary outcome per example. ``only_second``: likewise.
+        num_columns: number of columns of the suite.
+        is_perturbed: whether the number is of perturbed inputs.
+        detectable: range of the smallest difference that the corrected test finds with a probability of 80 %, over the
+            80 % interval of the spread that it depends on; None where that is unknown.
     """
 
     suite: str
@@ -44,9 +54,32 @@ class ComparedColumn:
     difference: Difference | None = None
     test: str | None = None
     p_value: float | None = None
-    p_holm: float | None = None
+    p_corrected: float | None = None
     only_first: tuple[str, ...] | None = None
     only_second: tuple[str, ...] | None = None
+    num_columns: int = 1
+    is_perturbed: bool = False
+    detectable: tuple[float, float] | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the corrected test finds a difference at 5 %."""
+        return self.p_corrected is not None and self.p_corrected < LEVEL
+
+    @property
+    def power_text(self) -> str:
+        """Return the difference that would be found, as a sentence without its end; of a column that has one."""
+        assert self.detectable is not None
+        low, high = (number_text(value, self.unit) for value in self.detectable)
+        unit = "points" if self.unit in ("share", "ratio") else f"({self.unit})"
+        num_seeds = 0 if self.first.estimate is None else len(self.first.estimate.of_seeds)
+        size = f"{num_seeds} seeds" if num_seeds else f"{self.first.num_examples} examples"
+        return f"At {size} a difference of {low} to {high} {unit} in {self.column.label} would be found with 80 % power"
+
+    def better(self, first: str, second: str) -> str:
+        """Return the name of the better model of a column that differs."""
+        assert self.difference is not None
+        return first if (self.difference.value > 0) != METRICS[self.column.metric].lower_is_better else second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +107,24 @@ class Comparison:
         """Return whether every column has a difference."""
         return all(row.difference is not None for row in self.rows)
 
+    @property
+    def conclusion(self) -> str:
+        """Return the columns that differ, and the difference that would be found in another column."""
+        tested = [row for row in self.rows if row.p_corrected is not None]
+        if not tested:
+            return "No column was tested."
+        differing = [row for row in tested if row.differs]
+        counts = dict.fromkeys(row.num_columns for row in self.rows)
+        corrected_for = f"p times {' or '.join(map(str, counts))} columns of the suite"
+        names = ", ".join(f"{row.column.label} ({row.better(self.first, self.second)} is better)" for row in differing)
+        found = (
+            f"{len(differing)} of {len(tested)} columns differ at 5 %: {names}" if differing else "No column differs"
+        )
+        open_rows = [row for row in tested if not row.differs and row.detectable is not None]
+        # Numbers under perturbations come after clean ones, and are what suites are about.
+        row = next((row for row in open_rows if row.is_perturbed), next(iter(open_rows), None))
+        return f"{found} ({corrected_for})." + ("" if row is None else f" {row.power_text}.")
+
 
 def compare_models(
     suites: Sequence[Suite],
@@ -85,7 +136,7 @@ def compare_models(
     seed: int | None = None,
     seeds: Sequence[Sequence[str]] | None = None,
 ) -> Comparison:
-    """Compare two models on every column of the suites; Holm's correction is over all of them.
+    """Compare two models on every column of the suites; p-values are multiplied by their number in a suite.
 
     ``limit`` and ``seed`` are as of reports. ``seeds`` has the names of the checkpoints of each model's training seeds,
     whose means are compared; None compares the checkpoints of the models' own names.
@@ -109,12 +160,10 @@ def compare_models(
         for each in (*one[1:], *other):
             check_same_data(one[0], each)
         compare = compare_column if seeds is None else compare_means
-        rows += [compare(one, other, column) for column in suite.columns]
+        rows += [_in_suite(compare(one, other, column), suite) for column in suite.columns]
         notes += [note for each in (*one, *other) for note in each.notes]
         provenances += [provenance for each in (*one, *other) for provenance in each.provenances]
         drawn_with.append(wanted_seed)
-    adjusted = corrected([row.p_value for row in rows])
-    rows = [replace(row, p_holm=p_holm) for row, p_holm in zip(rows, adjusted, strict=True)]
     methods = dict.fromkeys(row.difference.method for row in rows if row.difference is not None)
     about = RETRAINING if seeds is None else OVER_SEEDS
     return Comparison(
@@ -129,6 +178,40 @@ def compare_models(
         all_examples=any(suite.all_examples for suite in suites),
         seeds=None if seeds is None else (tuple(seeds[0]), tuple(seeds[1])),
     )
+
+
+def _in_suite(row: ComparedColumn, suite: Suite) -> ComparedColumn:
+    """Return a compared column with its corrected p-value, and the difference that would be found."""
+    num_columns = len(suite.columns)
+    perturbed = {view.name for each in suite.conditions if not each.perturbation.is_clean for view in views_of(each)}
+    return replace(
+        row,
+        num_columns=num_columns,
+        is_perturbed=not perturbed.isdisjoint(row.column.conditions),
+        p_corrected=None if row.p_value is None else corrected(row.p_value, num_columns),
+        detectable=None if row.p_value is None else _detectable(row, LEVEL / num_columns),
+    )
+
+
+def _detectable(row: ComparedColumn, alpha: float) -> tuple[float, float] | None:
+    """Return the range of the smallest difference that is found with a probability of 80 % at level ``alpha``.
+
+    Of means over seeds it is that of Welch's test over the 80 % interval of the pooled standard deviation; of the same
+    examples that of a normal approximation of McNemar's test over the 80 % interval of the proportion that differ.
+    """
+    seeds = [cell.estimate.of_seeds for cell in (row.first, row.second) if cell.estimate is not None]
+    if all(seeds):
+        num_seeds = min(map(len, seeds))
+        pooled = fmean(map(variance, seeds)) ** 0.5
+        low, high = std_range(pooled, sum(map(len, seeds)) - 2)
+        return detectable(low, num_seeds, alpha), detectable(high, num_seeds, alpha)
+    if row.only_first is None or row.only_second is None:
+        return None
+    num_examples, normal = row.first.num_examples, NormalDist()
+    proportions = wilson_interval(len(row.only_first) + len(row.only_second), num_examples, normal.inv_cdf(0.9))
+    factor = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(POWER)
+    low, high = (factor * (proportion / num_examples) ** 0.5 for proportion in proportions)
+    return low, high
 
 
 def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:

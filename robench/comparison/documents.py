@@ -20,7 +20,7 @@ NOTHING = "—"
 _CSV_HEADER = (
     *("suite", "column", "first_model", "second_model", "unit"),
     *("first", "first_missing", "second", "second_missing", "difference", "low", "high"),
-    *("test", "p", "p_holm", "only_first", "only_second"),
+    *("test", "p", "p_corrected", "only_first", "only_second"),
 )
 
 
@@ -34,6 +34,7 @@ def render_text(comparison: Comparison, *, flipped: bool = False) -> str:
         text_table(header, rows),
         *(_flipped(comparison, str) if flipped else ()),
         _notes(comparison, str),
+        clipped(comparison.conclusion, NOTE_WIDTH),
         _provenance(comparison),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -44,7 +45,8 @@ def render_markdown(comparison: Comparison, *, flipped: bool = False) -> str:
     header, rows = _grid(comparison)
     table = markdown_table(header, rows, num_names=header.index("column") + 1)
     below = escaped(_provenance(comparison))
-    parts = [table, *(_flipped(comparison, escaped) if flipped else ()), _notes(comparison, escaped), below]
+    conclusion = escaped(clipped(comparison.conclusion, NOTE_WIDTH))
+    parts = [table, *(_flipped(comparison, escaped) if flipped else ()), _notes(comparison, escaped), conclusion, below]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -62,7 +64,7 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
             [
                 *map(inert_text, (row.suite, row.column.key, comparison.first, comparison.second, row.unit)),
                 *(cell_value(row.first), row.first.missing, cell_value(row.second), row.second.missing),
-                *(*numbers, row.test, row.p_value, row.p_holm),
+                *(*numbers, row.test, row.p_value, row.p_corrected),
                 *(None if each is None else len(each) for each in (row.only_first, row.only_second)),
                 *(ids if flipped else ()),
             ]
@@ -84,6 +86,7 @@ def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
         "seeds": None if comparison.seeds is None else [list(names) for names in comparison.seeds],
         "rows": [_plain(row, flipped=flipped) for row in comparison.rows],
         "notes": list(comparison.notes),
+        "conclusion": comparison.conclusion,
         "provenance": dict(comparison.provenance),
     }
     return inert_json(document) + "\n"
@@ -121,7 +124,7 @@ def _grid(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     several = len(comparison.suites) > 1
     header = [
         *(["suite"] if several else []),
-        *("column", first, second, "difference", "test", "p", "p (Holm)", "only A right", "only B right"),
+        *("column", first, second, "difference", "test", "p", "p (corrected)", "only A right", "only B right"),
     ]
     return header, [[*([clipped(row.suite)] if several else []), *_texts(row)] for row in comparison.rows]
 
@@ -137,7 +140,7 @@ def _texts(row: ComparedColumn) -> list[str]:
         shown or f"{NOTHING} (missing)",
         row.test or NOTHING,
         p_text(row.p_value),
-        p_text(row.p_holm),
+        p_text(row.p_corrected),
         *flips,
     ]
 
@@ -176,7 +179,8 @@ def _plain(row: ComparedColumn, *, flipped: bool) -> dict[str, object]:
         "difference": difference and _plain_difference(difference) | {"interval": difference.method},
         "test": row.test,
         "p": row.p_value,
-        "p_holm": row.p_holm,
+        "p_corrected": row.p_corrected,
+        "differs": row.differs,
         "only_first": None if row.only_first is None else len(row.only_first),
         "only_second": None if row.only_second is None else len(row.only_second),
     }

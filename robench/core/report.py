@@ -57,16 +57,18 @@ class Rank:
     """Relation of a number to the best of its column.
 
     Attributes:
-        p: two-sided p-value of the paired test against the best, in (0, 1]; None for the best, and where there is no
-            test. ``adjusted``: the same after Holm's correction over the models of the column.
+        p: two-sided p-value of the test against the best, in (0, 1]; None for the best, and where there is no test.
+            ``adjusted``: the same times the number of columns of the suite and of other models, at most 1.
         is_close: not distinguishable from the best: tested, and ``adjusted`` is above 5 %; true of the best itself
             where any other number of the column was tested.
+        test: name of the test.
     """
 
     is_best: bool
     p: float | None
     adjusted: float | None
     is_close: bool
+    test: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

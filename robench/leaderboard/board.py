@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from robench.comparison.pairing import PairTest
 from robench.core.flags import Flag
 from robench.core.rendered import Rendered
 from robench.core.report import Cell, Rank
@@ -41,6 +42,7 @@ class BoardColumn:
         label: the column's label; with the suite's name before it where there are several suites.
         measurements: keys of ``BoardRow.measured`` that the column is computed from.
         metric: title of the metric; ``unit``: of its estimates; ``interval``: method of its bounds.
+        num_columns: number of columns of the suite, by which p-values are multiplied.
     """
 
     key: str
@@ -52,6 +54,7 @@ class BoardColumn:
     unit: str
     interval: str
     lower_is_better: bool
+    num_columns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +175,8 @@ class Leaderboard(Rendered):
     """Table over one or several suites.
 
     Attributes:
-        pairs: two-sided p-values of paired tests by key of the column and places of both rows, counted from 0;
-            empty above ``pairing.MOST_PAIRED_ROWS`` rows.
+        pairs: tests by key of the column and places of both rows, counted from 0; empty above
+            ``comparison.pairing.MOST_PAIRED_ROWS`` rows.
         curves: metrics against the budget or distance; ``profiles``: accuracy against the severity of a corruption.
     """
 
@@ -182,7 +185,7 @@ class Leaderboard(Rendered):
     suites: tuple[BoardSuite, ...]
     columns: tuple[BoardColumn, ...]
     rows: tuple[BoardRow, ...]
-    pairs: Mapping[str, Mapping[tuple[int, int], float]] = field(default_factory=dict)
+    pairs: Mapping[str, Mapping[tuple[int, int], PairTest]] = field(default_factory=dict)
     curves: tuple[Chart, ...] = ()
     profiles: tuple[Chart, ...] = ()
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from robench.comparison.pairing import Testable, pairs_of, ranks, tests_text
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import UsageError
 from robench.core.flags import Flag
@@ -17,7 +18,6 @@ from robench.core.report import Cell, Rank, Report, Row
 from robench.core.suite import Suite
 from robench.leaderboard.board import BoardColumn, BoardRow, Entry, Leaderboard, SuiteFlag
 from robench.leaderboard.curves import curves_of, profiles_of
-from robench.leaderboard.pairing import TEST, Testable, pairs_of, ranks
 from robench.leaderboard.suite_results import SuiteResults
 from robench.reports import report_of_store
 from robench.reports.arrangement import best_first, named_columns, one_column
@@ -96,8 +96,9 @@ def ranked(
         for row in found.report.rows
     )
     found_ranks = [each for row in rows for each in row.ranks.values()]
-    is_tested = any(each.p is not None for each in found_ranks)
-    notes = [BEST.format(f", or not distinguishable from it at 5 % ({TEST})" if is_tested else "")]
+    tests = [each.test for each in found_ranks if each.test is not None]
+    described = tests_text(tests, [len(suite.columns)], len(rows))
+    notes = [BEST.format(f", or not distinguishable from it at 5 % ({described})" if tests else "")]
     return replace(found.report, rows=rows, notes=(*found.report.notes, *(notes if found_ranks else [])))
 
 
@@ -179,7 +180,13 @@ def _ranks(
     """Return the ranks of one column by model; ``key`` is that of the rows' cells."""
     estimates = {row.model: row.cells[key].estimate for row in rows}
     values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
-    return ranks(values, testable.get(column.key, {}), lower_is_better=column.lower_is_better)
+    return ranks(
+        values,
+        testable.get(column.key, {}),
+        lower_is_better=column.lower_is_better,
+        num_columns=column.num_columns,
+        num_models=len(rows),
+    )
 
 
 # Fields of a backbone that give its size, with the words around their values.

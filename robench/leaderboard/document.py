@@ -10,11 +10,11 @@ from dataclasses import asdict
 from importlib.metadata import version
 from math import isinf
 
+from robench.comparison.pairing import PairTest
 from robench.core.inert import inert_json
 from robench.core.providers import OWN
 from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
-from robench.leaderboard.pairing import TEST
-from robench.leaderboard.tables import notes_of
+from robench.leaderboard.tables import notes_of, tests_of
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import Json, plain_cell
 
@@ -28,19 +28,20 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     """Return the leaderboard as JSON values.
 
     A cell has ``value``, ``low``, ``high``, ``num_examples`` and ``missing`` as in a report, ``text`` as tables
-    print it, ``is_infinite`` where its value is, and its rank: ``is_best``, ``is_close``, and ``p`` and ``p_holm``
-    where it was tested. ``pairs`` of a column are ``[row, row, p]``, rows counted from 0.
+    print it, ``is_infinite`` where its value is, and its rank: ``is_best``, ``is_close``, and ``p``, ``p_corrected``
+    and ``test`` where it was tested. ``pairs`` of a column are ``[row, row, p, test]``, rows counted from 0, not
+    corrected; ``num_columns`` is what they are multiplied by.
     """
     return {
         "suites": [asdict(suite) for suite in board.suites],
-        "test": TEST,
+        "test": tests_of(board),
         "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
         "rows": [_row(row, board) for row in board.rows],
         "notes": list(notes_of(board)),
     }
 
 
-def _column(column: BoardColumn, pairs: Mapping[tuple[int, int], float]) -> Json:
+def _column(column: BoardColumn, pairs: Mapping[tuple[int, int], PairTest]) -> Json:
     return {
         "key": column.key,
         "suite": column.suite,
@@ -53,7 +54,8 @@ def _column(column: BoardColumn, pairs: Mapping[tuple[int, int], float]) -> Json
         "lower_is_better": column.lower_is_better,
         "conditions": list(column.column.conditions),
         "measurements": list(column.measurements),
-        "pairs": [[first, second, p] for (first, second), p in pairs.items()],
+        "num_columns": column.num_columns,
+        "pairs": [[first, second, each.p_value, each.test] for (first, second), each in pairs.items()],
     }
 
 
@@ -87,7 +89,7 @@ def _cell(row: BoardRow, key: str) -> Json:
         document["is_infinite"] = True
     if rank is not None:
         document |= {"is_best": rank.is_best, "is_close": rank.is_close}
-        document |= {} if rank.p is None else {"p": rank.p, "p_holm": rank.adjusted}
+        document |= {} if rank.p is None else {"p": rank.p, "p_corrected": rank.adjusted, "test": rank.test}
     return document
 
 

@@ -204,7 +204,8 @@ def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:
         return f'<td class="missing">{escape(cell_text(cell))}</td>'
     kinds = [*(["best"] if rank and rank.is_best else []), *(["close"] if rank and rank.is_close else [])]
     attribute = f' class="{" ".join(kinds)}"' if kinds else ""
-    mark = f'<sup title="not distinguishable from the best">{CLOSE_MARK}</sup>' if "close" in kinds else ""
+    how = "" if rank is None or rank.test is None else f", p = {rank.adjusted:.2g} by {rank.test}, corrected"
+    mark = f'<sup title="not distinguishable from the best{how}">{CLOSE_MARK}</sup>' if "close" in kinds else ""
     low_high = f' <span class="interval">[{escape(interval)}</span>' if bracket else ""
     return (
         f"<td{attribute}>{escape(value)}{mark}{low_high}{bar_of(cell.estimate, largest, cell.estimate.of_seeds)}</td>"

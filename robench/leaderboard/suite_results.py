@@ -5,12 +5,12 @@ The outcomes of one model at a time are read; contributions and proportions of t
 
 from collections.abc import Collection, Mapping
 
+from robench.comparison.pairing import Testable
 from robench.core.protocols import Store
 from robench.core.report import Report, Row
 from robench.core.suite import Suite, views_of
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
-from robench.leaderboard.pairing import Testable
 from robench.metrics import METRICS, title_of, unit_of
 from robench.reports.build import readings_of
 from robench.reports.notes import releases_and_devices
@@ -74,6 +74,7 @@ class SuiteResults:
                 unit=unit_of(column),
                 interval=METRICS[column.metric].interval,
                 lower_is_better=METRICS[column.metric].lower_is_better,
+                num_columns=len(self.suite.columns),
             )
             for column in self.suite.columns
         ]

@@ -3,30 +3,36 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from robench.comparison.pairing import tests_text
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Report, Row
 from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
-from robench.leaderboard.pairing import TEST
 from robench.reports.grid import ONE_CHECKPOINT, Grid, grid_of
 from robench.reports.machine_readable import numbers_of
 from robench.reports.markup import csv_of, inert_text
 from robench.reports.readable import latex_of, markdown_of
 
 CLOSE_MARK = "†"
-CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({TEST}); the best itself has it too."
+CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({{}}); the best itself has it too."
 UNTESTED = "No mark: distinguishable from the best, or not testable."
 _HEADER = (
     *("model", "family", "attention", "architecture", "limit", "suite", "column", "metric", "conditions"),
     *("value", "low", "high", "num_examples", "missing", "all_examples", "batch_size"),
-    *("p", "p_holm", "is_best", "is_close"),
+    *("p", "p_corrected", "test", "is_best", "is_close"),
 )
 
 
 def notes_of(board: Leaderboard) -> tuple[str, ...]:
     """Return the sentences that belong under every leaderboard."""
-    is_tested = any(rank.p is not None for row in board.rows for rank in row.ranks.values())
     of_weights = () if all(row.seeds for row in board.rows) else (ONE_CHECKPOINT,)
-    return (*of_weights, *((CLOSE, UNTESTED) if is_tested else ()))
+    described = tests_of(board)
+    return (*of_weights, *((CLOSE.format(described), UNTESTED) if described else ()))
+
+
+def tests_of(board: Leaderboard) -> str:
+    """Return the tests behind the marks, and the numbers by which their p-values are multiplied; empty for none."""
+    tests = [rank.test for row in board.rows for rank in row.ranks.values() if rank.test is not None]
+    return tests_text(tests, [column.num_columns for column in board.columns], len(board.rows)) if tests else ""
 
 
 def marked(row: BoardRow, key: str, text: str) -> str:
@@ -84,7 +90,8 @@ def render_latex(board: Leaderboard) -> str:
 def render_csv(board: Leaderboard) -> str:
     """Return the leaderboard as CSV in long form, one line a cell, numbers unrounded and proportions in [0, 1].
 
-    ``p`` and ``p_holm`` are those of ``pairing.ranks``; missing ones are empty, as are missing numbers.
+    ``p``, ``p_corrected`` and ``test`` are those of ``comparison.pairing.ranks``; missing ones are empty, as are
+    missing numbers.
     """
     return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board)])
 
@@ -98,12 +105,12 @@ def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
     if row.flags is not None:
         suites = "+".join(dict.fromkeys(suite for each in row.flags for suite in each.suites))
         of_row = (inert_text(suites), "flags", "num_raised", "", len(row.raised))
-        yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 4)
+        yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 5)
 
 
 def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
     cell, rank = row.cells[column.key], row.ranks.get(column.key)
-    rank_fields = (None,) * 4 if rank is None else (rank.p, rank.adjusted, rank.is_best, rank.is_close)
+    rank_fields = (None,) * 5 if rank is None else (rank.p, rank.adjusted, rank.test, rank.is_best, rank.is_close)
     return (
         inert_text(column.suite),
         inert_text(column.column.key),

@@ -45,10 +45,11 @@ _Z = NormalDist().inv_cdf(0.975)
 _CHUNK = 10
 
 
-def wilson_interval(num_successes: float, num_trials: float) -> tuple[float, float]:
-    """Return the bounds, in [0, 1], of the 95 % interval of the proportion ``num_successes / num_trials``.
+def wilson_interval(num_successes: float, num_trials: float, normal: float = _Z) -> tuple[float, float]:
+    """Return the bounds, in [0, 1], of the interval of the proportion ``num_successes / num_trials``.
 
-    Both are whole numbers, unless dependent trials count for less (``several_predictions``).
+    Both are whole numbers, unless dependent trials count for less (``several_predictions``). ``normal`` is the quantile
+    of the normal distribution that the level gives, by default that of 95 %.
 
     Raises:
         ValueError: the counts do not form a proportion.
@@ -58,9 +59,9 @@ def wilson_interval(num_successes: float, num_trials: float) -> tuple[float, flo
     """
     if not 0 <= num_successes <= num_trials or num_trials == 0:
         raise ValueError(f"a proportion needs 0 <= successes <= trials > 0, got {num_successes} of {num_trials}")
-    weight = num_trials + _Z**2
-    centre = (num_successes + _Z**2 / 2) / weight
-    half_width = _Z * sqrt(num_successes * (num_trials - num_successes) / num_trials + _Z**2 / 4) / weight
+    weight = num_trials + normal**2
+    centre = (num_successes + normal**2 / 2) / weight
+    half_width = normal * sqrt(num_successes * (num_trials - num_successes) / num_trials + normal**2 / 4) / weight
     # Rounding would put the bounds of 0 % and 100 % slightly inside or outside of them.
     low = 0.0 if num_successes == 0 else max(0.0, centre - half_width)
     high = 1.0 if num_successes == num_trials else min(1.0, centre + half_width)

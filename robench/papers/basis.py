@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 
 from robench.comparison.evidence import Difference
+from robench.comparison.spread import NO_SEEDS, PER_CENT, Seeds
 from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.flags import concerns
 from robench.core.records import Manifest
@@ -19,7 +20,6 @@ from robench.core.suite import Column, Suite, views_of
 from robench.declare import shipped_folder
 from robench.declare.printed import Reading
 from robench.papers.cost import command_of, cost_of
-from robench.papers.spread import NO_SEEDS, PER_CENT, Seeds
 
 BY_CHECKSUM = "by checksum"
 AS_DECLARED = "as declared"

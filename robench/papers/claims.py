@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Literal, get_args
 
-from robench.declare.printed import PrintedClaim, PublishedTable, Reading
-from robench.papers.basis import READINGS, Basis, Number
-from robench.papers.spread import (
+from robench.comparison.spread import (
     FEWEST_SEEDS,
     PER_CENT,
     POWER,
@@ -27,6 +25,8 @@ from robench.papers.spread import (
     student,
     welch,
 )
+from robench.declare.printed import PrintedClaim, PublishedTable, Reading
+from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.verdicts import Verdict, signed
 
 ClaimVerdictName = Literal[

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from html import escape
 
+from robench.comparison.spread import PER_CENT
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.papers.basis import Number
 from robench.papers.claims import JudgedClaim, summary_of
-from robench.papers.spread import PER_CENT
 from robench.papers.table import PaperTable, TableCell, TwinCell, num_measured
 from robench.papers.verdicts import signed
 from robench.reports.grid import ONE_CHECKPOINT

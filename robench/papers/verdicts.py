@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any, Literal
 
-from robench.declare.printed import PublishedCell, PublishedTable
-from robench.papers.spread import (
+from robench.comparison.spread import (
     FEWEST_SEEDS,
     MOST_SEEDS,
     NO_SEEDS,
@@ -26,6 +25,7 @@ from robench.papers.spread import (
     std_range,
     student,
 )
+from robench.declare.printed import PublishedCell, PublishedTable
 
 VerdictName = Literal[
     "reproduced",

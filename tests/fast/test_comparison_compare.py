@@ -58,14 +58,14 @@ class TestNumbers:
             assert (turned.only_first, turned.only_second) == (row.only_second, row.only_first)
             assert turned.p_value == row.p_value
 
-    def test_holm_is_over_all_columns_of_all_suites(self) -> None:
+    def test_p_is_multiplied_by_the_columns_of_its_suite_whatever_else_is_compared(self) -> None:
         store = store_of(("one", "1" * 40, "1" * 30 + "0" * 10), ("two", "1" * 40, "1" * 20 + "0" * 20))
         alone = compared(store)
         assert [row.p_value for row in alone.rows] == [1.0, 2 / 2**10, 2 / 2**10]
-        assert [row.p_holm for row in alone.rows] == [1.0, 6 / 2**10, 6 / 2**10]
+        assert [row.p_corrected for row in alone.rows] == [1.0, 6 / 2**10, 6 / 2**10]
         twice = compared(store, SUITE, replace(SUITE, name="again"))
         assert [row.suite for row in twice.rows] == ["small"] * 3 + ["again"] * 3
-        assert twice.rows[1].p_holm == 12 / 2**10
+        assert twice.rows[1].p_corrected == 6 / 2**10
         assert twice.suites == (("small", 1), ("again", 1))
 
     def test_a_limit_compares_the_first_examples(self) -> None:
@@ -96,9 +96,9 @@ class TestGaps:
         store.put(record(FGSM, FGSM_B[:4], "two", size=10))
         comparison = compared(store)
         clean, fgsm, robust = comparison.rows
-        assert (clean.p_holm, clean.p_value) == (1.0, 1.0)
+        assert (clean.p_corrected, clean.p_value) == (1.0, 1.0)
         assert fgsm.second.missing == 6
-        assert (fgsm.difference, fgsm.p_value, fgsm.p_holm, fgsm.only_first) == (None, None, None, None)
+        assert (fgsm.difference, fgsm.p_value, fgsm.p_corrected, fgsm.only_first) == (None, None, None, None)
         assert robust.difference is None
         assert not comparison.is_complete
         text = RENDERERS["text"](comparison)

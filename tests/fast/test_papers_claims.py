@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from robench.comparison.spread import Seeds, fewest, power, std_range, welch
 from robench.papers.claims import PrintedGain, compared_gain, judged_gain, judged_on_examples
-from robench.papers.spread import Seeds, fewest, power, std_range, welch
 
 CLAIM = PrintedGain(gain=1.0, rounding=0.01, runs=5, num_claims=4)
 ROW = (73.1, 72.8, 73.4, 73.0, 72.7)

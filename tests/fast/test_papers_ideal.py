@@ -17,12 +17,12 @@ from statistics import fmean, stdev
 
 import pytest
 
+from robench.comparison.spread import PER_CENT, Seeds
 from robench.core.checkpoint import Checkpoint
 from robench.core.suite import Suite
 from robench.declare import find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.protocol import differing_fields, measured_of
-from robench.papers.spread import PER_CENT, Seeds
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, evidence_on, judged
 
 PAGE = (Path(__file__).parents[2] / "docs" / "published.md").read_text()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robench.papers.spread import Seeds
+from robench.comparison.spread import Seeds
 from robench.papers.verdicts import Evidence, judged, margin_of
 
 PRINTED = Evidence(printed=70.44, rounding=0.005, measured=70.44)

@@ -194,12 +194,18 @@ class TestDialogs:
         clean = values(board, "adv/clean/top1_accuracy")
         difference = 100 * (clean["digits-rpc-symvit"] - clean["digits-vit"])
         assert lines[0][3] == f"{difference:+.1f}"
-        assert lines[0][4] == "digits-vit"
         places = {row.model: place for place, row in enumerate(board.rows)}
-        p = board.pairs["adv/clean/top1_accuracy"][places["digits-rpc-symvit"], places["digits-vit"]]
+        test = board.pairs["adv/clean/top1_accuracy"][places["digits-rpc-symvit"], places["digits-vit"]]
+        p = min(1.0, test.p_value * board.columns[0].num_columns)
         assert lines[0][5] == "< 0.0001" if p < 0.0001 else float(lines[0][5]) == pytest.approx(p, rel=0.05)
+        assert lines[0][4] == ("digits-vit" if p < 0.05 else "—")
+        assert lines[0][6] == test.test
         errors = next(line for line in lines if "mean error" in line[0])
-        assert errors[4:] == ["digits-vit", "—"]
+        assert errors[4:] == ["—", "—", "—"]
+        # At 1,280 pixels.
+        assert page.execute_script(
+            "const e = document.querySelector('#comparison .scroll'); return e.scrollWidth <= e.clientWidth"
+        )
 
     def test_a_gap_is_compared_with_nothing(self, page: Any) -> None:
         for model in ("nobody", "digits-vit"):
@@ -208,7 +214,7 @@ class TestDialogs:
         line = all_of(page, "#comparison tbody tr")[FGSM - 1]
         texts = [cell.text for cell in all_of(line, "td")]
         assert "— (60 of 120 missing)" in texts
-        assert texts[2:] == ["—", "—", "—"]
+        assert texts[2:] == ["—", "—", "—", "—"]
 
     def test_names_of_strangers_are_text(self, page: Any) -> None:
         assert page.execute_script("return document.images.length") == 0

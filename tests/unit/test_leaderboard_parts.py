@@ -1,4 +1,4 @@
-"""Parts of leaderboards: ranks with Holm's correction, pairs, charts and bars."""
+"""Parts of leaderboards: ranks with corrected tests, pairs, charts and bars."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, ttest_ind
 
+from robench.comparison import pairing
+from robench.comparison.pairing import PairTest, pair_test, pairs_of, ranks
 from robench.core.report import Estimate
-from robench.leaderboard import pairing
 from robench.leaderboard.board import Chart, Point
 from robench.leaderboard.chart import bar_of, sample_of, svg_of
 from robench.leaderboard.curves import MOST_LINES, chosen_lines
-from robench.leaderboard.pairing import p_value, pairs_of, ranks
 from robench.metrics.contributions import Contributions, Sample
 
 
@@ -36,18 +36,26 @@ def share(text: str) -> float:
 TEXTS = {"a": "1" * 30 + "0" * 10, "b": "1" * 28 + "0" * 12, "c": "1" * 10 + "0" * 30}
 
 
+# Two columns, three models.
+SIZE = {"num_columns": 2, "num_models": 3}
+
+
 class TestRanks:
     def found(self, **options):
         values = {name: share(text) for name, text in TEXTS.items()}
         return ranks(
-            values, {name: verdicts(text) for name, text in TEXTS.items()}, **{"lower_is_better": False, **options}
+            values,
+            {name: verdicts(text) for name, text in TEXTS.items()},
+            **{"lower_is_better": False, **SIZE, **options},
         )
 
     def test_p_is_the_exact_binomial_test_of_the_examples_that_differ(self) -> None:
         found = self.found()
         assert found["b"].p == pytest.approx(binomtest(0, 2).pvalue, abs=1e-12)
         assert found["c"].p == pytest.approx(binomtest(0, 20).pvalue, abs=1e-12)
-        assert found["c"].adjusted == pytest.approx(2 * found["c"].p)
+        assert found["c"].adjusted == pytest.approx(2 * 2 * found["c"].p)
+        assert found["b"].adjusted == 1.0
+        assert found["c"].test == "exact McNemar"
 
     def test_the_best_and_what_is_close_to_it_are_marked(self) -> None:
         found = self.found()
@@ -59,50 +67,52 @@ class TestRanks:
 
     def test_of_equal_numbers_the_first_is_the_best(self) -> None:
         same = {"x": verdicts("10"), "y": verdicts("10")}
-        assert ranks({"x": 0.5, "y": 0.5}, same, lower_is_better=False)["x"].is_best
+        assert ranks({"x": 0.5, "y": 0.5}, same, lower_is_better=False, **SIZE)["x"].is_best
 
     def test_other_examples_are_not_paired(self) -> None:
-        found = ranks({"x": 0.5, "y": 0.0}, {"x": verdicts("10"), "y": verdicts("00", 1)}, lower_is_better=False)
+        found = ranks(
+            {"x": 0.5, "y": 0.0}, {"x": verdicts("10"), "y": verdicts("00", 1)}, lower_is_better=False, **SIZE
+        )
         assert [rank.p for rank in found.values()] == [None, None]
         assert [rank.is_close for rank in found.values()] == [False, False]
-        assert p_value(verdicts("10"), verdicts("10", 1)) is None
+        assert pair_test(verdicts("10"), verdicts("10", 1)) is None
 
     def test_numbers_that_are_no_proportion_are_permuted(self) -> None:
         """All 2^8 swaps are about as likely as drawn: only the two that swap none or all are as extreme."""
         first = contributions([0.9, 0.8, 0.7, 0.95, 0.6, 0.9, 0.8, 0.7])
         second = contributions([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2])
-        assert p_value(first, second) == pytest.approx(2 / 2**8, rel=0.3)
-        assert p_value(first, second, may_permute=False) is None
+        assert pair_test(first, second).p_value == pytest.approx(2 / 2**8, rel=0.3)
+        assert pair_test(first, second, may_permute=False) is None
 
     def test_of_many_rows_no_permutation_is_drawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pairing, "MOST_PAIRED_ROWS", 1)
         found = ranks(
-            {"x": 0.9, "y": 0.1}, {"x": contributions([0.9]), "y": contributions([0.1])}, lower_is_better=False
+            {"x": 0.9, "y": 0.1}, {"x": contributions([0.9]), "y": contributions([0.1])}, lower_is_better=False, **SIZE
         )
         assert found["y"].p is None
 
     def test_means_over_seeds_are_tested_over_seeds(self) -> None:
         seeds = {"x": (0.40, 0.44, 0.48), "y": (0.31, 0.35, 0.36)}
-        found = ranks({"x": 0.44, "y": 0.34}, seeds, lower_is_better=False)
+        found = ranks({"x": 0.44, "y": 0.34}, seeds, lower_is_better=False, **SIZE)
         assert found["y"].p == pytest.approx(ttest_ind(*seeds.values(), equal_var=False).pvalue, abs=1e-12)
 
     def test_a_checkpoint_is_not_tested_against_a_mean_nor_what_is_infinite(self) -> None:
-        assert p_value((0.4, 0.5), verdicts("10")) is None
-        assert p_value(verdicts("10"), (0.4, 0.5)) is None
-        assert p_value((0.4, 0.5), (0.4, float("inf"))) is None
+        assert pair_test((0.4, 0.5), verdicts("10")) is None
+        assert pair_test(verdicts("10"), (0.4, 0.5)) is None
+        assert pair_test((0.4, 0.5), (0.4, float("inf"))) is None
 
     def test_without_verdicts_there_is_a_best_alone(self) -> None:
-        found = ranks({"x": 0.5, "y": 0.1}, {}, lower_is_better=False)
+        found = ranks({"x": 0.5, "y": 0.1}, {}, lower_is_better=False, **SIZE)
         assert [(each.is_best, each.is_close) for each in found.values()] == [(True, False), (False, False)]
 
     def test_no_numbers_have_no_ranks(self) -> None:
-        assert ranks({}, {}, lower_is_better=False) == {}
+        assert ranks({}, {}, lower_is_better=False, **SIZE) == {}
 
 
 class TestPairs:
     def test_all_pairs_of_few_rows(self) -> None:
         texts = {"a": verdicts("1110"), "b": verdicts("0000"), "d": verdicts("1111", 1)}
-        assert pairs_of(["a", "b", "c", "d"], texts) == {(0, 1): 0.25}
+        assert pairs_of(["a", "b", "c", "d"], texts) == {(0, 1): PairTest(0.25, "exact McNemar")}
 
     def test_none_of_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
         texts = {"a": verdicts("1110"), "b": verdicts("0000")}

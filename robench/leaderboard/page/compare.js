@@ -12,18 +12,19 @@ function choose(index, isChosen) {
   compareButton.disabled = chosen.length !== 2;
 }
 
-// p-value of a pair: of all pairs where there are few rows, else against the best of the column alone.
-function pOf(column, first, second) {
+// Test of a pair, corrected for the columns of its suite: of all pairs where there are few rows, else against the best
+// of the column alone.
+function testOf(column, first, second) {
   const [low, high] = first < second ? [first, second] : [second, first];
   const pair = column.pairs.find(([a, b]) => a === low && b === high);
-  if (pair) return pair[2];
   const cells = [data.rows[first].cells[column.key], data.rows[second].cells[column.key]];
-  if (cells[0].is_best) return cells[1].p;
-  return cells[1].is_best ? cells[0].p : undefined;
+  const other = cells[0].is_best ? cells[1] : cells[1].is_best ? cells[0] : {};
+  const [p, test] = pair ? pair.slice(2) : [other.p, other.test];
+  return p === undefined ? {} : { p: Math.min(1, p * column.num_columns), test };
 }
 
-function betterOf(difference, column, names) {
-  if (!difference) return "equal";
+function betterOf(difference, column, names, p) {
+  if (p === undefined || p >= 0.05) return NONE;
   return (difference > 0) !== column.lower_is_better ? names[0] : names[1];
 }
 
@@ -31,24 +32,26 @@ function comparisonLine(column, first, second, names) {
   const cells = [data.rows[first].cells[column.key], data.rows[second].cells[column.key]];
   const isComplete = cells.every((cell) => cell.value !== null);
   const difference = isComplete ? cells[0].value - cells[1].value : null;
-  const p = isComplete ? pOf(column, first, second) : undefined;
+  const { p, test } = isComplete ? testOf(column, first, second) : {};
   return make("tr", p !== undefined && p < 0.05 ? { class: "differs" } : {},
     make("th", { scope: "row" }, columnName(column)),
     ...cells.map((cell) => make("td", {}, cell.text)),
     make("td", {}, isComplete ? differenceText(difference, column) : NONE),
-    make("td", {}, isComplete ? betterOf(difference, column, names) : NONE),
-    make("td", {}, pText(p)));
+    make("td", {}, betterOf(difference, column, names, p)),
+    make("td", { class: "p" }, pText(p)),
+    make("td", {}, test || NONE));
 }
 
 function showComparison() {
   const [first, second] = [...chosen].sort((a, b) => a - b);
   const names = [first, second].map((index) => rowName(data.rows[index]));
-  const head = make("tr", {}, ...["column", ...names, "difference", "better", "p"].map((text) =>
+  const head = make("tr", {}, ...["column", ...names, "difference", "better", "p", "test"].map((text) =>
     make("th", { scope: "col" }, text)));
   const columns = data.columns.filter((_, place) => !headers[place + FIRST].hidden);
   const lines = columns.map((column) => comparisonLine(column, first, second, names));
-  const words = "Differences are the first model less the second; of proportions in points of per cent. p: exact "
-    + "McNemar test on the same examples, two-sided, not corrected for the number of columns; a dash where there is none.";
+  const counts = [...new Set(columns.map((column) => column.num_columns))].join(" or ");
+  const words = "Differences are the first model less the second; of proportions in points of per cent. p: two-sided, "
+    + `times ${counts} columns of the suite; a dash where there is no test. "Better" is named below 0.05 alone.`;
   openDialog(byId("comparison"), `${names[0]} and ${names[1]}`, make("p", {}, words),
     make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Comparison" },
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...lines))));

@@ -21,7 +21,7 @@ function rankText(cell) {
   if (cell.is_best) return "the best of its column";
   if (cell.p === undefined) return "not tested";
   const verdict = cell.is_close ? "not distinguishable" : "distinguishable";
-  return `${verdict} from the best: p ${pText(cell.p)}, ${pText(cell.p_holm)} after Holm (${data.test})`;
+  return `${verdict} from the best: p ${pText(cell.p)} (${cell.test}), ${pText(cell.p_corrected)} corrected (${data.test})`;
 }
 
 function conditionTable(measured) {
