@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from robench.attention.base import AttentionBase
 
-# Heading in the docstring of a mechanism's implementation.
-CAUSAL_SECTION = "\n\nCausal form\n-----------\n\n"
+# Beginning of the part on the causal form in the docstring of a mechanism's implementation.
+CAUSAL_SECTION = "\n\nCausal form: "
 PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
 HEADER = """\
 # Attention mechanisms
@@ -71,7 +71,8 @@ def _causal_forms() -> str:
 
 
 def _causal_form(kind: str, declared: type[AttentionBase]) -> str:
-    return f"### {kind}, causal\n\n{_text_of(declared)[2].rstrip()}\n"
+    text = _text_of(declared)[2].rstrip()
+    return f"### {kind}, causal\n\n{text[:1].upper()}{text[1:]}\n"
 
 
 def _section(kind: str, declared: type[AttentionBase]) -> str:
@@ -96,7 +97,7 @@ def _paragraphs(declared: type[AttentionBase]) -> list[str]:
 
 
 def _text_of(declared: type[AttentionBase]) -> tuple[str, str, str]:
-    """Return the docstring of the implementation's module: what precedes the section on the causal form, and that."""
+    """Return the docstring of the implementation's module: what precedes the causal form, and what it is."""
     module = sys.modules[declared.implemented().__module__]
     # Double backquotes are reStructuredText's, single ones Markdown's.
     return (inspect.getdoc(module) or "").replace("``", "`").partition(CAUSAL_SECTION)

@@ -266,13 +266,8 @@ class SearchingAttack(BoundedAttack):
         if self.returns == "published" and self.published_stop is None:
             problems.append(("returns", f"must be best or last for {self.kind}, got published"))
         elif self.returns == "published" and self.stop != self.published_stop:
-            problems.append(
-                (
-                    "stop",
-                    f"must be {self.published_stop} with returns published, as in the code of {self.kind}, "
-                    f"got {self.stop}",
-                )
-            )
+            wanted = f"must be {self.published_stop} with returns published, as in the code of {self.kind}"
+            problems.append(("stop", f"{wanted}, got {self.stop}"))
         return problems
 
 

@@ -9,10 +9,7 @@ tokens that see both sides it becomes |i - j|, the form used for comparison in t
 distance runs over the token index, from patch to patch and row to row, class token included: neither paper mentions two
 dimensions. Paper and code differ in the slopes where the number of heads is not a power of two; see ``falling_logits``.
 
-Causal form
------------
-
-Causal ALiBi: logits fall linearly with the distance i - j to earlier tokens, by a fixed slope for each head.
+Causal form: logits fall linearly with the distance i - j to earlier tokens, by a fixed slope for each head.
 
 Source: Press et al. 2022, arXiv:2108.12409, section 3, whose attention is causal. Slopes are those of ``alibi``.
 

@@ -24,10 +24,7 @@ Positional logits are the same for all examples and computed once per pass. Outs
 for ``qkv`` or p, they are cached until one of these changes (table 5, 1.08 GMac at inference); switching modes clears
 the cache.
 
-Causal form
------------
-
-Causal bilateral attention: logits of contents and of positions, over each token's own and earlier keys.
+Causal form: logits of contents and of positions, over each token's own and earlier keys.
 
 Source: the Bilateral/Boost paper, arXiv:2506.10371, equation 24, ``bilateral`` masked. The paper does not
 say which positions its language model has (section 5.1). Learned positions are the first N vectors of the backbone's.

@@ -27,10 +27,7 @@ Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406
 Not implemented here: change over layers divided by that of the queries, token by token (delta None, which no call
 passes), and two ablations (the one moving all coordinates at once does not run).
 
-Causal form
------------
-
-Causal elliptical attention: W is of a token and its past, by running means in place of the mean over all tokens.
+Causal form: W is of a token and its past, by running means in place of the mean over all tokens.
 
 Source: Nielsen, Abdullaev, Teo & Nguyen 2024, arXiv:2406.13770, as in ``elliptical``, with one W_i for each query,
 

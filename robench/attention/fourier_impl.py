@@ -12,10 +12,7 @@ even, because odd powers make kernels negative, and their sum possibly zero.
 Coordinates are visited in blocks that a budget of memory allows (``sinc_products``), so that no tensor of shape
 N x N x D is formed: memory is that of a few N x N matrices and the budget, for D times the passes over them.
 
-Causal form
------------
-
-Causal FourierFormer attention: the sinc kernels of each query with its own and earlier keys, over their sum.
+Causal form: the sinc kernels of each query with its own and earlier keys, over their sum.
 
 Source: Nguyen et al. 2022, arXiv:2206.00206, as in ``fourier``, masked before the sum, to which the authors' language
 model adds 1e-6 too. Its ``paramR`` starts at 2; here it starts at 1, as for images.

@@ -12,10 +12,7 @@ Two formulas of the median, chosen by a field:
   are: the authors' code (robust_transformer, imagenet/models.py, MomFourierAttention) has the sinc kernel and its
   radius for the weights, and does not choose by them. It differs from this as from ``mom``.
 
-Causal form
------------
-
-Causal Fourier attention with median of means: the median of random subsets of each query's past.
+Causal form: the median of random subsets of each query's past.
 
 Source: Han et al. 2023, arXiv:2210.05794, appendix C, equation 27, as in ``fourier_mom``, with the subsets of the
 causal form of ``mom`` and the kernel of the causal form of ``fourier``.

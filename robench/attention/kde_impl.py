@@ -9,10 +9,7 @@ chosen by a field:
 
 Where this differs: the rows are computed without |q|^2, which cancels. A key that is zero stays zero.
 
-Causal form
------------
-
-Causal KDE attention: kernel regression of each query on its own and earlier normalised keys.
+Causal form: kernel regression of each query on its own and earlier normalised keys.
 
 Source: Han et al. 2023, arXiv:2210.05794, equation 3, as in ``kde``, masked like the authors' language model
 (robust_transformer, src/mem_transformer.py), whose kernel is the released formula's. Their released RKDE language model

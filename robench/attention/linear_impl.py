@@ -13,10 +13,7 @@ experiments (mlpen/Nystromformer) does not divide by the sum at all. Here featur
 (phi(x) is 1 + x above zero and e^x below), which needs no epsilon: nothing is divided, and queries so negative that all
 their features underflow still have weights.
 
-Causal form
------------
-
-Causal linear attention: the sums over keys are over each query's own and earlier ones.
+Causal form: the sums over keys are over each query's own and earlier ones.
 
 Source: Katharopoulos et al. 2020, arXiv:2006.16236, section 3.3 (equations 8 to 12), with phi(x) = elu(x) + 1 and
 neither a scale nor an epsilon, as in ``linear``. Features are kept as logarithms and running sums as means (see

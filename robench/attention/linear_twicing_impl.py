@@ -9,10 +9,7 @@ so that neither A nor its square is formed: each product with A goes through its
 in the number of tokens. According to the paper, its own experiments construct A; the results agree up to rounding. The
 released code has no twicing in its linear attention, so there is no other definition. Weights are those of ``linear``.
 
-Causal form
------------
-
-Causal twicing over linear attention: A V + A (V - A V), with A the weights of causal linear attention.
+Causal form: A V + A (V - A V), with A the weights of causal linear attention.
 
 Source: Abdullaev & Nguyen 2025 (Twicing Attention), appendix B.1 and table 8, with A that of the causal form of
 ``linear``; the paper's language models construct A, and no code of them is published.

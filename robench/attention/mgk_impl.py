@@ -16,10 +16,7 @@ matter. (The code for long sequences has one weight for all heads, too.)
 The 1e-6 is missing in the paper but present in the code, and used here, because all weights of a head may be zero, and
 then so is its output.
 
-Causal form
------------
-
-Causal mixture of Gaussian keys: the kernels of each query with its own and earlier tokens, over their sum.
+Causal form: the kernels of each query with its own and earlier tokens, over their sum.
 
 Source: Nguyen et al. 2022, arXiv:2110.08678, in the form of the authors' language model (transformer-mgk,
 ``rbf2keys``), as in ``mgk``. As there, ``pi0``, ``pi1``, ... are [H, 1, 1, num_tokens], a weight for each head and each

@@ -18,10 +18,7 @@ Two formulas, chosen by a field (robust_transformer, imagenet/models.py, 606-669
 
 Which subset is the median is a choice, through which no gradient flows.
 
-Causal form
------------
-
-Causal median-of-means attention: each query attends to the median of random subsets of its past.
+Causal form: each query attends to the median of random subsets of its past.
 
 Source: Han et al. 2023, arXiv:2210.05794, section 3.2, as in ``mom``: query i chooses among subsets of the keys 0..i,
 ``block_fraction`` of them each, as ``mom`` on the first i + 1 tokens does for the last of them. Subsets come from words

@@ -10,10 +10,7 @@ with V0 the values of layer 0, after their projection and before that of its out
 Paper and released code (NeuTRENO_NeurIPS2024, DeiT/neutreno.py) agree: alpha is 0.6 for images (0.4 in their language
 models), the same for all layers and not learned. Gradients flow to V0 as well, as they do in the code.
 
-Causal form
------------
-
-Causal NeuTRENO: causal softmax attention with outputs regularised towards the values of the first layer.
+Causal form: causal softmax attention with outputs regularised towards the values of the first layer.
 
 Source: Nguyen, Nguyen & Baraniuk 2023, arXiv:2312.00751, as in ``neutreno``; alpha is 0.4 in the authors' language
 models.

@@ -28,10 +28,7 @@ matrix is not uniform. That code redraws during training and does not save its p
 2e-6 to denominators of at most 1e-6; here nothing is added to them. The language models of lmtool-fwp have other
 features, (exp(+-w_f . x - |x|^2 / 2) + 1e-4) / sqrt(2 F) without a maximum, and add 1e-5 to denominators.
 
-Causal form
------------
-
-Causal Performer: positive random features (FAVOR+), with sums over each query's own and earlier keys.
+Causal form: positive random features (FAVOR+), with sums over each query's own and earlier keys.
 
 Source: Choromanski et al. 2021, arXiv:2009.14794, section 2.5 (prefix sums), with the features of ``performer``. The
 formula ``released`` has no maximum over keys here, since that of a text depends on later tokens: the features of a key

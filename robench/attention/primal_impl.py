@@ -25,10 +25,7 @@ code rounds this in float32 and is occasionally one token off, but never for 197
 it uses all tokens it refuses inputs of another length; here n of them are selected by the same rule. A vector of length
 zero has no direction: as in the code it is divided by 1e-12, and gives zero.
 
-Causal form
------------
-
-Causal Primal-Attention: the scores of each token are of the means of the queries and keys up to it.
+Causal form: the scores of each token are of the means of the queries and keys up to it.
 
 Source: Chen, Tao, Tonin & Suykens 2023, arXiv:2305.19798, listing 1 of the supplement (Causal Primal-Attention): before
 the feature map of ``primal``, queries and keys are replaced by cumulative means,

@@ -32,10 +32,7 @@ of each example has its own, so that no example depends on its neighbours. Rows 
 row's quotient has no bound where u vanishes and w does not, so a weight is held below the fourth root of the largest
 number (4e9 in float32), where neither output nor gradient overflows.
 
-Causal form
------------
-
-Causal robust KDE attention: densities, and the weights of their keys, are of keys up to a token.
+Causal form: densities, and the weights of their keys, are of keys up to a token.
 
 Source: Han et al. 2023, arXiv:2210.05794, Algorithm 1, as in ``rkde``; section 3.1 says that weights are matrices of
 pairs of positions, and start uniform on the unmasked part of a text. A field, ``prefix``, chooses whose past counts:

@@ -12,10 +12,7 @@ The authors have released no code for it. ``formula`` is about the threshold alo
 width of all heads, as their code has it for symmetric attention. Where the appendix is silent: S and Y start from zero,
 as in Algorithm 1, so the first iteration is softmax attention wherever no key passes the threshold.
 
-Causal form
------------
-
-Causal RPC-Attention with separate queries: the keys alone are cleaned, masked in every iteration.
+Causal form: the keys alone are cleaned, masked in every iteration.
 
 Source: Teo & Nguyen 2024, appendix E.10, as in ``rpc_asymmetric``, with one mu_j for each token and the masks of the
 causal form of ``rpc``. The paper has no language model of it.

@@ -24,10 +24,7 @@ rounding. So K = 0, where mu would be infinite, needs no exception: the paper's 
 for the code's the mean is held above eps^2 of the number format (1e-14 in float32), below which no entry passes the
 threshold anyway unless lambda is 0. All tokens then weigh the same, and the output is V's mean.
 
-Causal form
------------
-
-Causal RPC-Attention: principal attention pursuit with one mu for each token, masked in every iteration.
+Causal form: principal attention pursuit with one mu for each token, masked in every iteration.
 
 Source: Teo & Nguyen 2024, Algorithm 1, which the paper runs in the first four layers of its language model without
 saying how that is made causal (section 4.2). Here mu_j, and so the threshold of token j's row of S, is of the keys of

@@ -3,10 +3,7 @@
 Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1; parameters as in timm and DeiT (``qkv`` is [3C, C], order
 q, k, v, with bias). Nothing differs: in float64 it agrees with timm's unfused path bit by bit.
 
-Causal form
------------
-
-Causal scaled dot-product attention: the softmax of each query is over its own and earlier keys.
+Causal form: the softmax of each query is over its own and earlier keys.
 
 Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
 

@@ -27,10 +27,7 @@ equal tokens G is singular, and they get equal weights by the solver's ridge: 1e
 float32 or coarser (the objective is within 1e-8 there too), and a bound on the rounding of distances, which counts for
 values of size 50 and more.
 
-Causal form
------------
-
-Causal SPKDE attention: a quadratic program for the past of each query.
+Causal form: a quadratic program for the past of each query.
 
 Source: Han et al. 2023, arXiv:2210.05794, Algorithm 1 and equations 6 to 9, as in ``spkde``: query i has the weights of
 the densities of the keys 0..i: ``spkde`` on the first i + 1 tokens, for the last of them. The paper prints results of a

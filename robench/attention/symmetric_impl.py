@@ -4,10 +4,7 @@ Source: Teo & Nguyen 2024 (RPC-Attention), the SymViT baseline of section 4. The
 [2C, C], order k, v, with bias, as in the authors' code (KPCA_code, Robust/softmax.py). The code scales the scores, this
 the queries before the product, as timm does; the two differ in rounding alone.
 
-Causal form
------------
-
-Causal symmetric attention: the softmax over K K^T / sqrt(D) is over each token's own and earlier keys.
+Causal form: the softmax over K K^T / sqrt(D) is over each token's own and earlier keys.
 
 Source: Teo & Nguyen 2024 (RPC-Attention), the language model Symmlm of section 4.2; ``symmetric`` masked.
 

@@ -10,10 +10,7 @@ as in DeiT, whose weights it shares by name and shape.
 The authors' vision code (models.py) is the same except for dropout on A, which is off here, and applies it in every
 layer, the default of ``layers``. Their language code squares A, and in the last two of sixteen layers alone.
 
-Causal form
------------
-
-Causal twicing attention: A V + A (V - A V), with A the causal softmax weights.
+Causal form: A V + A (V - A V), with A the causal softmax weights.
 
 Source: Abdullaev & Nguyen 2025 (Transformer Meets Twicing), equation 19, as in ``twicing``; 2 A - A A is lower
 triangular where A is. The authors' language code squares A, and in the last two of sixteen layers alone, which is

@@ -184,11 +184,8 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         with open_regular(path) as file:
             beginning = file.read(16)
-        return (
-            f"it is not recognised as an image, it begins with {beginning!r}"
-            if beginning
-            else "the file has zero bytes"
-        )
+        found = f"it is not recognised as an image, it begins with {beginning!r}"
+        return found if beginning else "the file has zero bytes"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

@@ -148,11 +148,7 @@ class LoadedModel:
         wanted = domain.rules.dtype
         if inputs.dtype != wanted:
             advice = f": convert them (bytes over {domain.levels})" if domain.levels else ""
-            scale = (
-                f", as those of {domain.name} are"
-                if domain.limits is None
-                else " in [{:g}, {:g}]".format(*domain.limits)
-            )
+            scale = " in [{:g}, {:g}]".format(*domain.limits) if domain.limits else f", as those of {domain.name} are"
             raise ContractError(f"inputs must be {str(wanted)[6:]}{scale}, got {inputs.dtype}{advice}")
         if inputs.device != self.device:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")

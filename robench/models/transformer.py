@@ -115,13 +115,8 @@ class Transformer(ArchitectureBase):
         if self.dim % self.num_heads:
             problems.append(("dim", f"must be a multiple of num_heads {self.num_heads}, got {self.dim}"))
         if self.num_parameters > MOST_PARAMETERS:
-            problems.append(
-                (
-                    "dim",
-                    f"must be so small, with the other sizes, that there are at most {MOST_PARAMETERS:,} parameters,"
-                    f" got about {self.num_parameters:,}",
-                )
-            )
+            wanted = f"must be so small, with the other sizes, that there are at most {MOST_PARAMETERS:,} parameters"
+            problems.append(("dim", f"{wanted}, got about {self.num_parameters:,}"))
         problems += self._attention_problems()
         if self.reads_causally:
             problems += [

@@ -28,10 +28,7 @@ def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -
     Raises:
         StoreError: a value cannot be represented in JSON.
     """
-    members = {
-        "shard": members_of(shard),
-        "provenance": _fields(provenance) | {"versions": dict(provenance.versions)},
-    }
+    members = {"shard": members_of(shard), "provenance": _fields(provenance) | {"versions": dict(provenance.versions)}}
     try:
         return with_blank_seal(json.dumps(members | further, sort_keys=True, separators=(",", ":")))
     except (TypeError, ValueError) as error:

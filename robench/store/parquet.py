@@ -28,12 +28,7 @@ METADATA_KEY = b"robench"
 LABELS = ("model", "dataset", "condition", "budget")
 
 _LABEL_TYPE = pa.dictionary(pa.int32(), pa.string())
-_ARROW_TYPES: Mapping[type, pa.DataType] = {
-    str: pa.string(),
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-}
+_ARROW_TYPES: Mapping[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
 def schema_of(outcome_type: type[Outcome]) -> pa.Schema:

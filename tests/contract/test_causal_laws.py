@@ -399,7 +399,7 @@ class TestRefusals:
 @pytest.mark.parametrize("kind", sorted(CAUSAL_REFERENCES))
 def test_every_causal_form_states_its_source_and_its_cost(kind: str) -> None:
     module = sys.modules[ATTENTIONS[kind].implemented().__module__]
-    paragraphs = (inspect.getdoc(module) or "").partition("\n\nCausal form\n-----------\n\n")[2].split("\n\n")
+    paragraphs = (inspect.getdoc(module) or "").partition("\n\nCausal form: ")[2].split("\n\n")
     assert [text.partition(":")[0] for text in paragraphs if text.startswith(("Source:", "Cost:"))] == [
         "Source",
         "Cost",

@@ -5,7 +5,7 @@ fixed behaviour, so that no number is mislabelled. The table follows the code of
 foolbox 3.3.4 and cleverhans 4.0.0.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -94,11 +94,8 @@ def backend_problems(attack: Any) -> list[FieldProblem]:
     """Return why a declared attack cannot run on its backend, one sentence each."""
     backend = attack.backend
     if backend == "robench":
-        return (
-            [("exact", "must be false with backend robench, whose examples never affect each other, got true")]
-            if attack.exact
-            else []
-        )
+        wanted = "must be false with backend robench, whose examples never affect each other, got true"
+        return [("exact", wanted)] if attack.exact else []
     served = SERVED[backend].get(attack.kind)
     if served is None:
         able = ["robench", *(name for name, kinds in SERVED.items() if attack.kind in kinds)]
@@ -116,56 +113,25 @@ def backend_problems(attack: Any) -> list[FieldProblem]:
         for name, wanted in served.fixed.items()
         if (value := getattr(attack, name)) not in wanted
     ]
-    return problems + [problem for find in RELATIONS if (problem := find(attack))]
+    return [*problems, *_relations(attack)]
 
 
 def _text(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def _box_problem(attack: Any) -> FieldProblem | None:
-    """Refuse clip box in normalised space, where the limits differ between channels."""
-    if "space" in SERVED[attack.backend][attack.kind].fixed or (attack.space, attack.clip) != ("normalised", "box"):
-        return None
-    return (
-        "clip",
-        f"must be none with space normalised and backend {attack.backend}, "
-        "which has the same limits in all channels, got box",
-    )
-
-
-def _fab_problem(attack: Any) -> FieldProblem | None:
-    """Refuse several searches without early stopping, since libraries leave fooled examples alone between searches."""
-    if attack.kind != "fab" or attack.stop == "at_success" or (attack.num_targets, attack.num_restarts) == (None, 1):
-        return None
-    return (
-        "stop",
-        f"must be at_success with backend {attack.backend} and several searches, "
-        "since it attacks what one of them fooled no further, got never",
-    )
-
-
-def _limits_problem(attack: Any) -> FieldProblem | None:
-    """Refuse cw without limits, since cleverhans parametrises points between two limits by their tangent."""
-    if (attack.backend, attack.kind) != ("cleverhans", "cw") or attack.clip == "box" or attack.clip_min is not None:
-        return None
-    return (
-        "",
-        "clip_min and clip_max must be given with clip none and backend cleverhans, which has no cw without limits",
-    )
-
-
-def _unit_problem(attack: Any) -> FieldProblem | None:
-    """Refuse clip unit, which only robench supports."""
-    fixed = SERVED[attack.backend][attack.kind].fixed
-    if attack.clip != "unit" or "clip" in fixed:
-        return None
-    return ("clip", f"must be box or none with backend {attack.backend}, got unit")
-
-
-RELATIONS: tuple[Callable[[Any], FieldProblem | None], ...] = (
-    _box_problem,
-    _unit_problem,
-    _fab_problem,
-    _limits_problem,
-)
+def _relations(attack: Any) -> Iterator[FieldProblem]:
+    """Yield the problems of fields that a library supports in some combinations alone."""
+    backend, fixed = attack.backend, SERVED[attack.backend][attack.kind].fixed
+    if "space" not in fixed and (attack.space, attack.clip) == ("normalised", "box"):
+        wanted = f"must be none with space normalised and backend {backend}"
+        yield "clip", f"{wanted}, which has the same limits in all channels, got box"
+    if "clip" not in fixed and attack.clip == "unit":
+        yield "clip", f"must be box or none with backend {backend}, got unit"
+    if attack.kind == "fab" and attack.stop != "at_success" and (attack.num_targets, attack.num_restarts) != (None, 1):
+        wanted = f"must be at_success with backend {backend} and several searches"
+        yield "stop", f"{wanted}, since it attacks what one of them fooled no further, got never"
+    # It parametrises points between two limits by their tangent.
+    if (backend, attack.kind) == ("cleverhans", "cw") and attack.clip != "box" and attack.clip_min is None:
+        wanted = "clip_min and clip_max must be given with clip none and backend cleverhans"
+        yield "", f"{wanted}, which has no cw without limits"
