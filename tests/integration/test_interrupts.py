@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]) -> None:
-    suite = small_suite(**{"num_steps: 4": "num_steps: 30"})
+    suite = small_suite(**{"num_steps: 4": "num_steps: 16"})
     run = begin(suite, tmp_path / "r", "--executor", *layout)
     wait_for_records(tmp_path / "r")
     # As a terminal does: to the whole group, workers included.
