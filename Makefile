@@ -6,6 +6,9 @@ DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digi
 
 MUTANTS ?= results/mutants
 
+# Compiled modules are kept, else every process that a test starts compiles them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 tables gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
@@ -25,11 +28,11 @@ demo: $(READY)   ## three attention variants through an attack suite to a leader
 	@echo "Next, means over five training seeds of each model:"
 	@echo "  $(BIN)/robench run $(DEMO) --all-seeds"
 
-test-fast: $(READY) ## style, types and the tests that need no torch: a minute on 2 cores, once mypy has its cache
+test-fast: $(READY) ## style, types and the tests that need no torch: under a minute on 2 cores, once mypy has its cache
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint fast-tests
 
 fast-tests: $(READY)
-	@$(BIN)/python -m pytest tests/fast
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/fast
 
 test: $(READY)   ## everything that CI checks: style, types and one test of each kind; eight minutes on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,9 @@ ROOT = Path(__file__).parents[1]
 
 # Further threads of torch would wait for one another on a busy machine, which costs CPU; set before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Modules and collected tests stay for the whole session: looking through them often is a tenth of the CPU.
+gc.set_threshold(50_000, 20, 20)
 
 # No test asserts how long anything takes: machines are shared.
 hypothesis.settings.register_profile("robench", deadline=None)
@@ -63,8 +67,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     began = cpu_seconds()
+    has_torch = "torch" in sys.modules
     yield
     check_cost(item, cpu_seconds() - began)
+    if "fast" in item.path.parts and not has_torch and "torch" in sys.modules:
+        pytest.fail("loads torch; tests/fast is for tests that need none: move it to tests/unit", pytrace=False)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ implementation, or a protocol that changed.
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from robench.core.checkpoint import Checkpoint
@@ -20,6 +21,7 @@ REFERENCE = "digits-vit"
 Keys = dict[str, dict[str, str]]
 
 
+@cache
 def golden_keys() -> dict[str, Keys]:
     """Return the keys of every condition of every suite, for one checkpoint, and of every checkpoint under one.
 

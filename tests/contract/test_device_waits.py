@@ -140,20 +140,29 @@ def test_every_bound_is_of_an_example() -> None:
     assert set(WAITS_A_STEP) | set(WAITS) <= set(DECLARED)
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_attacks_on_a_device_give_the_bits_of_a_cpu_and_wait_within_their_bound(name: str) -> None:
-    made, counts = on_device(DECLARED[name])
-    on_cpu = attacked(DECLARED[name], model := Curved(CPU), examples_of(model))
+STEPPING = [name for name in DECLARED if name not in WAITS and lengthened(DECLARED[name])]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One attack in steps, one that samples and one without steps; ``tests/slow`` has the others."""
+    if "stepping" in metafunc.fixturenames:
+        metafunc.parametrize("stepping", ["pgd", "pgd-at-success"])
+    if "attack" in metafunc.fixturenames:
+        metafunc.parametrize("attack", ["pgd", "fgsm-l2", "square"])
+
+
+def test_attacks_on_a_device_give_the_bits_of_a_cpu_and_wait_within_their_bound(attack: str) -> None:
+    made, counts = on_device(DECLARED[attack])
+    on_cpu = attacked(DECLARED[attack], model := Curved(CPU), examples_of(model))
     for one, other in zip(made, on_cpu, strict=True):
         assert (one is None) == (other is None)
         assert one is None or other is None or torch.equal(one, other)
-    if name in WAITS or lengthened(DECLARED[name]) is None:
-        assert counts.total() <= WAITS.get(name, OTHERS), counts
+    if attack in WAITS or lengthened(DECLARED[attack]) is None:
+        assert counts.total() <= WAITS.get(attack, OTHERS), counts
 
 
-@pytest.mark.parametrize("name", [name for name in DECLARED if name not in WAITS and lengthened(DECLARED[name])])
-def test_each_further_step_waits_within_its_bound(name: str) -> None:
-    declared, (a_step, besides) = DECLARED[name], WAITS_A_STEP.get(name, OTHERS_A_STEP)
+def test_each_further_step_waits_within_its_bound(stepping: str) -> None:
+    declared, (a_step, besides) = DECLARED[stepping], WAITS_A_STEP.get(stepping, OTHERS_A_STEP)
     longer = lengthened(declared)
     assert longer is not None
     num_searches = getattr(declared, "num_restarts", 1)

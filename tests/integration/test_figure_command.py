@@ -74,10 +74,11 @@ def registry(tmp_path: Path) -> Path:
 
 
 class TestFiles:
-    @pytest.mark.parametrize(("kind", "suffix"), [("budget", ".svg"), ("corruptions", ".pdf"), ("seeds", ".png")])
+    @pytest.mark.parametrize(("kind", "suffix"), [("seeds", ".png")])
     def test_a_kind_in_a_format_twice_the_same(
         self, robench: Robench, asked: list[object], tmp_path: Path, kind: str, suffix: str
     ) -> None:
+        """``tests/slow`` has every kind in every format."""
         path = tmp_path / "new" / f"figure{suffix}"
         ended = robench("figure", kind, *asked, "--output", path)
         assert (ended.code, ended.stdout, ended.stderr) == (0, "", f"wrote {path}\n")
@@ -106,27 +107,6 @@ class TestFiles:
         content = (tmp_path / "a.pdf").read_bytes()
         assert b"/FontFile2" in content
         assert b"/Type3" not in content
-
-    def test_panels_and_models_are_chosen(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
-        sizes = {}
-        for name, options in {
-            "all": (),
-            "one": ("--panel", "contrast"),
-            "model": ("--panel", "contrast", "--model", "digits-vit"),
-        }.items():
-            path = tmp_path / f"{name}.svg"
-            assert robench("figure", "corruptions", *asked, *options, "--output", path).code == 0
-            sizes[name] = len(path.read_bytes())
-        assert sizes["model"] < sizes["one"] < sizes["all"]
-
-    def test_seeds_become_one_line(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
-        for name, options in {"single": (), "mean": ("--all-seeds",)}.items():
-            ended = robench("figure", "budget", *asked, *options, "--output", tmp_path / f"{name}.svg")
-            assert ended.code == 0
-        single, mean = ((tmp_path / f"{name}.svg").read_text() for name in ("single", "mean"))
-        assert "<!-- digits-vit@1 -->" in single
-        assert "<!-- digits-vit@1 -->" not in mean
-        assert "<!-- digits-vit -->" in mean
 
 
 class TestTraining:

@@ -185,21 +185,26 @@ def test_every_command_is_visited() -> None:
     assert ARGUMENTS.keys() == COMMANDS.keys()
 
 
-@pytest.mark.parametrize("text", [IN_ARGUMENT, LONG], ids=["short", "long"])
-@pytest.mark.parametrize("name", ["nonsense", *ARGUMENTS])
-def test_what_stands_on_the_command_line(
-    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
-) -> None:
-    (tmp_path / "x.py").write_text("")
-    monkeypatch.chdir(tmp_path)
+def check_command(robench: Robench, folder: Path, name: str, text: str) -> None:
+    """Check a command in a folder, with foreign text wherever it takes any."""
+    (folder / "x.py").write_text("")
     for arguments in ARGUMENTS.get(name, [("T",), ("--T",)]):
         given = [argument.replace("T", text) for argument in arguments]
         if name in ("run", "transfer"):
-            given += ["--results", str(tmp_path / "r")]
+            given += ["--results", str(folder / "r")]
         ended = check(robench(*given))
         # What can be no path at all is refused before anything is printed on stdout.
         if "--json" in arguments and ended.stdout:
             json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize(("name", "text"), [("nonsense", LONG), ("run", IN_ARGUMENT), ("report", LONG)])
+def test_what_stands_on_the_command_line(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    """``tests/slow`` has the other commands."""
+    monkeypatch.chdir(tmp_path)
+    check_command(robench, tmp_path, name, text)
 
 
 def test_what_stands_in_variables(robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,49 +223,44 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def registry(folder: Path) -> Path:
+    path = folder / f"{FILE_NAME}.yaml"
+    text = json.dumps(VISIBLE)
+    path.write_text(
+        "checkpoints:\n  mine:\n    architecture: {backbone: python, target: 'a.b:c'}\n"
+        f"    weights: {{uri: weights.safetensors, sha256: null, how_to_get: {text}}}\n"
+        "    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
+        f"    source: {text}\n    training_data: {text}\n    licence: {json.dumps(LONG)}\n"
+    )
+    return path
+
+
+def check_registry(robench: Robench, registry: Path, *arguments: str) -> None:
+    """Check a command that reads a registry with hostile text in its name and its fields."""
+    folder = registry.parent
+    given: tuple[object, ...] = (*arguments, "--registry", registry)
+    if arguments[0] in ("run", "doctor"):
+        given += ("--results", folder / "r")
+    if arguments == ("validate",):
+        given = ("validate", registry)
+    if arguments == ("timm",):
+        script = folder / "script.py"
+        script.write_text(f"raise SystemExit({VISIBLE.partition(chr(10))[0]!r})")
+        given += (script,)
+    check(robench(*given))
+    if arguments[0] in ("list", "show", "validate", "doctor"):
+        ended = check(robench(*given, "--json"), is_json=True)
+        assert arguments[0] not in ("list", "show") or json.dumps(VISIBLE)[1:15] in ended.stdout
+
+
 class TestFiles:
     """Hostile names of files and folders, and what stands in them."""
 
-    @pytest.fixture
-    def registry(self, folder: Path) -> Path:
-        path = folder / f"{FILE_NAME}.yaml"
-        text = json.dumps(VISIBLE)
-        path.write_text(
-            "checkpoints:\n  mine:\n    architecture: {backbone: python, target: 'a.b:c'}\n"
-            f"    weights: {{uri: weights.safetensors, sha256: null, how_to_get: {text}}}\n"
-            "    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
-            f"    source: {text}\n    training_data: {text}\n    licence: {json.dumps(LONG)}\n"
-        )
-        return path
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ("list", "models"),
-            ("show", "mine"),
-            ("validate",),
-            ("doctor",),
-            ("run", "--suite", "digits-adv", "--model", "mine"),
-            ("audit", "--model", "mine"),
-            ("train", "mine"),
-            ("timm",),
-        ],
-        ids=" ".join,
-    )
-    def test_a_registry(self, robench: Robench, registry: Path, folder: Path, arguments: tuple[str, ...]) -> None:
-        given: tuple[object, ...] = (*arguments, "--registry", registry)
-        if arguments[0] in ("run", "doctor"):
-            given += ("--results", folder / "r")
-        if arguments == ("validate",):
-            given = ("validate", registry)
-        if arguments == ("timm",):
-            script = folder / "script.py"
-            script.write_text(f"raise SystemExit({VISIBLE.partition(chr(10))[0]!r})")
-            given += (script,)
-        check(robench(*given))
-        if arguments[0] in ("list", "show", "validate", "doctor"):
-            ended = check(robench(*given, "--json"), is_json=True)
-            assert arguments[0] not in ("list", "show") or json.dumps(VISIBLE)[1:15] in ended.stdout
+    @pytest.mark.parametrize("arguments", [("list", "models"), ("validate",)], ids=" ".join)
+    def test_a_registry(self, robench: Robench, registry: Path, arguments: tuple[str, ...]) -> None:
+        """``tests/slow`` has the other commands."""
+        check_registry(robench, registry, *arguments)
 
     def test_problems_of_a_suite(self, robench: Robench, folder: Path) -> None:
         path = folder / "suite.yaml"

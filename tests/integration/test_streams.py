@@ -61,10 +61,15 @@ def test_every_command_is_visited() -> None:
     assert PRINTING.keys() - {""} == COMMANDS.keys()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Commands that print tables, documents, files and help; ``tests/slow`` has the others."""
+    if "printing" in metafunc.fixturenames:
+        metafunc.parametrize("printing", ["report", "list", "schema", "new", ""])
+
+
 @needs_dev_full
-@pytest.mark.parametrize("name", PRINTING)
 def test_a_full_stdout_is_1_and_one_sentence(
-    name: str,
+    printing: str,
     tmp_path: Path,
     small_suite: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -72,7 +77,7 @@ def test_a_full_stdout_is_1_and_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     suite = str(small_suite())
-    for arguments in PRINTING[name]:
+    for arguments in PRINTING[printing]:
         monkeypatch.setattr(sys, "argv", ["robench", *(argument.replace("SUITE", suite) for argument in arguments)])
         with FULL.open("w") as stdout:
             monkeypatch.setattr(sys, "stdout", stdout)

@@ -99,17 +99,6 @@ def test_the_same_command_again_measures_nothing_in_whatever_format(
     assert times(tmp_path / "r") == before
 
 
-def test_what_a_run_has_kept_is_not_attacked_again(
-    robench: Robench, small_suite: Callable[..., Path], transfer: Callable[..., Ended], tmp_path: Path
-) -> None:
-    run = ("run", "--suite", small_suite(**SHORT), *options(MODELS), *SERIAL, "--no-audit", "--results", tmp_path / "r")
-    assert robench(*run, "--keep-adversarial", "float32").code == 0
-    ended = transfer(*SERIAL)
-    assert ended.code == 0
-    assert "8 of 8 shards" in ended.stderr.split("scoring")[0]
-    assert "0 of 8" not in ended.stderr
-
-
 def test_a_limit_asks_for_the_first_examples_alone(transfer: Callable[..., Ended]) -> None:
     ended = transfer("--json", *SERIAL, "--limit", 30)
     assert ended.code == 0
@@ -157,27 +146,6 @@ class TestSweep:
 
 
 class TestMissing:
-    def test_images_that_are_lost_are_made_anew(self, transfer: Callable[..., Ended], tmp_path: Path) -> None:
-        first = transfer(*SERIAL)
-        next((tmp_path / "r" / "adversarial").rglob("*.safetensors")).unlink()
-        again = transfer(*SERIAL)
-        assert (again.code, again.stdout) == (0, first.stdout)
-        assert len(list((tmp_path / "r" / "adversarial").rglob("*.safetensors"))) == 4
-
-    def test_damaged_images_are_set_aside_and_the_same_command_heals_it(
-        self, transfer: Callable[..., Ended], tmp_path: Path
-    ) -> None:
-        assert transfer(*SERIAL, models=MODELS[:1]).code == 0
-        for path in (tmp_path / "r" / "adversarial").rglob("*.safetensors"):
-            path.write_bytes(path.read_bytes()[:-1])
-        broken = transfer(*SERIAL, "--target", TARGET, models=MODELS[:1])
-        assert broken.code == 1
-        assert "set aside" in broken.stderr
-        assert "100 of 100 missing" in broken.stdout
-        healed = transfer(*SERIAL, "--target", TARGET, models=MODELS[:1])
-        assert healed.code == 0
-        assert "missing" not in healed.stdout
-
     def test_where_an_attack_fails_the_rest_is_shown_and_the_gap_told(
         self, transfer: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,4 +1,4 @@
-"""Decoding processes that die over images that were begun."""
+"""Decoding processes that die, over images that were begun or not."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def test_processes_that_die_over_images_begun_cost_nothing_but_time(pool: Decodi
     for each in (begun, again):
         decoded = pool.decode(paths, SMALL, each)
         assert all(np.array_equal(ours, theirs) for ours, theirs in zip(decoded, expected, strict=True))
+
+
+def test_dead_processes_cost_nothing_but_time(pool: DecodingPool, paths: list[Path]) -> None:
+    expected = pool.decode(paths, SMALL)
+    dead = process_ids(pool)
+    for process_id in dead:
+        os.kill(process_id, signal.SIGKILL)
+    decoded = pool.decode(paths, SMALL)
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(decoded, expected, strict=True))
+    assert not set(dead) & set(process_ids(pool))

@@ -1,4 +1,4 @@
-"""The example distribution's own tests, its domain and task, and its code without packaging."""
+"""The example distribution is built and installed: its own tests, its domain and task, its code without packaging."""
 
 from __future__ import annotations
 
@@ -7,13 +7,44 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from test_example_plugin import EXAMPLE, PACKAGE, _no_file_is_touched, executed, installed_values, measured, site
+import pytest
+from test_example_plugin import (
+    EXAMPLE,
+    PACKAGE,
+    _no_file_is_touched,
+    executed,
+    installed_values,
+    measured,
+    test_a_suite_and_a_registry_name_its_kinds,
+    test_they_are_listed_with_their_distribution,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["_no_file_is_touched", "installed_values", "site"]
+__all__ = [
+    "_no_file_is_touched",
+    "installed_values",
+    "test_a_suite_and_a_registry_name_its_kinds",
+    "test_they_are_listed_with_their_distribution",
+]
+
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty folder into which the example's wheel was installed."""
+    folder: Path = tmp_path_factory.mktemp("example")
+    source = folder / "source"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    build = ("wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder), str(source))
+    executed((*PIP, *build), [], folder)
+    (wheel,) = folder.glob("robench_example_plugin-*.whl")
+    install = ("install", "--no-deps", "--no-index", "--target", str(folder / "site"), str(wheel))
+    executed((*PIP, *install), [], folder)
+    return folder / "site"
 
 
 def test_its_own_tests_pass_where_it_is_installed(site: Path, tmp_path: Path) -> None:

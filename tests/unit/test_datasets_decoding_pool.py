@@ -134,16 +134,6 @@ def test_an_interrupted_batch_is_given_up(paths: list[Path]) -> None:
     assert pool._executor is None
 
 
-def test_dead_processes_cost_nothing_but_time(pool: DecodingPool, paths: list[Path]) -> None:
-    expected = pool.decode(paths, SMALL)
-    dead = process_ids(pool)
-    for process_id in dead:
-        os.kill(process_id, signal.SIGKILL)
-    decoded = pool.decode(paths, SMALL)
-    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(decoded, expected, strict=True))
-    assert not set(dead) & set(process_ids(pool))
-
-
 def test_processes_that_die_twice_are_an_error_that_says_what_may_be_the_matter(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,6 @@ from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.imagenet_folder import class_indices, layout_of
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.testing.dataset import Opened, reading_ahead_changes_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,23 +199,6 @@ def test_a_batch_that_was_read_ahead_is_decoded_once(tree: Path, submitted: list
     # Another one than was announced.
     dataset.batch(3, 6)
     assert submitted == [5, 2, 3]
-    dataset.close()
-
-
-def test_reading_ahead_of_one_opening_is_none_of_another(tree: Path, submitted: list[int]) -> None:
-    before = imagenet_1k(tree, SMALL, decode_workers=1)
-    shown = before.batch(0, 2).inputs
-    before.batch(2, 4)
-    before.read_ahead(0, 2)
-    Image.new("RGB", (60, 48), "red").save(tree / f"{before.ids[0]}.JPEG")
-    assert not torch.equal(imagenet_1k(tree, SMALL, decode_workers=1).batch(0, 2).inputs, shown)
-    assert submitted == [2, 2, 2, 2]
-    before.close()
-
-
-def test_reading_ahead_keeps_the_contract(tree: Path) -> None:
-    dataset = imagenet_1k(tree, SMALL, decode_workers=1)
-    reading_ahead_changes_nothing(Opened(IMAGENET_1K, lambda: dataset))
     dataset.close()
 
 

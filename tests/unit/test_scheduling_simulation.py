@@ -85,18 +85,22 @@ def paper() -> tuple[list[Shard], Callable[[Shard], float]]:
     return shards, lambda shard: (shard.stop - shard.start) * seconds[id(shard.measurement)]
 
 
-@pytest.mark.parametrize(
-    "workers",
-    [
-        [PLAIN],
-        [PLAIN] * 8,
-        [PLAIN] * 64,
-        [SimulatedWorker(speed=0.5), *[PLAIN] * 63],
-        [SimulatedWorker(dies_at=20_000.0, returns_after=600.0), *[PLAIN] * 63],
-        [SimulatedWorker(dies_at=100_000.0), SimulatedWorker(speed=0.5), *[PLAIN] * 6],
-    ],
-    ids=["1", "8", "64", "64, one slow", "64, one restarts", "8, one slow and one dies"],
-)
+LAYOUTS = {
+    "1": [PLAIN],
+    "8": [PLAIN] * 8,
+    "64": [PLAIN] * 64,
+    "64, one slow": [SimulatedWorker(speed=0.5), *[PLAIN] * 63],
+    "64, one restarts": [SimulatedWorker(dies_at=20_000.0, returns_after=600.0), *[PLAIN] * 63],
+    "8, one slow and one dies": [SimulatedWorker(dies_at=100_000.0), SimulatedWorker(speed=0.5), *[PLAIN] * 6],
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One set of workers; ``tests/slow`` has the others."""
+    if "workers" in metafunc.fixturenames:
+        metafunc.parametrize("workers", [LAYOUTS["8, one slow and one dies"]], ids=["8, one slow and one dies"])
+
+
 def test_a_run_ends_within_three_percent_and_a_unit_of_its_capacity(
     paper: tuple[list[Shard], Callable[[Shard], float]], workers: list[SimulatedWorker]
 ) -> None:

@@ -23,7 +23,7 @@ from robench.training.deit_impl import Learner, train_deit
 from robench.training.embedded_impl import train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from robench.core.checkpoint import Checkpoint
@@ -263,10 +263,10 @@ class TestEveryEntry:
     def test_there_are_as_many_as_the_papers_rows(self) -> None:
         assert len(ENTRIES) >= 36
 
-    def test_each_learns(self, tmp_path: Path) -> None:
-        host = Host(data_root=write_tree(tmp_path, per_class=1))
+    def check_learning(self, data_root: Path, entries: Mapping[str, Checkpoint]) -> None:
+        host = Host(data_root=write_tree(data_root, per_class=1))
         done = set()
-        for name, entry in ENTRIES.items():
+        for name, entry in entries.items():
             checkpoint = self.small(entry)
             assert isinstance(checkpoint.training, DeitTraining)
             # Thresholds and numbers of iterations of one mechanism are not trained again.
@@ -283,6 +283,12 @@ class TestEveryEntry:
             start = build(checkpoint.architecture, 0.1).state_dict()
             assert not torch.equal(weights["head.weight"], start["head.weight"]), name
             assert all(value.isfinite().all() for value in weights.values()), name
+
+    def test_a_vit_and_a_fan_learn(self, tmp_path: Path) -> None:
+        """``tests/slow`` has the other entries."""
+        kinds = {type(entry.architecture): name for name, entry in ENTRIES.items()}
+        assert kinds.keys() == {Vit, Fan}
+        self.check_learning(tmp_path, {name: ENTRIES[name] for name in kinds.values()})
 
     def test_primals_loss_and_the_clipping_of_the_base_models_are_declared(self) -> None:
         trainings = {name: entry.training for name, entry in ENTRIES.items()}

@@ -15,12 +15,12 @@ import subprocess, sys, time
 import conftest
 import pytest
 
-conftest.LONGEST = 0.3
-BUSY = "import time\\nwhile time.process_time() < 0.6: pass"
+conftest.LONGEST = 0.15
+BUSY = "import time\\nwhile time.process_time() < 0.3: pass"
 
 def busy():
     began = time.process_time()
-    while time.process_time() - began < 0.5:
+    while time.process_time() - began < 0.2:
         pass
 
 @pytest.fixture
