@@ -34,7 +34,7 @@ from robench.attacks.rows import Nearest, chosen
 from robench.attacks.search import rows_of
 from robench.core.errors import DeclarationError
 from robench.devices import indices_on_cpu, to_device
-from robench.tasks.base import Loss
+from robench.tasks.base import Loss, resolved
 from robench.tasks.classification_impl import margin_loss, predicted
 
 # Margin from the limits that keeps w finite, as in the authors' code.
@@ -198,6 +198,7 @@ class _Limits:
 def _weighed_margin(confidence: float, sign: float) -> Loss:
     """Return the loss c max(confidence - sign margin, 0) of each row, with the margin of the best other class."""
 
+    @resolved
     def loss(logits: Tensor, labels: Tensor, c: Tensor) -> Tensor:
         return c * (confidence - sign * margin_loss(logits, labels)).clamp(min=0)
 

@@ -45,7 +45,7 @@ from robench.attacks.rows import Nearest, chosen, length_of, spread
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream
 from robench.devices import indices_on_cpu, is_asynchronous, to_device
-from robench.tasks.base import Loss
+from robench.tasks.base import Loss, resolved
 from robench.tasks.classification_impl import lead_loss, of_class, predicted
 
 DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}
@@ -177,6 +177,7 @@ def _distances(seen: Passed, norm: str) -> Tensor:
 def _ahead_by(offset: int) -> Loss:
     """Return the loss z_k - z_y of the class at this offset after the label, cyclically."""
 
+    @resolved
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
         return lead_loss(logits, labels, (labels + offset) % logits.shape[1])
 

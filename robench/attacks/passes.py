@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from robench.attacks.rows import spread
+from robench.devices import is_asynchronous
 from robench.tasks.base import Loss
 
 ROWS_AT_ONCE = 4
+# Gradients by outputs whose largest entry is below 2 to this power are computed in float64 and scaled up to it.
+LEAST_EXPONENT = -24
 
 
 def pass_size(num_rows: int, batch_size: int) -> int:
@@ -46,8 +50,38 @@ class Graph:
     of_rows: Sequence[Tensor]
 
     def gradient(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients."""
+        """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients.
+
+        The gradient of a row that a loss's underflow would hide is a positive power of two times what it is.
+        """
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)
-        (gradient,) = torch.autograd.grad(values.sum(), self.shown, retain_graph=again)
+        if getattr(loss, "is_resolved", False):
+            (gradient,) = torch.autograd.grad(values.sum(), self.shown, retain_graph=again)
+        else:
+            (by_outputs,) = torch.autograd.grad(values.sum(), self.outputs)
+            scaled = self._scaled(loss, by_outputs)
+            (gradient,) = torch.autograd.grad(self.outputs, self.shown, scaled, retain_graph=again)
         return self.outputs.detach(), values.detach(), gradient[: len(self.outputs)]
+
+    def _scaled(self, loss: Loss, by_outputs: Tensor) -> Tensor:
+        """Return gradients by outputs (N, classes), with those of rows too small for float32 computed anew.
+
+        They are scaled up to what float32 resolves and no further: in a coupled model they reach other rows.
+        """
+        is_small = _largest(by_outputs) < 2.0**LEAST_EXPONENT
+        if not is_asynchronous(is_small) and not bool(is_small.any()):
+            return by_outputs
+        outputs = self.outputs.detach().double().requires_grad_(True)
+        with torch.enable_grad():
+            values = loss(outputs, *self.of_rows)
+        (exact,) = torch.autograd.grad(values.sum(), outputs)
+        # Two to a power above 1023 is infinite.
+        missing = (LEAST_EXPONENT - torch.frexp(_largest(exact)).exponent).clamp(0, 1000)
+        scaled = torch.ldexp(exact, spread(missing, exact)).to(by_outputs.dtype)
+        return torch.where(spread(is_small, exact), scaled, by_outputs)
+
+
+def _largest(gradient: Tensor) -> Tensor:
+    """Return the size of each row's largest entry, (N,)."""
+    return gradient.abs().reshape(len(gradient), -1).amax(1)

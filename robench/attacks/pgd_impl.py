@@ -17,7 +17,7 @@ from torch import Tensor
 
 from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Problem, Reached
-from robench.attacks.regions import sparse_steepest, steepest
+from robench.attacks.regions import TINY, sparse_steepest, steepest
 from robench.attacks.rows import spread
 from robench.attacks.search import State, declared_search, starting_points
 from robench.tasks.base import Loss
@@ -49,7 +49,7 @@ class PgdSearch:
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient = direction = seen.gradient()
         if self.declaration.momentum:
-            direction = gradient / spread(gradient.abs().flatten(1).mean(1).clamp(min=1e-12), gradient)
+            direction = gradient / spread(gradient.abs().flatten(1).mean(1).clamp(min=TINY), gradient)
             if state.direction is not None:
                 direction = direction + self.declaration.momentum * state.direction
         # In place, since the direction is a tensor of its own: few passes over memory beside those of a small model.

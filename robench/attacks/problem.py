@@ -129,6 +129,8 @@ class Passed:
     def gradient(self) -> Tensor:
         """Return the gradient of the loss with respect to the points, in their shape.
 
+        Where that by the outputs is too small for float32, it is a positive power of two times the gradient.
+
         Raises:
             ContractError: it was not requested.
         """

@@ -189,7 +189,8 @@ def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     return below, above
 
 
-TINY = 1e-12
+# The smallest normal number of float32, in place of lengths of 0.
+TINY = torch.finfo(torch.float32).tiny
 
 
 def steepest(gradient: Tensor, norm: str) -> Tensor:

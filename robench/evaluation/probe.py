@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.apgd_impl import ApgdSearch
@@ -33,7 +34,7 @@ from robench.core.seeds import Stream
 from robench.metrics.sanity import MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET, beaten, right_at_any_distance
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import predict
-from robench.tasks.base import Loss
+from robench.tasks.base import Loss, resolved
 from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
 
 SOURCE = "Pintor et al. 2022"
@@ -114,8 +115,8 @@ class Path:
 def indicators(probe: Probe) -> list[Flag]:
     """Return the six indicators, in the order of the paper."""
     attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
-    unavailable = _unavailable_gradients(probe)
-    if unavailable.is_raised and unavailable.value == 1:
+    unavailable, is_differentiable = _unavailable_gradients(probe)
+    if not is_differentiable:
         return [unavailable, _unstable_predictions(probe)]
     path = _walk(probe.problem(attack).within("path"), attack)
     return [
@@ -128,14 +129,35 @@ def indicators(probe: Probe) -> list[Flag]:
     ]
 
 
-def _unavailable_gradients(probe: Probe) -> Flag:
+def _unavailable_gradients(probe: Probe) -> tuple[Flag, bool]:
+    """Return the indicator, and whether any example has a gradient, be it of a saturated cross-entropy."""
+    stand_in = "attack through a differentiable stand-in (BPDA)"
     try:
-        gradient = probe.gradient(cross_entropy_loss)
-        without = (gradient.flatten(1) == 0).all(dim=1).double().mean()
-        proportion, finding = float(without), f"{float(without):.0%} of the examples have no gradient at all"
+        # Attacks continue a cross-entropy that rounds to 0; this one is as it is.
+        is_missing, is_zero = (_without_gradient(probe, loss) for loss in (cross_entropy_loss, _rounding_cross_entropy))
     except RuntimeError as error:
-        proportion, finding = 1.0, f"the backward pass fails: {str(error).partition(chr(10))[0]}"
-    return _flag("unavailable gradients", proportion, 0.0, finding, "attack through a differentiable stand-in (BPDA)")
+        finding = f"the backward pass fails: {str(error).partition(chr(10))[0]}"
+        return _flag("unavailable gradients", 1.0, 0.0, finding, stand_in), False
+    missing, zero = float(is_missing.double().mean()), float(is_zero.double().mean())
+    finding, advice = f"{missing:.0%} of the examples have no gradient at all", stand_in
+    if zero > missing:
+        finding += (
+            f"; {zero - missing:.0%} have one, but their cross-entropy is saturated: float32 rounds its gradient to 0, "
+            "which robench's attacks rescale and other libraries' may not"
+        )
+        remedy = "attack saturated examples with a margin or DLR loss"
+        advice = f"{advice}, and {remedy}" if missing else remedy
+    return _flag("unavailable gradients", zero, 0.0, finding, advice), missing < 1
+
+
+def _without_gradient(probe: Probe, loss: Loss) -> Tensor:
+    """Return (B,) whether the gradient of a loss is 0 everywhere."""
+    return (probe.gradient(loss).flatten(1) == 0).all(dim=1)
+
+
+@resolved
+def _rounding_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    return cross_entropy(logits, labels, reduction="none")
 
 
 def _unstable_predictions(probe: Probe) -> Flag:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from robench.declarations.base import imported
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 # Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
 Loss = Callable[..., "torch.Tensor"]
+AnyLoss = TypeVar("AnyLoss", bound=Loss)
+
+
+def resolved(loss: AnyLoss) -> AnyLoss:
+    """Declare that the gradient of a loss by the outputs does not underflow in float32: attacks take it as it is."""
+    loss.is_resolved = True  # type: ignore[attr-defined]  # functions have any attribute
+    return loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +124,7 @@ class TaskRules(Protocol):
 
     @property
     def losses(self) -> Mapping[str, Loss]:
-        """Return the losses that attacks can maximise, by name in declarations; differentiable in the outputs."""
+        """Return the losses that attacks can maximise, by name; differentiable in outputs of float32 and float64."""
 
     @property
     def objective(self) -> Loss:

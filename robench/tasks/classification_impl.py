@@ -5,7 +5,7 @@ constant added to all logits. Axes: B batch, K classes.
 """
 
 from collections.abc import Mapping, Sequence
-from math import comb
+from math import comb, log
 from typing import Any
 
 import torch
@@ -14,19 +14,34 @@ from torch.nn.functional import cross_entropy
 
 from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, DeclarationError, UsageError
-from robench.tasks.base import Loss, Scoring
+from robench.devices import is_asynchronous
+from robench.tasks.base import Loss, Scoring, resolved
 
 
+@resolved
 def cross_entropy_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
-    """Return -log softmax(z)_y, (B,), in nats."""
-    return cross_entropy(logits_BK, labels_B, reduction="none")
+    """Return -log softmax(z)_y, (B,), in nats; where it rounds to 0, its continuation along a tangent.
+
+    With m = log sum_{i != y} exp z_i - z_y the cross-entropy is log(1 + exp m). It rounds to 0 from m = log r on, in
+    float32 log 2^-24 = -16.6, and further down its gradient underflows. The tangent r (1 + m - log r) of that point
+    increases wherever the cross-entropy does, and its gradient has the same direction.
+    """
+    values_B = cross_entropy(logits_BK, labels_B, reduction="none")
+    is_lost_B = values_B <= 0
+    if logits_BK.shape[1] < 2 or not (is_asynchronous(values_B) or bool(is_lost_B.any())):
+        return values_B
+    lead_B = _others(logits_BK, labels_B).logsumexp(1) - of_class(logits_BK, labels_B)
+    resolution = torch.finfo(values_B.dtype).eps / 2
+    return torch.where(is_lost_B, resolution * (1 + lead_B - log(resolution)), values_B)
 
 
+@resolved
 def margin_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
     """Return max_{i != y} z_i - z_y, (B,): positive if the model is fooled. Carlini & Wagner 2017, f_6."""
     return largest_other(logits_BK, labels_B) - of_class(logits_BK, labels_B)
 
 
+@resolved
 def dlr_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
     """Return the difference of logits ratio, (B,): -(z_y - max_{i != y} z_i) / (z_1st - z_3rd).
 
@@ -40,6 +55,7 @@ def dlr_loss(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
     return margin_loss(logits_BK, labels_B) / (sorted_BK[:, 0] - sorted_BK[:, 2] + 1e-12)
 
 
+@resolved
 def targeted_dlr_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) -> Tensor:
     """Return the targeted ratio for the class t of each example, (B,): -(z_y - z_t) / (z_1st - (z_3rd + z_4th) / 2).
 
@@ -54,6 +70,7 @@ def targeted_dlr_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) ->
     return lead_loss(logits_BK, labels_B, targets_B) / spread_B
 
 
+@resolved
 def lead_loss(logits_BK: Tensor, labels_B: Tensor, targets_B: Tensor) -> Tensor:
     """Return z_t - z_y for the class t of each example, (B,): positive if t ranks above the label."""
     return of_class(logits_BK, targets_B) - of_class(logits_BK, labels_B)
@@ -66,7 +83,12 @@ def of_class(logits_BK: Tensor, classes_B: Tensor) -> Tensor:
 
 def largest_other(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
     """Return each row's largest logit among classes other than its label, (B,)."""
-    return logits_BK.scatter(1, labels_B[:, None], -torch.inf).amax(dim=1)
+    return _others(logits_BK, labels_B).amax(dim=1)
+
+
+def _others(logits_BK: Tensor, labels_B: Tensor) -> Tensor:
+    """Return the logits (B, K) with minus infinity at the labels."""
+    return logits_BK.scatter(1, labels_B[:, None], -torch.inf)
 
 
 def predicted(logits_BK: Tensor) -> Tensor:

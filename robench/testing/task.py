@@ -98,6 +98,8 @@ def losses_are_of_each_example_and_differentiable(
         others = torch.cat([gradient[:2], gradient[3:]])
         is_own = bool(gradient[2].any()) and not bool(others.any())
         require(is_own, f"has a gradient of {name} at other outputs than the example's", "its own alone")
+        found = refusal(partial(loss, outputs[0].double(), targets))
+        require(found == "raised nothing", f"has {name} of float64 outputs that {found}", "that of float32 outputs")
 
 
 def broken_outputs_are_refused(declared: Task, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> None:

@@ -276,13 +276,18 @@ class SumsLosses(ClassificationRules):
     objective = staticmethod(lambda outputs, labels: outputs.sum().expand(len(outputs)))
 
 
+class WeighsInFloat32(ClassificationRules):
+    objective = staticmethod(lambda outputs, labels: (outputs @ torch.ones(outputs.shape[1]) - labels).square())
+
+
 class AcceptsOutputs(ClassificationRules):
     def check_outputs(self, outputs: Any, num_rows: int, model: str) -> None:
         pass
 
 
 BROKEN_TASKS: dict[str, Any] = {
-    each.__name__: each() for each in (AddsAColumn, ComparesRows, LabelsOthers, FoolsNobody, SumsLosses, AcceptsOutputs)
+    each.__name__: each()
+    for each in (AddsAColumn, ComparesRows, LabelsOthers, FoolsNobody, SumsLosses, WeighsInFloat32, AcceptsOutputs)
 }
 
 
@@ -294,6 +299,7 @@ BROKEN_TASKS: dict[str, Any] = {
         ("LabelsOthers", "is fooled on a model's own labels"),
         ("FoolsNobody", "calls 0 of 6 outputs wrong"),
         ("SumsLosses", "has a gradient of objective at other outputs than the example's"),
+        ("WeighsInFloat32", "has objective of float64 outputs that raised RuntimeError"),
         ("AcceptsOutputs", "raised nothing for outputs that are not 6 finite ones"),
     ],
 )

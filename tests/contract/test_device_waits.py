@@ -25,6 +25,7 @@ from robench.core.protocols import Batch
 from robench.devices import to_device
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_impl import LOSSES
 from robench.testing.models import SHAPE
 
 if TYPE_CHECKING:
@@ -73,22 +74,22 @@ DECLARED = {name: declared for name, declared in EXAMPLES.items() if isinstance(
 
 
 class Curved:
-    """Model of one hidden layer, on any device, that draws nothing; some logits may be broken."""
+    """Model of one hidden layer, on any device, that draws nothing; some logits may be broken, or large."""
 
     takes_seeds = True
 
-    def __init__(self, device: torch.device, breaks_at: int | None = None) -> None:
+    def __init__(self, device: torch.device, breaks_at: int | None = None, scale: float = 1.0) -> None:
         generator = torch.Generator().manual_seed(7)
         size = torch.Size(SHAPE).numel()
         self.device = device
         self.first = torch.randn(size, NUM_HIDDEN, generator=generator).to(device)
         self.second = torch.randn(NUM_HIDDEN, NUM_CLASSES, generator=generator).to(device)
         self.normalisation = torch.full((3, 1, 1), 0.5).to(device), torch.full((3, 1, 1), 0.25).to(device)
-        self.breaks_at, self.num_passes = breaks_at, 0
+        self.breaks_at, self.scale, self.num_passes = breaks_at, scale, 0
 
     def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         self.num_passes += 1
-        outputs = torch.tanh((inputs - 0.5).flatten(1) @ self.first) @ self.second
+        outputs = self.scale * (torch.tanh((inputs - 0.5).flatten(1) @ self.first) @ self.second)
         return outputs * torch.nan if self.num_passes == self.breaks_at else outputs
 
     def through_solvers(self) -> Curved:
@@ -159,6 +160,19 @@ def test_attacks_on_a_device_give_the_bits_of_a_cpu_and_wait_within_their_bound(
         assert one is None or other is None or torch.equal(one, other)
     if attack in WAITS or lengthened(DECLARED[attack]) is None:
         assert counts.total() <= WAITS.get(attack, OTHERS), counts
+
+
+@pytest.mark.parametrize("is_plug_ins", [False, True])
+def test_saturated_examples_wait_no_more_and_have_the_bits_of_a_cpu(
+    is_plug_ins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_plug_ins:
+        wanted = LOSSES["ce"]
+        monkeypatch.setitem(LOSSES, "ce", lambda *given: wanted(*given))  # type: ignore[misc]  # read only elsewhere
+    made, counts = on_device(DECLARED["pgd"], scale=100.0)
+    on_cpu = attacked(DECLARED["pgd"], model := Curved(CPU, scale=100.0), examples_of(model))
+    assert all(one is None or other is None or torch.equal(one, other) for one, other in zip(made, on_cpu, strict=True))
+    assert counts == counted(DECLARED["pgd"])
 
 
 def test_each_further_step_waits_within_its_bound(stepping: str) -> None:

@@ -124,6 +124,16 @@ BUGS = (
         "logits_BK.scatter(1, labels_B[:, None], -torch.inf)",
         "logits_BK",
     ),
+    Bug("saturated examples have no gradient", "tasks/classification_impl.py", "values_B <= 0", "values_B < 0"),
+    Bug("saturated losses fall", "tasks/classification_impl.py", "(1 + lead_B", "(1 - lead_B"),
+    Bug("tiny gradients stay tiny", A + "passes.py", "torch.ldexp(exact, spread(missing, exact))", "exact"),
+    Bug(
+        "all rows are scaled",
+        A + "passes.py",
+        "torch.where(spread(is_small, exact), scaled",
+        "torch.where(spread(is_small | True, exact), scaled",
+    ),
+    Bug("saturation is a missing gradient", "evaluation/probe.py", "if missing else remedy", "if True else remedy"),
     Bug(
         "apgd never shortens its steps",
         A + "apgd_impl.py",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from robench.core.errors import DeclarationError
 from robench.tasks.classification_impl import (
@@ -98,3 +99,53 @@ def test_equal_logits_give_no_nan() -> None:
         value.backward()
         assert logits.grad is not None
         assert bool(logits.grad.isfinite().all())
+
+
+def led_by(leads: torch.Tensor) -> torch.Tensor:
+    """Return float32 logits (B, 4) of label 2, over which the other classes have these leads in float64."""
+    others = torch.randn(len(leads), 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    logits = torch.cat([others, (others.logsumexp(1) - leads)[:, None]], dim=1)[:, [0, 1, 3, 2]]
+    return logits.float().requires_grad_(True)
+
+
+def differentiated(loss: Any, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    values = loss(logits, torch.full((len(logits),), 2))
+    return values.detach(), torch.autograd.grad(values.sum(), logits)[0]
+
+
+def plain(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return cross_entropy(logits, labels, reduction="none")
+
+
+class TestSaturatedCrossEntropy:
+    def test_above_rounding_it_has_the_bits_of_torchs_also_beside_saturated_rows(self) -> None:
+        logits = led_by(torch.cat([torch.linspace(-14, 20, 200), torch.full((3,), -200.0)]))
+        values, gradient = differentiated(cross_entropy_loss, logits)
+        former_values, former_gradient = differentiated(plain, logits)
+        assert torch.equal(values[:200], former_values[:200])
+        assert torch.equal(gradient[:200], former_gradient[:200])
+        assert bool((values[200:] < 0).all())
+        assert not bool(former_gradient[200:].any())
+
+    def test_below_it_the_gradient_has_the_direction_of_the_exact_one_however_far(self) -> None:
+        logits = led_by(-torch.logspace(1.24, 3.7, 50, dtype=torch.float64))
+        _, gradient = differentiated(cross_entropy_loss, logits)
+        exact = logits.detach().double()
+        exact[:, 2] = -torch.inf
+        wanted = exact.softmax(1)
+        wanted[:, 2] = -1.0
+        torch.testing.assert_close(gradient.double() * 2**24, wanted, rtol=1e-4, atol=1e-7)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_it_rises_with_the_exact_one(self, dtype: torch.dtype) -> None:
+        leads = torch.linspace(-900, 30, 2000)
+        logits = torch.stack([leads, torch.zeros(2000)], dim=1).to(dtype)
+        values = cross_entropy_loss(logits, torch.ones(2000, dtype=torch.int64))
+        assert bool((values.diff() >= 0).all())
+        assert bool((values[leads < math.log(torch.finfo(dtype).eps / 4)].diff() > 0).all())
+
+    def test_a_single_class_has_no_loss(self) -> None:
+        logits = torch.ones(3, 1, requires_grad=True)
+        values = cross_entropy_loss(logits, torch.zeros(3, dtype=torch.int64))
+        assert values.tolist() == [0, 0, 0]
+        assert not bool(torch.autograd.grad(values.sum(), logits)[0].any())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 import robench
-from robench.attacks.passes import Graph, padded, pass_size
+from robench.attacks.passes import LEAST_EXPONENT, Graph, padded, pass_size
 from robench.tasks.classification_impl import margin_loss
 
 
@@ -49,6 +50,43 @@ def test_a_graph_gives_further_gradients_where_these_were_announced() -> None:
     graph.gradient(margin_loss)
     with pytest.raises(RuntimeError, match="second time"):
         graph.gradient(margin_loss)
+
+
+def plain(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return a cross-entropy that underflows."""
+    return cross_entropy(logits, labels, reduction="none")
+
+
+class TestLossesThatUnderflow:
+    LEADS = (1.0, 15.0, 18.0, 60.0, 95.0, 120.0, 500.0, 700.0)
+    LABELS = torch.zeros(8, dtype=torch.int64)
+
+    def gradients(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the gradient (B, 3) by logits that are the points, and the exact one in float64."""
+        logits = torch.tensor([[lead, 0.0, -0.5] for lead in self.LEADS]).requires_grad_(True)
+        exact = logits.detach().double().requires_grad_(True)
+        (wanted,) = torch.autograd.grad(plain(exact, self.LABELS).sum(), exact)
+        return Graph(logits, logits * 1, [self.LABELS]).gradient(plain)[2], wanted
+
+    def test_rows_of_ordinary_size_have_the_bits_of_float32(self) -> None:
+        found, _ = self.gradients()
+        logits = torch.tensor([[lead, 0.0, -0.5] for lead in self.LEADS]).requires_grad_(True)
+        (former,) = torch.autograd.grad(plain(logits, self.LABELS).sum(), logits)
+        assert torch.equal(found[:2], former[:2])
+        assert not bool(former[5:].any())
+
+    def test_smaller_ones_are_powers_of_two_times_the_exact_gradient(self) -> None:
+        found, wanted = (each[2:].double() for each in self.gradients())
+        assert bool((found.abs().amax(1) < 2.0**LEAST_EXPONENT).all())
+        assert bool((found.abs().amax(1) >= 2.0 ** (LEAST_EXPONENT - 1)).all())
+        factors = found[:, 1] / wanted[:, 1]
+        assert torch.equal(factors.log2().round(), factors.log2().round(decimals=5))
+        torch.testing.assert_close(found, wanted * factors.log2().round().exp2()[:, None], rtol=1e-6, atol=0)
+
+    def test_a_gradient_of_zero_stays_zero(self) -> None:
+        logits = torch.zeros(4, 3, requires_grad=True)
+        constant = Graph(logits, logits * 1, [self.LABELS[:4]]).gradient(lambda outputs, labels: 0 * outputs.sum(1))
+        assert not bool(constant[2].any())
 
 
 @pytest.mark.parametrize("name", ["digits-vit", "digits-fan"])

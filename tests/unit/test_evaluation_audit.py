@@ -124,6 +124,7 @@ class TestPlanted:
         found = raised(Quantised())
         assert {"zero gradients", "unavailable gradients"} <= found.keys()
         assert "BPDA" in found["unavailable gradients"].advice
+        assert "saturated" not in found["unavailable gradients"].finding
 
     def test_probabilities_are_flagged(self) -> None:
         found = raised(Small(lambda logits: logits.softmax(1)))
@@ -161,9 +162,30 @@ class TestPlanted:
         assert rows[0] <= 10
         assert rows[1] == model_checks.COUPLING_ROWS
 
-    def test_gradients_that_vanish_at_large_logits_are_flagged_though_they_exist(self) -> None:
-        found = raised(Small(lambda logits: 300 * logits))
-        assert "random search beats gradients" in found or "unavailable gradients" in found
+    def test_saturation_is_told_from_missing_gradients_and_the_remedy_is_another_loss(self) -> None:
+        flags = {flag.name: flag for flag in audited(Small(lambda logits: 300 * logits), 24)}
+        flag = flags["unavailable gradients"]
+        assert flag.is_raised
+        assert flag.finding.startswith("0% of the examples have no gradient at all")
+        assert "saturated" in flag.finding
+        assert "BPDA" not in flag.advice
+        assert "margin or DLR loss" in flag.advice
+        assert not flags["zero gradients"].is_raised
+        # Attacks are made all the same, and fail nowhere.
+        assert not flags["random search beats gradients"].is_raised
+        assert not flags["unconstrained attack failure"].is_raised
+
+    def test_of_both_each_has_its_proportion_and_its_remedy(self) -> None:
+        def half_detached(logits: torch.Tensor) -> torch.Tensor:
+            is_even = logits.detach().argmax(1, keepdim=True) % 2 == 0
+            return 300 * torch.where(is_even, logits.detach(), logits)
+
+        flag = raised(Small(half_detached))["unavailable gradients"]
+        missing, saturated = (int(part.split("%")[0]) for part in flag.finding.split("; "))
+        assert min(missing, saturated) > 20
+        assert flag.value == pytest.approx((missing + saturated) / 100, abs=0.01)
+        assert "BPDA" in flag.advice
+        assert "margin or DLR loss" in flag.advice
 
 
 class TestUnstablePredictions:
