@@ -66,20 +66,33 @@ def loaded_for_checks(checkpoint: Checkpoint, module: nn.Module | None = None) -
         return load_model(checkpoint) if module is None else model_of(checkpoint, module)
 
 
-def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], model: Model) -> float | None:
+def check_fit(
+    checkpoint: Checkpoint,
+    datasets: Mapping[DatasetDeclaration, Dataset],
+    model: Model,
+    conditions: Iterable[Condition] = (),
+) -> float | None:
     """Refuse a model that cannot be measured on one of the datasets, or contradicts its registry entry.
 
     It runs on 32 examples of the dataset it was trained on, on two of others, and on eight to check that rows are
-    independent.
+    independent. None of the ``conditions`` may ask for what it lacks.
 
     Returns:
         Seconds that a forward and a backward pass took for an example, for estimates; None where they were not timed.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
-            answers than expected, or rows that influence each other where the entry does not permit it.
+            answers than expected, rows that influence each other where the entry does not permit it, or a condition
+            with clean targets, and a module that takes none.
     """
     task = TASKS[checkpoint.task]
+    asking = [each.name for each in conditions if each.perturbation.scores_clean_targets]
+    if asking and not getattr(model, "takes_targets", False):
+        raise UsageError(
+            f"model {checkpoint.name!r} cannot be scored on the clean targets of perturbed inputs, as condition "
+            f"{asking[0]!r} asks: let its module's forward take `targets` and set its attribute takes_targets = True, "
+            "or measure it under a suite without such a condition"
+        )
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
         # Unreadable examples are reported when their shard fails.
@@ -207,7 +220,7 @@ def check_fit_in_subprocess(
     if not checkpoints:
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
-    answers = answers_in_a_process(_Check(tuple(datasets), request.data_root), checkpoints, limit)
+    answers = answers_in_a_process(_Check(tuple(datasets), request.data_root, request.conditions), checkpoints, limit)
     # Closed at once if a model is refused, which ends the process.
     with closing(answers):
         for checkpoint, found in zip(checkpoints, answers, strict=True):
@@ -235,6 +248,7 @@ class _Check:
 
     datasets: tuple[DatasetDeclaration, ...]
     data_root: Path | None
+    conditions: tuple[Condition, ...]
 
     def __call__(self, checkpoint: Checkpoint) -> _Refusal | str:
         """Return the reason for refusing the model, or that it fits."""
@@ -246,6 +260,7 @@ class _Check:
                     for declared in self.datasets
                 },
                 loaded_for_checks(checkpoint),
+                self.conditions,
             )
         except RobenchError as error:
             return _Refusal(next(kind for kind in _ERRORS if isinstance(error, kind)), str(error))
