@@ -126,6 +126,11 @@ class PerturbationDeclaration(Declaration, Protocol):
         return not self.stops_at_success or self.returns_published_point
 
     @property
+    def scores_clean_targets(self) -> bool:
+        """Return whether a model of the perturbed inputs is scored on the clean targets (``ScoresTargets``)."""
+        return False
+
+    @property
     def clip(self) -> str:
         """Return the limits of the returned inputs: ``box``, ``unit`` or ``none``, as in ``ThreatModel``."""
         return "box"

@@ -75,6 +75,21 @@ class Model(Protocol):
         """Return mean and standard deviation of the model's preprocessing, (C, 1, 1) each, on its device."""
 
 
+class ScoresTargets(Model, Protocol):
+    """Model whose outputs can be the scores of given targets, in place of targets that its inputs contain.
+
+    Attributes:
+        takes_targets: whether they can.
+    """
+
+    takes_targets: bool
+
+    def outputs(
+        self, inputs: torch.Tensor, seeds: Sequence[int] | None = None, targets: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return outputs as ``Model``, of targets (B, ...) if they are given."""
+
+
 class Dataset(Protocol):
     """Dataset with a fixed order of examples."""
 

@@ -17,8 +17,8 @@ from robench.core.protocols import Batch, Dataset
 from robench.core.shard import DatasetIdentity
 from robench.datasets.order import check_range, checked_index
 from robench.datasets.sotu import EmbeddedTexts
-from robench.domains.code_points import encoded, padded
-from robench.tasks.language_modeling_impl import END_OF_LINE, UNKNOWN
+from robench.domains.code_points import UNKNOWN, encoded, padded
+from robench.tasks.language_modeling_impl import END_OF_LINE
 
 _WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
 _BLANK_LINES = re.compile(r"\n\s*\n")

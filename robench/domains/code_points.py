@@ -13,6 +13,8 @@ from torch import Tensor
 PADDING = -1
 # The text after this sign is scored, the text before it is context alone: U+001E, "information separator two".
 CONTEXT_END = "\x1e"
+# The sign of texts and vocabularies for a word that they do not have.
+UNKNOWN = "<unk>"
 
 
 def encoded(text: str) -> Tensor:

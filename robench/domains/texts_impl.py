@@ -11,7 +11,7 @@ from robench.core.errors import ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
 from robench.domains.base import Domain
-from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, lines_of, padded
+from robench.domains.code_points import CONTEXT_END, PADDING, UNKNOWN, decoded, encoded, lines_of, padded
 
 _LARGEST = 0x10FFFF
 # Words of an excerpt: whole texts can be long books.
@@ -69,16 +69,20 @@ class TextRules:
         return {"num_changed": torch.tensor([num_changed(*pair) for pair in pairs])}
 
 
-def num_changed(first: str, second: str) -> int:
+def num_changed(perturbed: str, clean: str) -> int:
     """Return the number of words that differ, place by place in each line; further words and lines count too.
 
-    >>> num_changed("We the People", "We AAA People of")
+    Replacements of unknown words of the clean text do not count.
+
+    >>> num_changed("We AAA People of", "We the People")
     2
+    >>> num_changed("We <AAA> BBB", "We <unk> People")
+    1
     """
-    lines = [lines_of(text.replace(CONTEXT_END, "")) for text in (first, second)]
+    lines = [lines_of(text.replace(CONTEXT_END, "")) for text in (perturbed, clean)]
     count = sum(len(line) for each in lines for line in each[min(map(len, lines)) :])
     for one, other in zip(*lines, strict=False):
-        count += abs(len(one) - len(other)) + sum(a != b for a, b in zip(one, other, strict=False))
+        count += abs(len(one) - len(other)) + sum(a != b != UNKNOWN for a, b in zip(one, other, strict=False))
     return count
 
 

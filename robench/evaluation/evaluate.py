@@ -94,7 +94,7 @@ def _outcomes_of(measurement: Measurement, batch: Batch, model: Model, source: S
         columns = _common_columns(batch, perturbed, distances)
         if attack is not declaration and attack.epsilon_name is not None:
             columns["epsilon"] = _texts((attack.epsilon_name,) * len(batch.ids))
-        columns |= _scored(measurement, perturbed.inputs, batch.targets, model, seeds)
+        columns |= _scored(measurement, perturbed.inputs, batch, model, seeds)
         row_type = TASKS[measurement.checkpoint.task].outcome
         by_budget.append(Outcomes(row_type, columns, len(batch.ids)).take(slice(num_examples)))
     # From budget by budget to example by example.
@@ -103,22 +103,27 @@ def _outcomes_of(measurement: Measurement, batch: Batch, model: Model, source: S
 
 
 def _scored(
-    measurement: Measurement, inputs: torch.Tensor, targets: torch.Tensor, model: Model, seeds: list[list[int]]
+    measurement: Measurement, inputs: torch.Tensor, clean: Batch, model: Model, seeds: list[list[int]]
 ) -> dict[str, Values]:
     """Return the task's columns for inputs (B, ...), from successive passes of ``batch_size`` rows.
 
     The outputs of a pass are freed before the next: a language model's outputs for a whole shard would not fit into
-    memory.
+    memory. A task that compares the clean outputs has a pass more for rows with changed inputs.
     """
-    rules, batch_size = TASKS[measurement.checkpoint.task].rules, measurement.batch_size
-    condition = measurement.condition
+    task, batch_size = TASKS[measurement.checkpoint.task], measurement.batch_size
+    rules, condition = task.rules, measurement.condition
     scoring = Scoring(dataset=condition.dataset, keeps_scores=condition.perturbation.keeps_scores)
 
     def of_pass(rows: slice) -> Mapping[str, Values]:
-        outputs = [predict(model, inputs[rows], each[rows], batch_size) for each in seeds]
-        for each in outputs:
+        targets, unchanged = clean.targets[rows], clean.inputs[rows]
+        given = targets if condition.perturbation.scores_clean_targets else None
+        outputs = [predict(model, inputs[rows], each[rows], batch_size, given) for each in seeds]
+        clean_outputs = None
+        if task.compares_clean and not torch.equal(inputs[rows], unchanged):
+            clean_outputs = predict(model, unchanged, seeds[0][rows], batch_size)
+        for each in outputs if clean_outputs is None else [*outputs, clean_outputs]:
             rules.check_outputs(each, batch_size, measurement.checkpoint.name)
-        return rules.columns(outputs, targets[rows], replace(scoring, inputs=inputs[rows]))
+        return rules.columns(outputs, targets, replace(scoring, inputs=inputs[rows], clean_outputs=clean_outputs))
 
     parts = [of_pass(slice(start, start + batch_size)) for start in range(0, len(inputs), batch_size)]
     return {name: Values.joined([part[name] for part in parts]) for name in parts[0]}

@@ -38,6 +38,8 @@ INTERVAL = (
 FEWEST_TEXTS = 30
 _OF_BITS = 1 / log(2)
 _KEPT = ("kept_loss_nats", "num_kept")
+_SWAPPED = (*_KEPT, "unknown_loss_nats", "num_unknown")
+_DAMAGE = (*_KEPT, "clean_kept_loss_nats")
 
 
 def _metric(name: str, title: str, unit: str, *, reads: tuple[str, ...] = (), of_changes: bool = False) -> Metric:
@@ -61,7 +63,8 @@ LANGUAGE_METRICS = (
     _metric("token_loss", "loss (nats)", "nats"),
     _metric("bits_per_token", "bits per token", "bits"),
     _metric("kept_perplexity", "perplexity of kept words", "perplexity", reads=_KEPT, of_changes=True),
-    _metric("swapped_perplexity", "perplexity of swapped words", "perplexity", reads=_KEPT, of_changes=True),
+    _metric("swapped_perplexity", "perplexity of swapped words", "perplexity", reads=_SWAPPED, of_changes=True),
+    _metric("kept_damage", "damage to kept words (%)", "%", reads=_DAMAGE, of_changes=True),
 )
 
 
@@ -75,7 +78,28 @@ def _kept(outcomes: Outcomes) -> Sums:
 
 def _swapped(outcomes: Outcomes) -> Sums:
     (loss, count), (kept_loss, kept_count) = _all(outcomes), _kept(outcomes)
-    return loss - kept_loss, count - kept_count
+    unknown_loss, unknown_count = (_or_zero(outcomes, name) for name in ("unknown_loss_nats", "num_unknown"))
+    return loss - kept_loss - unknown_loss, count - kept_count - unknown_count
+
+
+def _or_zero(outcomes: Outcomes, name: str) -> NDArray[np.float64]:
+    """Return the values of a field, 0 where they are missing."""
+    import numpy as np
+
+    values = outcomes.values(name)
+    return np.zeros(len(outcomes)) if values is None else np.where(values.mask, 0.0, values.array)
+
+
+def _risen(outcomes: Outcomes) -> Sums:
+    """Return by how much the losses of kept words are above those of the same words in the clean text."""
+    if not (known := outcomes.known("clean_kept_loss_nats")).all():
+        raise IncompleteError(
+            f"{int((~known).sum())} of {len(known)} texts have no clean_kept_loss_nats: a line has another number of "
+            "words than in the clean text, or they were measured before robench recorded it; then measure them again "
+            "with another folder of results (--results)"
+        )
+    loss, count = _kept(outcomes)
+    return loss - outcomes.column("clean_kept_loss_nats"), count
 
 
 def _exp(means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,6 +114,12 @@ def _same(means: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _bits(means: NDArray[np.float64]) -> NDArray[np.float64]:
     return means * _OF_BITS
+
+
+def _per_cent_more(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
+    return 100 * np.expm1(means)
 
 
 def _estimate(
@@ -147,8 +177,10 @@ token_loss = partial(_estimate, sums_of=_all, of_mean=_same, unit="nats")
 bits_per_token = partial(_estimate, sums_of=_all, of_mean=_bits, unit="bits")
 kept_perplexity = partial(_estimate, sums_of=_kept, of_mean=_exp)
 swapped_perplexity = partial(_estimate, sums_of=_swapped, of_mean=_exp)
+kept_damage = partial(_estimate, sums_of=_risen, of_mean=_per_cent_more, unit="%")
 perplexity_contributions = partial(_contributions, sums_of=_all, of_mean=_exp)
 token_loss_contributions = partial(_contributions, sums_of=_all, of_mean=_same)
 bits_per_token_contributions = partial(_contributions, sums_of=_all, of_mean=_bits)
 kept_perplexity_contributions = partial(_contributions, sums_of=_kept, of_mean=_exp)
 swapped_perplexity_contributions = partial(_contributions, sums_of=_swapped, of_mean=_exp)
+kept_damage_contributions = partial(_contributions, sums_of=_risen, of_mean=_per_cent_more)

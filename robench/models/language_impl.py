@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
+from robench.core.errors import ContractError
 from robench.domains.code_points import CONTEXT_END, decoded
 from robench.models.word_transformer import Language
 from robench.models.word_transformer_impl import END_ID, WordModel
@@ -29,6 +30,7 @@ class LanguageModel(WordModel):
     architecture: Language
     # ``forward`` takes none; ``hidden`` does, for training.
     takes_losses = False
+    takes_targets = True
     positions: Tensor
 
     def __init__(self, architecture: Language) -> None:
@@ -41,16 +43,30 @@ class LanguageModel(WordModel):
         self.register_buffer("positions", positions, persistent=False)
         self._init_weights()
 
-    def forward(self, points: Tensor, seeds: Sequence[int] | None = None) -> Tensor:  # type: ignore[override]  # as above
+    def forward(  # type: ignore[override]  # as above
+        self, points: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None
+    ) -> Tensor:
         """Return the negative log-likelihoods (B, 1 + T) of texts (B, T), ``NO_TOKEN`` after the last one.
 
         No text has more tokens than signs, but for an end of the last line. ``seeds``, one per text, are for mechanisms
-        that draw random numbers.
+        that draw random numbers. With ``targets``, texts (B, T') of as many words a line, the likelihoods are those of
+        their words, each after the words before it in ``points``.
+
+        Raises:
+            ContractError: a text of ``targets`` has another number of tokens.
         """
         rows = []
+        wanted = None if targets is None else decoded(targets)
         for row, text in enumerate(decoded(points)):
             seed = None if seeds is None else seeds[row]
-            rows.append(self.losses(*self.tokens(text), seed))
+            ids, num_scored = self.tokens(text)
+            target_ids, num_wanted = (ids, num_scored) if wanted is None else self.tokens(wanted[row])
+            if (len(target_ids), num_wanted) != (len(ids), num_scored):
+                raise ContractError(
+                    f"text {row} has {len(ids) - 1} tokens, {num_scored} of them scored, and its targets "
+                    f"{len(target_ids) - 1} and {num_wanted}; give as many words a line"
+                )
+            rows.append(self.losses(ids, num_scored, seed, target_ids))
         longest = 1 + points.shape[1]
         return torch.stack([nn.functional.pad(row, (0, longest - len(row)), value=NO_TOKEN) for row in rows])
 
@@ -61,18 +77,19 @@ class LanguageModel(WordModel):
         ids = [END_ID, *parts[0], *parts[1]]
         return torch.tensor(ids, device=self.embedding.weight.device), len(parts[1])
 
-    def losses(self, ids: Tensor, num_scored: int, seed: int | None) -> Tensor:
-        """Return the negative log-likelihoods (num_scored,) of the last tokens."""
+    def losses(self, ids: Tensor, num_scored: int, seed: int | None, target_ids: Tensor | None = None) -> Tensor:
+        """Return the negative log-likelihoods (num_scored,) of the last tokens, those of ``target_ids`` if given."""
         windows = [*windows_of(len(ids) - 1, num_scored, self.architecture.context, self.architecture.stride)]
         # Every pass has this many rows, so that a text's outputs do not depend on its length or on other texts.
         num_rows = windows_at_once(self.architecture, ids.device)
+        given = ids, ids if target_ids is None else target_ids
+        inputs_T, targets_T = (nn.functional.pad(each, (0, self.architecture.context)) for each in given)
         parts = []
         for at in range(0, len(windows), num_rows):
             chosen = windows[at : at + num_rows]
             starts = torch.tensor([start for start, _, _ in chosen], device=ids.device)
             places_WL = starts[:, None] + torch.arange(self.architecture.context, device=ids.device)
-            padded_T = nn.functional.pad(ids, (0, self.architecture.context))
-            inputs_WL, targets_WL = padded_T[places_WL], padded_T[places_WL + 1]
+            inputs_WL, targets_WL = inputs_T[places_WL], targets_T[places_WL + 1]
             missing = num_rows - len(chosen)
             inputs_WL = nn.functional.pad(inputs_WL, (0, 0, 0, missing))
             hidden_WLC = self.hidden(inputs_WL, None if seed is None else (seed,) * num_rows)

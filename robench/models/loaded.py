@@ -31,6 +31,7 @@ class LoadedModel:
         takes_seeds: whether the model declares that its random numbers, if any, come from seeds alone.
         words: all words that a language model gives probabilities to, if its module or a part of it lists them as
             ``words``; else none.
+        takes_targets: whether it declares that it scores given targets, a parameter ``targets`` of its ``forward``.
         device: device that inputs must be on.
         normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
     """
@@ -47,6 +48,7 @@ class LoadedModel:
         self._module.requires_grad_(False)
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
         self.takes_seeds = bool(getattr(module, "takes_seeds", False))
+        self.takes_targets = bool(getattr(module, "takes_targets", False))
         self._submodules = tuple(self._module.modules())
         self.words = next((each for part in self._submodules if (each := _words_of(part))), ())
         self._domain = DOMAINS[preprocessing.domain]
@@ -58,11 +60,11 @@ class LoadedModel:
         # Shared by all copies, since compiling takes long.
         self._compiled = CompiledPasses(self._module, takes_seeds=self.takes_seeds)
 
-    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
 
         ``seeds``, one per example, determine the random numbers of a model that draws any; without them it draws new
-        ones.
+        ones. A model that ``takes_targets`` scores ``targets`` if they are given, such as the words of other texts.
 
         Raises:
             ContractError: the inputs are not such images, or the model returned other outputs.
@@ -75,12 +77,11 @@ class LoadedModel:
         with KeptSettings(), running_in(self._arithmetic, self.device):
             if self._arithmetic is not None and self._arithmetic.is_compiled:
                 output = self._compiled(normalised, seeds)
-            elif self.takes_seeds:
+            else:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
-                output = self._module(normalised, given)
-            else:
-                output = self._module(normalised)
+                scored = {} if targets is None else {"targets": targets.clone()}
+                output = self._module(normalised, *([given] if self.takes_seeds else []), **scored)
         outputs = self._rules.outputs_of(output, len(inputs))
         return outputs if self._arithmetic is None else widened(outputs)
 
@@ -133,6 +134,8 @@ class LoadedModel:
             raise ContractError(
                 f"passes for {self._domain.name}, of any length, cannot be compiled, got precision {dtype}"
             )
+        # Compiled passes score what their inputs contain.
+        model.takes_targets = model.takes_targets and not is_compiled
         return model
 
     def _check_inputs(self, inputs: Tensor) -> None:
@@ -183,11 +186,11 @@ class _Differentiable(LoadedModel):
         vars(self).update(vars(model))
         self._solvers = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
 
-    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
         """Return the same logits, differentiable through the solvers too."""
         try:
             self._set(False)
-            return super().outputs(inputs, seeds)
+            return super().outputs(inputs, seeds, targets)
         finally:
             self._set(True)
 

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from robench.attention.state import ForwardState
-from robench.domains.code_points import decoded
+from robench.domains.code_points import UNKNOWN, decoded
 from robench.models.transformer_impl import TransformerModel, encoder_block, initialise_linear, mlp_of
 from robench.models.word_transformer import Experts, TextClassifier, WordTransformer
-from robench.tasks.language_modeling_impl import UNKNOWN, tokens_of
+from robench.tasks.language_modeling_impl import tokens_of
 
 END_ID = 0
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import cast
 
 import numpy as np
 import torch
 
-from robench.core.protocols import Model
+from robench.core.errors import ContractError
+from robench.core.protocols import Model, ScoresTargets
 from robench.core.seeds import Stream, stream_seed
 from robench.devices import to_device
 
@@ -103,9 +105,23 @@ def _sign_row(words: Words, seed: int, size: int) -> Row:
 
 
 @torch.no_grad()
-def predict(model: Model, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int) -> torch.Tensor:
-    """Return the outputs (B, ...) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows."""
-    starts = range(0, len(seeds), batch_size)
-    passes = [model.outputs(inputs[at : at + batch_size], seeds[at : at + batch_size]) for at in starts]
+def predict(
+    model: Model, inputs: torch.Tensor, seeds: Sequence[int], batch_size: int, targets: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the outputs (B, ...) of one prediction of inputs (B, ...), in passes of ``batch_size`` rows.
+
+    A ``ScoresTargets`` scores ``targets`` (B, ...) in place of the targets that the inputs contain.
+
+    Raises:
+        ContractError: targets are given, and the model takes none.
+    """
+    rows = [slice(at, at + batch_size) for at in range(0, len(seeds), batch_size)]
+    if targets is None:
+        passes = [model.outputs(inputs[each], seeds[each]) for each in rows]
+    elif getattr(model, "takes_targets", False):
+        scores = cast("ScoresTargets", model)
+        passes = [scores.outputs(inputs[each], seeds[each], targets[each]) for each in rows]
+    else:
+        raise ContractError("the model takes no targets, so that it cannot be scored on the clean ones")
     # One pass is not copied: its outputs may be large.
     return passes[0] if len(passes) == 1 else torch.cat(passes)

@@ -6,7 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.perturbations.text_perturbation import TextPerturbation
+from robench.core.declared import DatasetDeclaration
+from robench.declarations.base import FieldProblem
+from robench.perturbations.text_perturbation import TextPerturbation, is_word
+from robench.tasks.language_modeling import LANGUAGE_MODELING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,8 @@ class WordSwap(TextPerturbation):
             the probability ``rate``.
         per: unit in which words are counted.
         keeps_stop_words: whether the 179 stop words of NLTK's English list stay, as in TextAttack; case counts.
+        targets: words that a language model has to predict while it reads the swapped text: ``swapped``, with the
+            replacements (the authors' code); ``clean``, the words that were there, by models that take targets.
     """
 
     kind: ClassVar[str] = "word-swap"
@@ -33,3 +38,25 @@ class WordSwap(TextPerturbation):
     count: Literal["exact", "share", "independent"] = "share"
     per: Literal["line", "text"] = "line"
     keeps_stop_words: bool = True
+    targets: Literal["clean", "swapped"] = "swapped"
+
+    @property
+    def scores_clean_targets(self) -> bool:
+        """Return whether the targets are the clean words."""
+        return self.targets == "clean"
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse replacements that would move the words after them, where each word has a clean one as its target."""
+        if self.targets == "clean" and not is_word(self.replacement):
+            message = f"must be a single word without white space with targets clean, got {self.replacement!r:.100}"
+            return [("replacement", message)]
+        return []
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why it cannot be applied to a dataset, such as clean words as the targets of a classifier."""
+        problems = TextPerturbation.problems_on(self, dataset)
+        if self.targets == "clean" and dataset.task != LANGUAGE_MODELING.name:
+            problems.append(
+                ("targets", f"must be left out for dataset {dataset.name}, where models do not predict words")
+            )
+        return problems

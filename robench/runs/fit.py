@@ -65,20 +65,33 @@ def loaded_for_checks(checkpoint: Checkpoint, module: nn.Module | None = None) -
         return load_model(checkpoint) if module is None else model_of(checkpoint, module)
 
 
-def check_fit(checkpoint: Checkpoint, datasets: Mapping[DatasetDeclaration, Dataset], model: Model) -> float | None:
+def check_fit(
+    checkpoint: Checkpoint,
+    datasets: Mapping[DatasetDeclaration, Dataset],
+    model: Model,
+    conditions: Iterable[Condition] = (),
+) -> float | None:
     """Refuse a model that cannot be measured on one of the datasets, or contradicts its registry entry.
 
     It runs on 32 examples of the dataset it was trained on, on two of others, and on eight to check that rows are
-    independent.
+    independent. None of the ``conditions`` may ask for what it lacks.
 
     Returns:
         Seconds that a forward and a backward pass took for an example, for estimates; None where they were not timed.
 
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
-            answers than expected, or rows that influence each other where the entry does not permit it.
+            answers than expected, rows that influence each other where the entry does not permit it, or a condition
+            with clean targets, and a module that takes none.
     """
     task = TASKS[checkpoint.task]
+    asking = [each.name for each in conditions if each.perturbation.scores_clean_targets]
+    if asking and not getattr(model, "takes_targets", False):
+        raise UsageError(
+            f"model {checkpoint.name!r} cannot be scored on the clean targets of perturbed inputs, as condition "
+            f"{asking[0]!r} asks: let its module's forward take `targets` and set its attribute takes_targets = True, "
+            "or measure it under a suite without such a condition"
+        )
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
         examples = _readable(dataset, NUM_EXAMPLES if is_expected else FEW)
@@ -221,7 +234,9 @@ def check_fit_in_subprocess(
     if not checkpoints:
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
-    answers = answers_in_a_process(partial(_refusal, tuple(datasets), request.data_root), checkpoints, limit)
+    answers = answers_in_a_process(
+        partial(_refusal, tuple(datasets), request.conditions, request.data_root), checkpoints, limit
+    )
     # Closed at once if a model is refused, which ends the process.
     with closing(answers):
         for checkpoint, found in zip(checkpoints, answers, strict=True):
@@ -237,13 +252,16 @@ def check_fit_in_subprocess(
 
 
 def _refusal(
-    datasets: Sequence[DatasetDeclaration], data_root: Path | None, checkpoint: Checkpoint
+    datasets: Sequence[DatasetDeclaration],
+    conditions: Sequence[Condition],
+    data_root: Path | None,
+    checkpoint: Checkpoint,
 ) -> tuple[type[RobenchError], str] | str:
     """Return class and message of the error that refuses a model, or that it fits; called in another process."""
     preprocessing = checkpoint.preprocessing
     try:
         opened = {each: open_dataset(each, data_root=data_root, preprocessing=preprocessing) for each in datasets}
-        check_fit(checkpoint, opened, loaded_for_checks(checkpoint))
+        check_fit(checkpoint, opened, loaded_for_checks(checkpoint), conditions)
     except RobenchError as error:
         return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
     return "fits"

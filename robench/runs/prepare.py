@@ -244,15 +244,13 @@ def prepare(request: RunRequest) -> PreparedRun:
         WeightsError: weights are missing, or differ from the registry's.
     """
     workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
-    for suite in request.suites:
-        for condition in suite.conditions:
-            check_installed(condition.perturbation.backend)
+    for condition in request.conditions:
+        check_installed(condition.perturbation.backend)
     declared = request.datasets
     opened, found = _found(request, declared)
     digests = {name: digest for name, (_, digest) in found.items()}
-    conditions = [condition for suite in request.suites for condition in suite.conditions]
     for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
-        check_shapes(conditions, {each: opened[each, preprocessing] for each in declared})
+        check_shapes(request.conditions, {each: opened[each, preprocessing] for each in declared})
     elsewhere = [checkpoint for checkpoint in request.checkpoints if checks_in_subprocess(checkpoint, request, workers)]
     seconds: dict[str, float] = {}
     loaded: dict[str, tuple[str, LoadedModel]] = {}
@@ -262,7 +260,7 @@ def prepare(request: RunRequest) -> PreparedRun:
             planned = replace(checkpoint.weights, sha256=digests[checkpoint.name])
             module = request.modules.get(checkpoint.name)
             model = loaded_for_checks(replace(checkpoint, weights=planned), module)
-            taken = check_fit(checkpoint, shown, model)
+            taken = check_fit(checkpoint, shown, model, request.conditions)
             seconds |= {} if taken is None else {checkpoint.name: taken}
             if not checkpoint.architecture.runs_user_code and len(loaded) < MOST_LOADED:
                 loaded[checkpoint.name] = digests[checkpoint.name], model

@@ -12,7 +12,7 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.shard import EXACT_DTYPE, Precision, is_compiled, number_format
-from robench.core.suite import Suite
+from robench.core.suite import Condition, Suite
 from robench.domains import DOMAINS
 from robench.executors import ExecutorBase
 from robench.runs.devices import AUTO, executor_asked
@@ -138,9 +138,14 @@ class RunRequest:
         return frozenset(checkpoint.name for checkpoint in self.checkpoints if checkpoint.coupled)
 
     @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Return the conditions of all suites."""
+        return tuple(condition for suite in self.suites for condition in suite.conditions)
+
+    @property
     def datasets(self) -> tuple[DatasetDeclaration, ...]:
         """Return the datasets of all conditions, each once."""
-        return tuple(dict.fromkeys(condition.dataset for suite in self.suites for condition in suite.conditions))
+        return tuple(dict.fromkeys(condition.dataset for condition in self.conditions))
 
     def _check_part(self) -> None:
         if self.take_over and self.part is None:

@@ -9,6 +9,7 @@ from enum import Enum
 from statistics import median
 
 from robench.core.suite import Condition
+from robench.tasks import TASKS
 
 # Of the seconds of a forward and a backward pass together.
 FORWARD_FRACTION = 1 / 3
@@ -83,7 +84,8 @@ def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
     forward, backward = passes or (0, 0)
     inputs = max(1, len(condition.perturbation.at_budgets))
     # A sweep's passes are of all its budgets together.
-    return inputs, inputs * condition.num_predictions + forward, backward, passes is not None
+    is_compared = TASKS[condition.dataset.task].compares_clean and not condition.perturbation.is_clean
+    return inputs, inputs * (condition.num_predictions + is_compared) + forward, backward, passes is not None
 
 
 def weighted_passes(condition: Condition) -> float | None:

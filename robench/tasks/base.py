@@ -48,6 +48,7 @@ class Task:
         gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
+        compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Task:
     check: str | None = None
     gap: str | None = None
     is_audited: bool = False
+    compares_clean: bool = False
 
     @property
     def rules(self) -> TaskRules:
@@ -77,11 +79,14 @@ class Scoring:
         dataset: declaration of the clean examples.
         keeps_scores: whether scores beyond the verdict are valid; False after early stopping of an attack.
         inputs: perturbed inputs (B, ...) that were scored; None if they are the clean ones.
+        clean_outputs: first prediction (B, ...) of the clean inputs, for tasks that compare it; None if the inputs of
+            the pass are the clean ones.
     """
 
     dataset: DatasetDeclaration
     keeps_scores: bool = True
     inputs: torch.Tensor | None = None
+    clean_outputs: torch.Tensor | None = None
 
 
 class Contradiction(Protocol):

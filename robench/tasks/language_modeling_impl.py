@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from robench.core.columns import Values
 from robench.core.errors import ContractError
-from robench.domains.code_points import CONTEXT_END, decoded, lines_of
+from robench.domains.code_points import CONTEXT_END, UNKNOWN, decoded, lines_of
 from robench.tasks.base import Loss, Scoring
 
 NO_TOKEN = -1.0
 # The word that no text has: words are separated by white space.
 END_OF_LINE = "\n"
-UNKNOWN = "<unk>"
 # First words of texts have little context, and are harder than the average; untrained weights are worse by more.
 MOST_EXCESS_NATS = 1.5
 
@@ -76,12 +76,15 @@ class LanguageRules:
     def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
         """Return the losses and numbers of tokens, (B,) each, of the first prediction."""
         check_lengths(outputs[0], decoded(targets if scoring.inputs is None else scoring.inputs))
-        losses = outputs[0].double().cpu().numpy()
+        losses = _array(outputs[0])
         is_token = losses != NO_TOKEN
         columns = {"loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)), "num_tokens": Values(is_token.sum(1))}
         if scoring.inputs is None or (scoring.inputs.shape == targets.shape and torch.equal(scoring.inputs, targets)):
-            return columns | {"kept_loss_nats": columns["loss_nats"], "num_kept": columns["num_tokens"]}
-        return {**columns, **_kept(losses, decoded(scoring.inputs), decoded(targets))}
+            kept = dict.fromkeys(("kept_loss_nats", "clean_kept_loss_nats"), columns["loss_nats"])
+            nothing = np.zeros(len(losses)), np.zeros(len(losses), np.int64)
+            return columns | kept | {"num_kept": columns["num_tokens"]} | _of_unknown(*nothing)
+        clean_losses = None if scoring.clean_outputs is None else _array(scoring.clean_outputs)
+        return {**columns, **_kept(losses, clean_losses, decoded(scoring.inputs), decoded(targets))}
 
     def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str) -> None:
         """Accept every model: its vocabulary is its own."""
@@ -147,17 +150,44 @@ def tokens_of(text: str) -> list[str]:
     return [token for line in lines_of(text) for token in (*line, END_OF_LINE)]
 
 
-def _kept(losses: np.ndarray[Any, Any], perturbed: Sequence[str], clean: Sequence[str]) -> Mapping[str, Values]:
-    """Return the loss and number of the tokens that are those of the clean text; missing where lengths differ."""
-    sums, counts = np.zeros(len(losses)), np.zeros(len(losses), np.int64)
-    missing = np.zeros(len(losses), np.bool_)
+def _array(outputs: Tensor) -> NDArray[np.float64]:
+    losses: NDArray[np.float64] = outputs.double().cpu().numpy()
+    return losses
+
+
+def _kept(
+    losses: NDArray[np.float64],
+    clean_losses: NDArray[np.float64] | None,
+    perturbed: Sequence[str],
+    clean: Sequence[str],
+) -> Mapping[str, Values]:
+    """Return the columns of the tokens that are as in the clean text, and of replacements of its unknown words.
+
+    They are missing where a line has another number of words. Losses are (B, T), of perturbed and of clean texts;
+    without the latter their column is missing.
+    """
+    num_rows = len(losses)
+    kept, clean_kept, unknown = np.zeros((3, num_rows))
+    num_kept, num_unknown = np.zeros((2, num_rows), np.int64)
+    absent = np.zeros(num_rows, np.bool_)
     for row, pair in enumerate(zip(perturbed, clean, strict=True)):
         one, other = ([len(line) for line in lines_of(text)] for text in pair)
         if one != other:
-            missing[row] = True
+            absent[row] = True
             continue
-        tokens, wanted = (scored_tokens(text) for text in pair)
-        is_kept = np.array([a == b for a, b in zip(tokens, wanted, strict=True)], np.bool_)
-        sums[row], counts[row] = losses[row, : len(tokens)][is_kept].sum(), is_kept.sum()
-    absent = missing if missing.any() else None
-    return {"kept_loss_nats": Values(sums, absent), "num_kept": Values(counts, absent)}
+        tokens = [*zip(*map(scored_tokens, pair), strict=True)]
+        is_kept = np.array([a == b for a, b in tokens], np.bool_)
+        is_unknown = np.array([a != b == UNKNOWN for a, b in tokens], np.bool_)
+        of_text = losses[row, : len(tokens)]
+        kept[row], num_kept[row] = of_text[is_kept].sum(), is_kept.sum()
+        unknown[row], num_unknown[row] = of_text[is_unknown].sum(), is_unknown.sum()
+        if clean_losses is not None:
+            clean_kept[row] = clean_losses[row, : len(tokens)][is_kept].sum()
+    columns = {"kept_loss_nats": Values(kept, absent), "num_kept": Values(num_kept, absent)}
+    if clean_losses is not None:
+        columns["clean_kept_loss_nats"] = Values(clean_kept, absent)
+    return columns | _of_unknown(unknown, num_unknown)
+
+
+def _of_unknown(losses: NDArray[np.float64], counts: NDArray[np.int64]) -> dict[str, Values]:
+    return {"unknown_loss_nats": Values(losses, counts == 0), "num_unknown": Values(counts, counts == 0)}

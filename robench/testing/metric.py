@@ -196,6 +196,7 @@ def read_texts(seed: int) -> list[LanguageOutcome]:
                 num_tokens=num_tokens,
                 kept_loss_nats=losses[0],
                 num_kept=int(num_tokens * 0.9),
+                clean_kept_loss_nats=losses[0] * draw.uniform(0.9, 1.0),
             )
         )
     return found

@@ -23,12 +23,12 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, MissingDataError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.texts import LabelledTexts, Texts, vocabulary_of
+from robench.domains.code_points import UNKNOWN
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once
 from robench.models.loading import Named, load_strictly, resolve_file
 from robench.models.state_files import load_state
 from robench.models.word_transformer_impl import END_ID, TextClassifierModel, word_hash
-from robench.tasks.language_modeling_impl import UNKNOWN
 from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.epochs import fit
 from robench.training.optimization import (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from robench.models.language_impl import LanguageModel
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ batches_per_shard: 1
 conditions:
   - {name: clean}
   - {name: swap, perturbation: {kind: word-swap, rate: 0.1}}
-metrics: [perplexity, token_loss, bits_per_token, kept_perplexity, swapped_perplexity]
+metrics: [kept_damage, perplexity, token_loss, bits_per_token, kept_perplexity, swapped_perplexity]
 """
 
 
@@ -51,6 +52,17 @@ def test_attacks_in_a_norm_are_refused_on_texts(robench: Robench, tmp_path: Path
     ended = robench("run", "--suite", suite, "--model", "sotu-lm", "--results", tmp_path / "results")
     assert ended.code != 0
     assert "sotu" in ended.stderr
+
+
+def test_a_model_that_takes_no_targets_is_refused_before_anything_is_measured(
+    robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LanguageModel, "takes_targets", False)
+    ended = robench("run", "--suite", "sotu-swap-clean-targets", "--model", "sotu-lm", "--results", tmp_path)
+    assert ended.code == 2
+    assert "'sotu-lm' cannot be scored on the clean targets of perturbed inputs" in ended.stderr
+    assert "'swap-4-clean-targets'" in ended.stderr
+    assert not [*tmp_path.glob("records/*")]
 
 
 @pytest.mark.parametrize("command", [("run", "--keep-adversarial", "float32"), ("rescore",)])

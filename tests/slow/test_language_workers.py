@@ -32,7 +32,8 @@ def test_workers_and_an_earlier_part_change_no_outcome(robench: Robench, tmp_pat
         loss, bits = cells["swap/token_loss"]["value"], cells["swap/bits_per_token"]["value"]
         assert cells["swap/perplexity"]["value"] == pytest.approx(exp(loss))
         assert 2**bits == pytest.approx(exp(loss))
+        assert cells["swap/kept_damage"]["value"] > 0
         # Two texts have no interval.
         assert cells["swap/perplexity"]["low"] is None
         # What no word was swapped for has no column.
-        assert not {"clean/kept_perplexity", "clean/swapped_perplexity"} & cells.keys()
+        assert not {"clean/kept_damage", "clean/kept_perplexity", "clean/swapped_perplexity"} & cells.keys()

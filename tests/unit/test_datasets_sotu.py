@@ -11,10 +11,12 @@ from robench.core.errors import UsageError
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.sotu_impl import addresses, year_of
 from robench.datasets.texts import LabelledTexts, with_spaced_words
+from robench.declare import find_suite, read_registry, shipped_registry
 from robench.domains.code_points import decoded, lines_of
 from robench.training.texts_impl import vocabulary_of
 
 NAMES = ("sotu", "sotu-shift")
+MODELS = read_registry(shipped_registry())
 
 
 def texts_of(name: str, split: str) -> dict[str, str]:
@@ -41,6 +43,26 @@ def test_sizes_and_vocabulary_are_as_documented() -> None:
     assert 0.01 < unknown < 0.02
     total = sum(len(text.split()) for text in addresses().values())
     assert total == pytest.approx(2.0e6, rel=0.15)
+
+
+def test_replacements_of_the_word_swap_are_words_of_the_ranks_that_the_suites_state() -> None:
+    train = [*texts_of("sotu", "train").values()]
+    counts = Counter(word for text in train for word in text.split())
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    vocabulary = set(vocabulary_of(train, MODELS["sotu-lm"].architecture.vocabulary_size, 3))
+    found = {}
+    for name in ("sotu-swap", "sotu-swap-valid", "sotu-swap-words"):
+        suite = find_suite(name)
+        for condition in suite.conditions[1:]:
+            word = condition.perturbation.replacement
+            rank = int(condition.name.rpartition("rank-")[2]) if "rank" in condition.name else 7000
+            assert word == ranked[rank - 1]
+            assert word in vocabulary
+            found[rank] = word
+            assert f"{rank:,}" in suite.description
+            assert word in suite.description
+    assert found == {1000: "rest", 2000: "lately", 4000: "blockade", 6000: "hazard", 7000: "insisting"}
+    assert [counts[word] for _, word in sorted(found.items())] == [186, 85, 32, 17, 13]
 
 
 def test_the_shift_is_in_time() -> None:

@@ -50,7 +50,7 @@ def test_what_is_no_batch_of_texts_is_refused(inputs: torch.Tensor, problem: str
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "count"),
+    ("clean", "perturbed", "count"),
     [
         ("we the people\n", "we the people\n", 0),
         ("we the people\n", "we AAA people\n", 1),
@@ -59,11 +59,14 @@ def test_what_is_no_batch_of_texts_is_refused(inputs: torch.Tensor, problem: str
         ("we\n\nthe\n", "we\nthe\n", 2),
         ("we the", "we the people of", 2),
         (f"we{CONTEXT_END} the", f"AA{CONTEXT_END} the", 1),
+        ("we <unk> people", "we <AAA> AAA", 1),
+        ("we the people", "we <unk> people", 1),
+        ("we <unk> people", "we <unk>", 1),
     ],
 )
-def test_changed_words_are_counted_by_place(first: str, second: str, count: int) -> None:
-    assert num_changed(first, second) == num_changed(second, first) == count
-    columns = RULES.check_perturbed(encoded_batch([second, "a"]), encoded_batch([first, "a"]), Clean(), None)
+def test_changed_words_are_counted_by_place(clean: str, perturbed: str, count: int) -> None:
+    assert num_changed(perturbed, clean) == count
+    columns = RULES.check_perturbed(encoded_batch([perturbed, "a"]), encoded_batch([clean, "a"]), Clean(), None)
     assert columns["num_changed"].tolist() == [count, 0]
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robench.attention.twicing import Twicing
+from robench.core.errors import ContractError
 from robench.domains.code_points import CONTEXT_END, encoded_batch
 from robench.models import language_impl
 from robench.models.build import build
@@ -115,6 +116,30 @@ def test_context_is_read_and_not_scored() -> None:
         whole, scored = alone(model, before + after), alone(model, before + CONTEXT_END + after)
     # Products of matrices of other sizes round differently on some CPUs.
     assert torch.allclose(scored, whole[-len(ids_of(after)) :], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("context", ["", f"the congress of\nwe {CONTEXT_END}"])
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_targets_are_those_of_restoring_one_word_at_a_time(stride: int, context: str) -> None:
+    """Reading swapped words, the loss of a clean word is that in the swapped text with this word alone restored."""
+    model = model_of(replace(SMALL, stride=stride))
+    clean, swapped = (re.findall(r"\S+|\n", text) for text in (TEXT, TEXT.replace("people", "AAA").replace("of", ",")))
+    with torch.no_grad():
+        (found,) = model(encoded_batch([context + " ".join(swapped)]), targets=encoded_batch([context + TEXT]))
+    for place, word in enumerate(clean):
+        restored = context + " ".join([*swapped[:place], word, *swapped[place + 1 :]])
+        torch.testing.assert_close(found[place], alone(model, restored)[place], rtol=1e-12, atol=1e-12)
+    assert bool((found[len(clean) :] == NO_TOKEN).all())
+
+
+def test_targets_with_other_numbers_of_tokens_are_refused() -> None:
+    model = model_of(SMALL)
+    points = encoded_batch(["we the people\n"])
+    assert torch.equal(model(points, targets=points), model(points))
+    with pytest.raises(ContractError, match="text 0 has 4 tokens, 4 of them scored, and its targets 3 and 3"):
+        model(points, targets=encoded_batch(["we people\n"]))
+    with pytest.raises(ContractError, match="text 0 has 4 tokens, 4 of them scored, and its targets 4 and 2"):
+        model(points, targets=encoded_batch([f"we{CONTEXT_END}people\n"]))
 
 
 def test_words_that_the_vocabulary_has_not_are_the_unknown_word() -> None:

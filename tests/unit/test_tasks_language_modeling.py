@@ -21,9 +21,14 @@ TEXTS = ["we the people\nof\n", "the union\n"]
 OUTPUTS = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.5, 2.5, 0.5, NO_TOKEN, NO_TOKEN, NO_TOKEN]])
 
 
-def columns(perturbed: list[str] | None) -> dict[str, list[object]]:
+# The same of the clean texts.
+CLEAN_OUTPUTS = torch.where(OUTPUTS == NO_TOKEN, OUTPUTS, OUTPUTS / 2)
+
+
+def columns(perturbed: list[str] | None, clean: list[str] = TEXTS, **scored: torch.Tensor) -> dict[str, list[object]]:
     inputs = None if perturbed is None else encoded_batch(perturbed)
-    found = RULES.columns([OUTPUTS], encoded_batch(TEXTS), Scoring(dataset=DATASETS["sotu"], inputs=inputs))
+    scoring = Scoring(dataset=DATASETS["sotu"], inputs=inputs, **scored)
+    found = RULES.columns([OUTPUTS], encoded_batch(clean), scoring)
     return {
         name: [
             None if values.missing is not None and values.missing[row] else value
@@ -36,20 +41,35 @@ def columns(perturbed: list[str] | None) -> dict[str, list[object]]:
 @pytest.mark.parametrize("inputs", [None, TEXTS])
 def test_all_tokens_of_clean_texts_are_kept(inputs: list[str] | None) -> None:
     found = columns(inputs)
-    assert found["loss_nats"] == found["kept_loss_nats"] == [21.0, 4.5]
+    assert found["loss_nats"] == found["kept_loss_nats"] == found["clean_kept_loss_nats"] == [21.0, 4.5]
     assert found["num_tokens"] == found["num_kept"] == [6, 3]
+    assert found["unknown_loss_nats"] == found["num_unknown"] == [None, None]
 
 
 def test_kept_tokens_are_those_of_the_clean_text() -> None:
     found = columns(["AAA the people\nBBB\n", "the union\n"])
     assert (found["loss_nats"], found["num_tokens"]) == ([21.0, 4.5], [6, 3])
     assert (found["kept_loss_nats"], found["num_kept"]) == ([15.0, 4.5], [4, 3])
+    assert "clean_kept_loss_nats" not in found
+    found = columns(["AAA the people\nBBB\n", "the union\n"], clean_outputs=CLEAN_OUTPUTS)
+    assert (found["kept_loss_nats"], found["clean_kept_loss_nats"]) == ([15.0, 4.5], [7.5, 2.25])
+
+
+def test_replacements_of_unknown_words_are_neither_kept_nor_swapped() -> None:
+    clean = ["<unk> the <unk>\nof\n", "the <unk>\n"]
+    found = columns(["<AAA> the <unk>\nBBB\n", "the <unk>\n"], clean, clean_outputs=CLEAN_OUTPUTS)
+    assert (found["kept_loss_nats"], found["num_kept"]) == ([15.0, 4.5], [4, 3])
+    assert (found["unknown_loss_nats"], found["num_unknown"]) == ([1.0, None], [1, None])
+    assert found["clean_kept_loss_nats"] == [7.5, 2.25]
+    # A word that becomes the unknown one is swapped.
+    assert columns(["we <unk> people\nof\n", "the union\n"])["num_unknown"] == [None, None]
 
 
 def test_lines_with_other_numbers_of_words_cannot_be_compared() -> None:
-    found = columns(["we the people of\n\n", "the AAA\n"])
+    found = columns(["we the people of\n\n", "the AAA\n"], clean_outputs=CLEAN_OUTPUTS)
     assert found["loss_nats"] == [21.0, 4.5]
     assert (found["kept_loss_nats"], found["num_kept"]) == ([None, 2.0], [None, 2])
+    assert found["clean_kept_loss_nats"] == [None, 1.0]
 
 
 def test_context_is_no_scored_token() -> None:
