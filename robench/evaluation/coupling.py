@@ -6,7 +6,8 @@ round differently for other sizes, and each row keeps its seed, so that a model 
 not coupled. A model is coupled if logits differ by more than 1e-4 of their range, or gradients by more than 1e-3.
 
 A permutation reveals rows that depend on their position or their neighbours, copies reveal rows that depend on the
-contents of the batch. Copies need one pass for each row that is tested, all others three passes together.
+contents of the batch. Copies need one pass for each row that is tested, all others four passes together: the last is of
+the unchanged batch once more, and shows a model that changes with its calls or with time.
 
 The gradient is that of the cross-entropy, summed over rows, toward each row's least likely class and in float64: toward
 the true class, the gradient of a confident row is little more than rounding errors. The unchanged batch is passed
@@ -57,20 +58,18 @@ class Coupling:
         num_rows: number of rows of each pass.
         among_others: differences between passes with different other rows.
         repeated: differences between two passes of the same batch; 0 unless the model is random.
+        later: differences between the first pass of the batch and one after all others.
     """
 
     num_rows: int
     among_others: Difference
     repeated: Difference
+    later: Difference | None = None
 
     @property
     def excess(self) -> float:
-        """Return the largest difference as a multiple of its limit."""
-        logits = self.among_others.logits / max(LOGITS_LIMIT, NOISE_FACTOR * self.repeated.logits)
-        gradients = (self.among_others.gradients or 0.0) / max(
-            GRADIENTS_LIMIT, NOISE_FACTOR * (self.repeated.gradients or 0.0)
-        )
-        return max(logits, gradients)
+        """Return the largest difference as a multiple of its limit; 0 of a model that changes by itself."""
+        return 0.0 if self.changes else self._excess_of(self.among_others)
 
     @property
     def is_coupled(self) -> bool:
@@ -78,8 +77,23 @@ class Coupling:
         return self.excess > 1
 
     @property
+    def changes(self) -> bool:
+        """Return whether the same batch has other outputs later, though not at once."""
+        return self.later is not None and self._excess_of(self.later) > 1
+
+    def _excess_of(self, found: Difference) -> float:
+        logits = found.logits / max(LOGITS_LIMIT, NOISE_FACTOR * self.repeated.logits)
+        gradients = (found.gradients or 0.0) / max(GRADIENTS_LIMIT, NOISE_FACTOR * (self.repeated.gradients or 0.0))
+        return max(logits, gradients)
+
+    @property
     def finding(self) -> str:
         """Return the measurement in a sentence."""
+        if self.changes and self.later is not None:
+            return (
+                f"some passes later the logits of the same batch differ by up to {self.later.logits:.2%} of their "
+                "range: the model changes with its calls or with time"
+            )
         logits, gradients = self.among_others.logits, self.among_others.gradients
         by_gradients = "has no gradients" if gradients is None else f"its gradients by {gradients:.1%}"
         return (
@@ -115,7 +129,8 @@ def measure_coupling(
     found = [_difference(base, _pass(model, inputs, seeds, each, labels), each) for each in others]
     gradients = [each.gradients for each in found if each.gradients is not None]
     among_others = Difference(max(each.logits for each in found), max(gradients, default=None))
-    return Coupling(num_rows=num_rows, among_others=among_others, repeated=repeated)
+    later = _difference(base, _pass(model, inputs, seeds, rows, labels), rows)
+    return Coupling(num_rows=num_rows, among_others=among_others, repeated=repeated, later=later)
 
 
 def measure_padding(model: Model, batch: Tensor, alone: Sequence[Tensor], seeds: Sequence[int]) -> Coupling:

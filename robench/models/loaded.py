@@ -67,7 +67,7 @@ class LoadedModel:
         ones. A model that ``takes_targets`` scores ``targets`` if they are given, such as the words of other texts.
 
         Raises:
-            ContractError: the inputs are not such images, or the model returned other outputs.
+            ContractError: the inputs are not such images, or the model returned other outputs, or no dense tensor.
         """
         self._check_inputs(inputs)
         if any(map(IS_TRAINING, self._submodules)):
@@ -83,7 +83,10 @@ class LoadedModel:
                 scored = {} if targets is None else {"targets": targets.clone()}
                 output = self._module(normalised, *([given] if self.takes_seeds else []), **scored)
         outputs = self._rules.outputs_of(output, len(inputs))
-        return outputs if self._arithmetic is None else widened(outputs)
+        if outputs.device != self.device or outputs.layout is not torch.strided:
+            found = f"a tensor on {outputs.device} of the layout {str(outputs.layout).removeprefix('torch.')}"
+            raise ContractError(f"the model returned {found}, wanted a dense one on {self.device}")
+        return widened(outputs)
 
     def token_gradients(
         self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]

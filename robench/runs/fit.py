@@ -47,10 +47,10 @@ from robench.tasks.base import Contradiction, ModelCheck
 NUM_EXAMPLES = 32
 # Not one: a model with batch statistics may refuse a single row, regardless of sizes.
 FEW = 2
-# Seven passes of eight rows, forward and backward: the batch twice, permuted, and copies of four of its rows.
+# Eight passes of eight rows, forward and backward: the batch three times, permuted, and copies of four of its rows.
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
-COUPLING_PASSES = 3 + COUPLING_COPIED
+COUPLING_PASSES = 4 + COUPLING_COPIED
 # Errors with special exit codes, and the one that represents all others.
 _ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, DeclarationError, UsageError, RobenchError)
 
@@ -168,6 +168,8 @@ def _check_rows_are_independent(
     started = time.perf_counter()
     with _refused(f"model {checkpoint.name!r} cannot take a batch of {COUPLING_ROWS} examples"):
         coupling = measure_coupling(model, batch, rows, COUPLING_COPIED)
+    if coupling is not None and coupling.changes:
+        raise UsageError(f"model {checkpoint.name!r} is not the same function at every call: {coupling.finding}")
     if coupling is not None and coupling.is_coupled:
         raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
     seconds = time.perf_counter() - started

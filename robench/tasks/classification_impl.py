@@ -150,7 +150,10 @@ class ClassificationRules:
             raise ContractError(f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, classes)")
         if not bool(torch.isfinite(outputs).all()):
             rows = int((~torch.isfinite(outputs)).any(1).sum())
-            raise ContractError(f"model {model!r} returned NaN or infinite logits for {rows} of {num_rows} inputs")
+            what = f"returned NaN or infinite logits for {rows} of {num_rows} inputs"
+            if bool((outputs[~torch.isfinite(outputs)] == -torch.inf).all()):
+                what += ", minus infinity alone: give classes without a chance a large negative logit, such as -10,000"
+            raise ContractError(f"model {model!r} {what}")
 
     def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
         """Return verdict, prediction and scores, those of the first prediction if there are several."""

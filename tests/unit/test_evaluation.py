@@ -146,8 +146,11 @@ class TestEvaluate:
                 scores = super().outputs(inputs, seeds)
                 return torch.cat([scores[:-1], scores[-1:] * 0 + bad])
 
-        with pytest.raises(ContractError, match="NaN or infinite logits for 1 of 10 inputs"):
+        with pytest.raises(ContractError, match="NaN or infinite logits for 1 of 10 inputs") as caught:
             evaluate(shard_of(Clean()), Broken(), EXAMPLES)
+        assert ("minus infinity alone: give classes without a chance a large negative" in str(caught.value)) == (
+            bad == -math.inf
+        )
 
     def test_an_attack_that_leaves_its_budget_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(

@@ -204,8 +204,23 @@ class TestPlantedCoupling:
         assert measured(lambda inputs: 40 * linear(inputs - 1e-3 * inputs.mean(0, keepdim=True))).is_coupled
 
 
+class TestModelsThatChange:
+    @pytest.mark.parametrize("after", [3, 5, 11])
+    def test_one_that_changes_after_some_calls_is_not_called_coupled(self, after: int) -> None:
+        calls = iter(range(100))
+        found = measured(lambda inputs: linear(inputs) * (1 if next(calls) < after else 1.5))
+        assert (found.is_coupled, found.changes) == (False, True)
+        assert "changes with its calls or with time" in found.finding
+        assert not coupling_flag(found).is_raised
+
+    def test_one_that_is_random_does_not_change(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        found = measured(lambda inputs: linear(inputs) + 0.01 * torch.randn(5, generator=generator))
+        assert not found.changes
+
+
 class TestPasses:
-    @pytest.mark.parametrize(("num_copied", "num_passes"), [(0, 3), (4, 7), (None, 3 + NUM_ROWS)])
+    @pytest.mark.parametrize(("num_copied", "num_passes"), [(0, 4), (4, 8), (None, 4 + NUM_ROWS)])
     def test_each_has_as_many_rows_and_every_row_keeps_its_seed(self, num_copied: int | None, num_passes: int) -> None:
         victim, inputs = Calls(linear), images()
         measure_coupling(victim, inputs, SEEDS, num_copied)  # type: ignore[arg-type]
@@ -215,7 +230,8 @@ class TestPasses:
             assert torch.equal(shown, inputs[[row_of_seed[seed] for seed in seeds]])
         assert victim.seeds[:2] == [tuple(SEEDS)] * 2
         assert sorted(victim.seeds[2]) == SEEDS
-        assert victim.seeds[3:] == [(seed,) * NUM_ROWS for seed in SEEDS[:num_copied]]
+        assert victim.seeds[3:-1] == [(seed,) * NUM_ROWS for seed in SEEDS[:num_copied]]
+        assert torch.equal(victim.shown[-1], inputs)
 
     @pytest.mark.parametrize("num_rows", [2, 3, 4, 5, 8, 32])
     def test_no_row_stays_in_its_place(self, num_rows: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from robench.attacks.pgd import Pgd
 from robench.attention.mom import Mom
 from robench.attention.rpc import Rpc
 from robench.core.errors import ContractError
+from robench.core.protocols import Batch
 from robench.core.seeds import LazySeeds
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
+from robench.perturbations.dispatch import perturb
+from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
     from robench.core.declared import Declaration
@@ -127,6 +132,34 @@ class TestLogits:
         wanted = torch.ones(2, 5)
         output = SimpleNamespace(logits=wanted, hidden_states=None)
         assert torch.equal(LoadedModel(Returning(output), PLAIN).outputs(pixels()), wanted)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_short_floats_are_widened_and_attacks_run(self, dtype: torch.dtype) -> None:
+        class Short(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = flat()
+
+            def forward(self, images: Tensor) -> Tensor:
+                return self.layer(images).to(dtype)
+
+        victim = LoadedModel(Short(), PLAIN)
+        assert victim.outputs(pixels()).dtype == torch.float32
+        batch = Batch(ids=("a", "b"), inputs=pixels(), targets=torch.tensor([0, 1]))
+        attack = Pgd(epsilon=Fraction(8, 255), relative_step=Fraction(1, 4), num_steps=2)
+        made = perturb(attack, batch, victim, ExampleDraws([1, 2], torch.device("cpu")), 2)
+        assert not torch.equal(made.inputs, pixels())
+
+    @pytest.mark.parametrize(
+        ("output", "found"),
+        [
+            (torch.ones(2, 5).to_sparse(), "on cpu of the layout sparse_coo"),
+            (torch.ones(2, 5, device="meta"), "on meta"),
+        ],
+    )
+    def test_tensors_without_dense_values_are_refused(self, output: Tensor, found: str) -> None:
+        with pytest.raises(ContractError, match=f"the model returned a tensor {found}.*wanted a dense one on cpu"):
+            LoadedModel(Returning(output), PLAIN).outputs(pixels())
 
 
 class TestSeeds:
