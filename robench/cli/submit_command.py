@@ -54,6 +54,7 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
     metavar="N",
     help="Number of jobs, a node each.",
 )
+@option("--at-once", type=click.IntRange(1, MOST_JOBS), metavar="N", help="Largest number of jobs at a time.")
 @option("--time", metavar="LIMIT", help="Time limit of a job, such as 12:00:00; at the limit it is queued again.")
 @option("--partition", metavar="NAME", help="Partition of all jobs.")
 @option("--account", metavar="NAME", help="Account of all jobs.")

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,30 @@ DIVISION = '--part "$SLURM_ARRAY_TASK_ID/{num_jobs}" --take-over'
 _TOO_EARLY = 138
 # Values that need no quotes in an #SBATCH line, where '#' begins a comment.
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+
+# Options of sbatch that the scripts set themselves, and what to do instead; and their short forms.
+_NEEDED = "the scripts need theirs"
+_OWN: Mapping[str, str] = {
+    "--array": "use --jobs and --at-once",
+    "--output": "logs are in the results folder",
+    "--wrap": _NEEDED,
+    "--chdir": "submit from that folder",
+    "--open-mode": _NEEDED,
+    "--requeue": _NEEDED,
+    "--no-requeue": "use --max-requeues 0",
+    "--signal": _NEEDED,
+    "--nodes": "use --jobs",
+    "--ntasks": "use --jobs",
+    "--time": "use --time of robench submit",
+    "--partition": "use --partition of robench submit",
+    "--account": "use --account of robench submit",
+    "--cpus-per-task": "use --cpus-per-job",
+    "--mem": "use --mem of robench submit",
+}
+_SHORT = {
+    "-a": "--array", "-o": "--output", "-D": "--chdir", "-N": "--nodes", "-n": "--ntasks", "-t": "--time",
+    "-p": "--partition", "-A": "--account", "-c": "--cpus-per-task",
+}  # fmt: skip
 
 _ABOUT_ARRAY = """\
 #!/bin/bash
@@ -92,7 +116,7 @@ class SlurmJobs:
         what: options of all commands, which say what is measured and where it is stored; each with its value.
         run: further options of ``robench run``, except those dividing the work.
         tables: commands of robench that print or write the tables, without ``what``.
-        num_jobs: number of jobs of the array.
+        num_jobs: number of jobs of the array; ``at_once``: how many of them may run at a time, None for all.
         folder: folder of the scripts.
         logs: folder of the jobs' output.
         working_folder: folder in which the jobs start.
@@ -113,6 +137,7 @@ class SlurmJobs:
     run: Words
     tables: tuple[Words, ...]
     num_jobs: int
+    at_once: int | None = None
     folder: Path
     logs: Path
     working_folder: Path
@@ -132,6 +157,8 @@ class SlurmJobs:
     def __post_init__(self) -> None:
         self._check_time()
         self._check_texts()
+        _check_options("--sbatch-option", self.options)
+        _check_options("--tables-option", self.table_options)
         for name, path in (("--results", self.logs.parent), ("the current folder", self.working_folder)):
             if _CONTROL.search(str(path)):
                 raise UsageError(f"{name} is {str(path)!r}, which #SBATCH lines cannot name; choose another folder")
@@ -172,14 +199,30 @@ class SlurmJobs:
         for name, value in named.items():
             if value is not None and not _is_line(value):
                 raise UsageError(f"{name} must be a name, got {value!r}")
-        for name, values in {"--sbatch-option": self.options, "--tables-option": self.table_options}.items():
-            for value in values:
-                if not value.startswith("-") or not _is_line(value):
-                    raise UsageError(f"{name} must be an option of sbatch, such as --qos=long, got {value!r}")
         for name, values in {"--setup": self.setup, "--python": (self.python,)}.items():
             for value in values:
                 if not _is_line(value):
                     raise UsageError(f"{name} must be one line of bash, got {value!r}")
+
+
+def _check_options(name: str, values: Sequence[str]) -> None:
+    for value in values:
+        if not value.startswith("-") or not _is_line(value):
+            raise UsageError(f"{name} must be an option of sbatch, such as --qos=long, got {value!r}")
+        if (own := _own_option(value)) is not None:
+            raise UsageError(f"{name} must not be {own}, which the scripts set themselves: {_OWN[own]}")
+
+
+def _own_option(text: str) -> str | None:
+    """Return the option of sbatch that a text sets, abbreviated or not, if the scripts set it themselves.
+
+    >>> _own_option("--arr=1-9"), _own_option("-ox.log"), _own_option("--mem-per-cpu=1G")
+    ('--array', '--output', None)
+    """
+    if not text.startswith("--"):
+        return _SHORT.get(text[:2])
+    name = re.split("[= ]", text, maxsplit=1)[0]
+    return next((own for own in _OWN if own.startswith(name)), None)
 
 
 def _is_line(text: str) -> bool:
@@ -245,9 +288,10 @@ def array_text(jobs: SlurmJobs) -> str:
         "cpus-per-task": jobs.num_cpus,
         "mem": jobs.memory,
     }
+    array = f"1-{jobs.num_jobs}" + ("" if jobs.at_once is None else f"%{jobs.at_once}")
     head = (
         _ABOUT_ARRAY,
-        _directives({"job-name": "robench", "array": f"1-{jobs.num_jobs}", "chdir": jobs.working_folder}),
+        _directives({"job-name": "robench", "array": array, "chdir": jobs.working_folder}),
         _directives({"output": _log(jobs, "%A_%a.log")}),
         _REQUEUE,
         _directives(resources),

@@ -162,6 +162,10 @@ class TestText:
             assert found["--chdir"] == str(folder)
             assert found["--output"] == f"{str(folder).replace('%', '%%')}/{file}"
 
+    def test_jobs_at_a_time_are_bounded(self) -> None:
+        assert directives(array_text(PLAIN))["--array"] == "1-4"
+        assert directives(array_text(replace(PLAIN, at_once=2)))["--array"] == "1-4%2"
+
     def test_slurm_reads_backslashes(self) -> None:
         jobs = replace(PLAIN, working_folder=Path("/a\\b"), partition="c\\d", account='"')
         found = directives(array_text(jobs))
@@ -184,6 +188,14 @@ class TestRefusals:
             ({"options": ("touch owned",)}, "--sbatch-option must be an option of sbatch"),
             ({"options": ("--qos=a\ntouch owned",)}, "--sbatch-option must be an option of sbatch"),
             ({"table_options": ("",)}, "--tables-option must be an option of sbatch"),
+            ({"options": ("--array=1-100%8",)}, "must not be --array, .* use --jobs and --at-once"),
+            ({"options": ("-a 1-100",)}, "must not be --array, .* use --jobs and --at-once"),
+            ({"options": ("--wrap=true",)}, "must not be --wrap"),
+            ({"options": ("--output=x",)}, "must not be --output, .* logs are in the results folder"),
+            ({"options": ("-ox",)}, "must not be --output"),
+            ({"options": ("--outp=x",)}, "must not be --output"),
+            ({"options": ("--mem=1G",)}, "must not be --mem, .* use --mem of robench submit"),
+            ({"table_options": ("--chdir=/",)}, "--tables-option must not be --chdir"),
             ({"setup": ("a\nb",)}, "--setup must be one line"),
             ({"python": " "}, "--python must be one line"),
             ({"logs": Path("/a\nb/slurm")}, "--results is '/a\\nb'"),
