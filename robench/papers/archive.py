@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any
 
 from robench.core.columns import Outcomes, fields_of
 from robench.core.errors import StoreError, UsageError
@@ -119,7 +119,9 @@ def _without(outcomes: Outcomes, read: frozenset[str] | None) -> Outcomes:
 SUFFIX = ".tar.xz"
 # A measurement's folder, and a file in it.
 _MEMBER = re.compile(r"records/[0-9a-f]{32}/[0-9A-Za-z_][0-9A-Za-z_.-]{0,80}")
-_LARGEST_MEMBER = 1 << 30
+# Of all files together, and read at once.
+MOST_BYTES = 4 << 30
+_PIECE = 1 << 20
 
 
 def is_archive(path: Path) -> bool:
@@ -172,27 +174,64 @@ def unpacked(path: Path) -> Iterator[Path]:
     Raises:
         StoreError: it cannot be read, has another format, or a member other than results.
     """
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} must be a regular file, an archive of results")
+    refused = f"{path} cannot be read as an archive of results"
+    with TemporaryDirectory(prefix="robench-archive-") as name, TemporaryFile() as file:
+        folder = Path(name)
+        try:
+            size = _decompress(path, file)
+            with tarfile.open(fileobj=file) as archive:
+                names: set[str] = set()
+                for member in archive:
+                    _unpack(archive, member, folder, path)
+                    if member.name in names:
+                        raise StoreError(f"{path} has {member.name} twice; restore the archive")
+                    names.add(member.name)
+                # Two blocks of zeros, without which tarfile takes the end of the file for that of the archive.
+                if archive.offset + 2 * tarfile.BLOCKSIZE > size:
+                    raise tarfile.ReadError("its end is missing")
+        except (OSError, EOFError, tarfile.TarError) as error:
+            raise StoreError(f"{refused} ({error}); restore it") from error
+        try:
+            yield folder
+        except StoreError as error:
+            # The folder is gone when the message is read.
+            raise type(error)(str(error).replace(f"{folder}/", f"{path}: ")) from error
+
+
+def _decompress(path: Path, file: IO[bytes]) -> int:
+    """Write what a file of xz has into another, and return its size in bytes.
+
+    Raises:
+        OSError: the stream is damaged, cut or longer than results are, or something follows it.
+    """
     # Imported here: a Python that was built without it can do without archives.
     import lzma
 
-    try:
-        # As a whole, since tarfile takes a broken stream for the end of the archive.
-        content = lzma.decompress(path.read_bytes())
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise StoreError(f"{path} cannot be read as an archive of results ({error}); restore it") from error
-    with TemporaryDirectory(prefix="robench-archive-") as name:
-        folder = Path(name)
-        try:
-            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                for member in archive:
-                    _unpack(archive, member, folder, path)
-        except (OSError, tarfile.TarError) as error:
-            raise StoreError(f"{path} cannot be read as an archive of results ({error}); restore it") from error
-        yield folder
+    decompressor, size = lzma.LZMADecompressor(lzma.FORMAT_XZ), 0
+    with path.open("rb") as packed_file:
+        # Piece by piece: a small file can have gigabytes of zeros.
+        while not decompressor.eof:
+            piece = packed_file.read(_PIECE) if decompressor.needs_input else b""
+            if decompressor.needs_input and not piece:
+                raise EOFError("it is cut")
+            try:
+                found = decompressor.decompress(piece, _PIECE)
+            except lzma.LZMAError as error:
+                raise OSError(str(error)) from error
+            size += file.write(found)
+            if size > MOST_BYTES:
+                raise OSError(f"it has more than {MOST_BYTES >> 30} GB of results")
+        if decompressor.unused_data or packed_file.read(1):
+            raise OSError("something follows its end")
+    file.seek(0)
+    return size
 
 
 def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, path: Path) -> None:
-    if not (member.isreg() and _MEMBER.fullmatch(member.name) and member.size <= _LARGEST_MEMBER):
+    # A sparse member is larger than what the archive has of it.
+    if not member.isreg() or member.issparse() or not _MEMBER.fullmatch(member.name):
         raise StoreError(f"{path} has {printable(member.name)!r}, which is not a file of results; restore the archive")
     content = archive.extractfile(member)
     assert content is not None  # it is a regular file

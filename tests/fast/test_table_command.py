@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
+import os
 import shutil
 import tarfile
 from contextlib import suppress
@@ -17,6 +19,7 @@ from papers_examples import records
 from robench.cli.table_command import command
 from robench.core.errors import StoreError, StoreUnwritableError, UnknownNameError, UsageError
 from robench.declare import published_tables
+from robench.papers import archive as archive_module
 from robench.papers.archive import packed, unpacked
 from robench.store import FolderStore
 
@@ -209,6 +212,51 @@ class TestArchiveFile:
             pass
         assert "\x1b" not in str(caught.value)
         assert [each.name for each in tmp_path.iterdir()] == ["a.tar.xz"]
+
+    def test_more_than_results_can_have_is_refused_piece_by_piece(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(archive_module, "MOST_BYTES", 1 << 20)
+        path = self.packed(tmp_path, (f"records/{'a' * 32}/x", tarfile.REGTYPE, bytes(3 << 20)))
+        assert path.stat().st_size < 10_000
+        with pytest.raises(StoreError, match="more than 0 GB of results"), unpacked(path):
+            pass
+
+    def test_sparse_and_repeated_members_are_refused(self, tmp_path: Path) -> None:
+        name = f"records/{'a' * 32}/x"
+        path = self.packed(tmp_path, (name, tarfile.GNUTYPE_SPARSE, b""))
+        with pytest.raises(StoreError), unpacked(path):
+            pass
+        path = self.packed(tmp_path, *[(name, tarfile.REGTYPE, b"x")] * 3)
+        with pytest.raises(StoreError, match=f"has {name} twice"), unpacked(path):
+            pass
+
+    def test_a_cut_tar_and_what_follows_a_stream_are_refused(self, tmp_path: Path) -> None:
+        path = self.packed(tmp_path, *((f"records/{each * 32}/x", tarfile.REGTYPE, b"x") for each in "ab"))
+        whole = path.read_bytes()
+        tar = lzma.decompress(whole)
+        for cut in (1024, 1536, 2048):
+            path.write_bytes(lzma.compress(tar[:cut]))
+            with pytest.raises(StoreError, match="cannot be read as an archive"), unpacked(path):
+                pass
+        for after in (b"x", whole):
+            path.write_bytes(whole + after)
+            with pytest.raises(StoreError, match="something follows its end"), unpacked(path):
+                pass
+        path.write_bytes(whole[:-20])
+        with pytest.raises(StoreError, match="cannot be read as an archive"), unpacked(path):
+            pass
+
+    def test_a_pipe_is_refused_at_once(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "a.tar.xz")
+        with pytest.raises(StoreError, match="must be a regular file"), unpacked(tmp_path / "a.tar.xz"):
+            pass
+
+    def test_messages_name_the_archive_and_no_folder_that_is_gone(self, tmp_path: Path) -> None:
+        path = self.packed(tmp_path, (f"records/{'a' * 32}/x", tarfile.REGTYPE, b"x"))
+        with pytest.raises(StoreError) as caught, unpacked(path) as folder:
+            raise StoreError(f"{folder}/records/x is damaged")
+        assert str(caught.value) == f"{path}: records/x is damaged"
 
     def files_of(self, folder: Path) -> dict[str, bytes]:
         return {each.relative_to(folder).as_posix(): each.read_bytes() for each in folder.glob("records/*/*")}

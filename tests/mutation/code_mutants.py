@@ -273,7 +273,9 @@ def measure_forked(mutants: list[Mutant], tests: Tests, folder: Path, path: Path
     variables = {"MUTANTS": str(folder / ".mutants"), "OUTCOMES": str(path.resolve())}
     code, printed = run_tests(folder, ["-p", "forked_mutants"], None, **variables) if tasks else (0, "")
     assert code in (0, 1, 5), f"pytest ended with {code}:\n{printed[-4000:]}"
-    return [each | lines[each["name"]] for each in read_lines(path) if each["killer"] is not None]
+    # The file may have others, of a start with another number of jobs.
+    found = [each for each in read_lines(path) if each["name"] in lines and each["killer"] is not None]
+    return [each | lines[each["name"]] for each in found]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
