@@ -1,8 +1,8 @@
 """Top-1 and top-5 accuracy: the proportion of examples whose true class ranks first, or among the first five.
 
 Over all examples of a condition, including those misclassified without any perturbation, so that under an attack the
-number is the robust accuracy. All metrics raise an IncompleteError where there are no outcomes, and a ContractError
-where outcomes are not of the metric's task or scope (``Metric.compute``).
+number is the robust accuracy. All metrics raise an IncompleteError where there are no outcomes, or they lack what the
+metric reads, and a ContractError where they are not of the metric's task or scope (``Metric.compute``).
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ def proportion(correct: NDArray[np.bool_]) -> Estimate:
 
 def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
     if not outcomes.known("correct_top5").all():
-        raise ContractError(
-            "outcomes of an attack with early stopping have no top-5 accuracy; remove the metric, or state stop: never"
+        raise IncompleteError(
+            "some outcomes have no top-5 accuracy (early stopping of an attack, or an archive that left it out); "
+            "measure them in another folder of results"
         )
     return outcomes.column("correct_top5")
 

@@ -73,6 +73,16 @@ def test_only_what_columns_read_is_kept() -> None:
         assert outcomes.known("correct_top5").all() == (dataset != "digits-o")
 
 
+def test_what_an_archive_left_out_is_missing_and_no_error() -> None:
+    store = MemoryStore()
+    for each in archive_of(store_of("digits-vit"), "digits-vit"):
+        store.put(replace(each, outcomes=each.outcomes.replaced(correct_top5=None)))
+    (row,) = report_of_store(SUITES["digits-shift"], store).rows
+    assert row.cells["clean/top1_accuracy"].estimate is not None
+    assert row.cells["clean/top5_accuracy"].estimate is None
+    assert any("clean top-5 accuracy: some outcomes have no top-5 accuracy" in note for note in row.notes)
+
+
 def test_models_that_no_table_names_stay_out() -> None:
     assert {each.shard.checkpoint for each in archive_of(store_of(*MODELS), "digits-vit")} == {"digits-vit"}
     assert archive_of(store_of("digits-vit"), "digits-symvit") == []
