@@ -11,7 +11,7 @@ from robench.core.errors import StoreError
 from robench.core.files import NotRegularError, TooLargeError, read_regular
 from robench.core.records import Record
 from robench.core.shard import ShardHeader
-from robench.store.paths import Paths
+from robench.store.paths import MANIFEST_NAME, Paths
 from robench.store.sealed import DamagedError, NewerFormatError, reading
 
 Content = TypeVar("Content")
@@ -30,7 +30,7 @@ def read_whole(
 ) -> Content | None:
     """Return the content of ``path``, or None if it is gone, or damaged and set aside.
 
-    ``shard_of`` returns the shard of the content, whose place must be ``path``; None for files of no single shard.
+    ``shard_of`` returns the shard of the content, whose place must be ``path``; None for packs.
     Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none.
 
     Raises:
@@ -54,8 +54,12 @@ def read_whole(
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:
-    """Check that the file of ``shard`` is in its place; raises DamagedError if it was copied or renamed."""
-    if (path.parent.name, path.stem) != (shard.measurement_key, shard.key):
+    """Check that the file of ``shard`` is in its place; raises DamagedError if it was copied or renamed.
+
+    A manifest is of its whole measurement: its folder counts alone.
+    """
+    stem = path.stem if path.name == MANIFEST_NAME else shard.key
+    if (path.parent.name, path.stem) != (shard.measurement_key, stem):
         raise DamagedError(f"it is of shard {shard.key} of measurement {shard.measurement_key}, so it was moved here")
 
 

@@ -81,7 +81,8 @@ class FolderStore(RecordFiles):
         for folder in measurement_folders(self.paths.records):
             if measurement_keys is not None and folder.name not in measurement_keys:
                 continue
-            kept = read_whole(self.paths.manifest(folder.name), decode_manifest, None, self.paths)
+            path = self.paths.manifest(folder.name)
+            kept = read_whole(path, decode_manifest, lambda each: each.shard, self.paths)
             if kept is None or not self._stems(folder):
                 first = self._first(folder)
                 kept = None if first is None else Manifest(shard=first.shard, provenance=first.provenance)

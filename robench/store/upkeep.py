@@ -197,7 +197,7 @@ def _read(kind: str, path: Path, paths: Paths) -> KeptFile:
     def decode(content: bytes) -> tuple[bytes, Any]:
         return content, pack_at(path, content) if kind == PACKS else _DECODERS[kind](content)
 
-    shard_of = None if kind in (MANIFESTS, PACKS) else lambda found: found[1].shard
+    shard_of = None if kind == PACKS else lambda found: found[1].shard
     max_bytes = MAX_BYTES_OF_EXAMPLES if kind == ADVERSARIAL else MAX_BYTES
     found = read_whole(path, decode, shard_of, paths, max_bytes=max_bytes)
     if found is None:

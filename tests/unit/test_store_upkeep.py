@@ -186,3 +186,15 @@ def test_a_folder_is_not_merged_into_itself_and_must_exist(parts: list[FolderSto
     with pytest.raises(UsageError, match="there is no results folder"):
         merge_stores(parts[0], [FolderStore(tmp_path / "nowhere")])
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_manifest_of_another_measurement_hides_nothing(parts: list[FolderStore]) -> None:
+    store = parts[0]
+    wanted = list(store.manifests())
+    first, second, *_ = [store.paths.manifest(each.shard.measurement_key) for each in wanted]
+    first.write_bytes(second.read_bytes())
+    assert [each.shard.measurement_key for each in store.manifests()] == [each.shard.measurement_key for each in wanted]
+    assert not first.exists()
+    first.write_bytes(second.read_bytes())
+    assert verify_store(store).damaged == (first,)
+    assert report(store) == report(folder_of(store.path.parent / "again", list(store.records(lambda shard: True))))
