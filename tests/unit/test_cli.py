@@ -21,6 +21,7 @@ from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
 from robench.scheduling import Progress
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +137,7 @@ class TestStatusAndDoctor:
         assert {row["model"] for row in rows} == {"digits-vit"}
         assert {(row["kept"], row["missing"], row["failed_shards"]) for row in rows} == {(100, 500, 0)}
         assert "digits-vit" in robench("status", "--results", tmp_path / "r").stdout
+        assert {each.provenance.suite for each in FolderStore(tmp_path / "r").manifests()} == {"digits-adv"}
 
     def test_status_of_an_empty_folder_is_an_empty_array_and_a_failure(self, robench: Robench, tmp_path: Path) -> None:
         ended = robench("status", "--results", tmp_path / "absent", "--json")
