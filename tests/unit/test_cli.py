@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, cli
 from robench.cli.progress import _LineDisplay, _Rate, progress_shown
+from robench.cli.run_command import _say_how_it_ended
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
@@ -244,3 +245,16 @@ class TestProgress:
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "no luck" in captured.err
+
+
+def test_suites_are_listed_without_escaped_line_breaks(robench: Robench) -> None:
+    assert "\\n" not in robench("list", "suites").stdout
+
+
+@pytest.mark.parametrize(("done", "failed", "kept"), [(0, 0, False), (1, 1, False), (2, 1, True)])
+def test_an_interrupt_says_that_results_are_kept_only_where_there_are_some(
+    capsys: pytest.CaptureFixture[str], done: int, failed: int, kept: bool
+) -> None:
+    progress = Progress(num_shards=3, num_kept_before=0, num_done=done, num_failed=failed)
+    _say_how_it_ended(progress, is_interrupted=True, smoke=False)
+    assert ("What was measured is kept" in capsys.readouterr().err) == kept
