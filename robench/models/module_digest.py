@@ -45,7 +45,7 @@ _WRAPPED: Mapping[type, tuple[str, ...]] = {
 # Attributes of a class that Python and torch derive from it.
 _DERIVED = {"_abc_impl", "_backward_cls"}
 _PICKLING = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
-# What torch.compile leaves at modules and tensors, and what its wrapper of a module derives from module and options.
+# Marks of torch.compile on modules and tensors, and attributes of its wrapper that follow from module and options.
 _MARKS = {"_is_torch_compile", "_dynamo_static_input_type"}
 _OF_WRAPPERS = {
     *("dynamo_ctx", "forward", "get_compiler_config"),
