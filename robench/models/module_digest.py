@@ -322,22 +322,22 @@ def _origin_of(module_name: str) -> tuple[bool, str]:
 
 
 def _is_compiled(module: nn.Module) -> bool:
-    """Return whether a module is what torch.compile returned, with the forward that it made."""
+    """Return whether torch.compile made a module and its forward."""
     # Not imported: that takes a second, and without it nothing is compiled.
     wrapper = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
     return type(module) is wrapper and hasattr(module.forward, "_torchdynamo_orig_callable")
 
 
 def _excluded(module: nn.Module) -> frozenset[str]:
-    """Return the names of attributes that do not decide what a module computes, or are included in another way."""
+    """Return the names of attributes without influence on outputs, or included in another way."""
     if _is_compiled(module):
         return _BASE | _MARKS | _OF_WRAPPERS
-    # Weak references to parameters, which only tell when they were replaced.
+    # Weak references to parameters.
     return _BASE | _MARKS | {"_flat_weight_refs"} if isinstance(module, nn.RNNBase) else _BASE | _MARKS
 
 
 def _compilation_of(context: Any) -> list[object]:
-    """Return the options of torch.compile that decide what is computed."""
+    """Return backend and options of a compilation."""
     backend = context.callback
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
