@@ -129,7 +129,7 @@ def run(
     is False. ``keep_adversarial`` also stores adversarial examples: exactly (``float32``), or rounded toward the clean
     image before scoring (``float16``). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures
     the second of eight parts alone, so that cells stay incomplete, and ``take_over`` then what is left of the others.
-    ``smoke`` measures four examples of each condition, without audits, and stores nothing. Several workers, a
+    ``smoke`` measures four examples of each condition, without audits or keys, and stores nothing. Several workers, a
     ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling script only for
     objects of its classes, in a suite or checkpoint; it must then guard its entry point by ``if __name__ == ...``.
 
@@ -137,7 +137,7 @@ def run(
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     loaded = suite_of(suite, registries := registries_of(registry), dataset, all_examples=all_examples)
-    chosen = choose_models(models, registries, key, loaded, all_seeds=all_seeds)
+    chosen = choose_models(models, registries, key, loaded, all_seeds=all_seeds, keeps=not smoke)
     request = replace(
         _request(loaded, chosen, device, workers, executor, shard_timeout, data_root),
         limit=limit,

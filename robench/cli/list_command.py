@@ -62,7 +62,7 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
 def _suite(suite: Suite, path: Path) -> Entry:
     return {
         "name": suite.name,
-        "summary": suite.description,
+        "summary": suite.description.strip(),
         **{name: getattr(suite, name) for name in ("version", "seed", "task", "batch_size")},
         "conditions": [
             {

@@ -168,12 +168,12 @@ _REPEATED = {
 }
 
 
-def run_command(*further: str, suite: str | None = None) -> str:
+def run_command(*further: str, suite: str | None = None, model: str = "NAME") -> str:
     """Return the ``robench run`` that measures what the current command lacks, with ``further`` words at the end.
 
     ``suite`` is the only suite to name, as given; None means all suites of the current command.
     """
-    return shlex.join(["robench", "run", *_repeated(suite), "--model", "NAME", *further])
+    return shlex.join(["robench", "run", *_repeated(suite), "--model", model, *further])
 
 
 def same_command(*further: str, suite: str | None = None) -> str:
@@ -188,11 +188,11 @@ def _repeated(suite: str | None) -> list[str]:
     context = click.get_current_context()
     words: list[str] = []
     for name, flag in _REPEATED.items():
-        value = context.params.get(name)
-        if name == "suites" and suite is not None:
-            value = (suite,)
+        is_given = name == "suites" and suite is not None
+        value = (suite,) if is_given else context.params.get(name)
         # A default, here a folder's name, was made absolute too.
-        if value in (None, False) or context.get_parameter_source(name) is ParameterSource.DEFAULT:
+        is_default = not is_given and context.get_parameter_source(name) is ParameterSource.DEFAULT
+        if is_default or value in (None, False):
             continue
         if value is True:
             words.append(flag)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from robench.core.suite import Suite
     from robench.runs import PreparedRun
     from robench.runs.outlook import Outlook
+    from robench.scheduling import Progress
     from robench.scheduling.pace import Source
 
 # Options that would change where or how much a smoke run measures or stores.
@@ -89,7 +90,7 @@ def command(
         if stopped_with:
             break
     _print_reports(reports, as_json, kept_in=None if smoke else results)
-    _say_how_it_ended(progress.num_failed, is_interrupted=bool(stopped_with), smoke=smoke)
+    _say_how_it_ended(progress, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
         return stopped_with
     is_complete = not progress.num_left if request.part else all(report.is_complete for report in reports)
@@ -120,11 +121,13 @@ def _reports(prepared: PreparedRun, store: Store) -> list[Report]:
     ]
 
 
-def _say_how_it_ended(num_failed: int, *, is_interrupted: bool, smoke: bool) -> None:
-    if num_failed:
-        say(f"{num_failed} shards failed; the same command tries them again.")
+def _say_how_it_ended(progress: Progress, *, is_interrupted: bool, smoke: bool) -> None:
+    if progress.num_failed:
+        say(f"{progress.num_failed} shards failed; the same command tries them again.")
     if is_interrupted and smoke:
         say("Interrupted. Nothing of a smoke run is kept; the same command begins again.")
+    elif is_interrupted and progress.num_done + progress.num_kept_before == progress.num_failed:
+        say("Interrupted. Nothing was measured; the same command begins again.")
     elif is_interrupted:
         say("Interrupted. What was measured is kept; the same command goes on from there.")
 

@@ -35,6 +35,8 @@ from robench.store import FolderStore
 from robench.store.upkeep import check_exists, compact_store, merge_stores, move_aside, verify_store
 
 _SHOWN = 10
+# A suite and a model that run anywhere, for advice where no suite is asked for.
+_EXAMPLE = {"suite": "digits-adv", "model": "digits-vit"}
 Values = dict[str, str | int | float | None]
 
 
@@ -182,7 +184,7 @@ def status_command(selection: Selection, show_all: bool, show_failures: bool, as
     if holds_nothing(store):
         if as_json:
             out_json([])
-        say(f"No results in {store.path}: measure them with '{run_command()}'.")
+        say(f"No results in {store.path}: measure some with '{run_command(**({} if asked else _EXAMPLE))}'.")
         return 1
     listing = Listing(store)
     rows = (

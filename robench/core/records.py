@@ -19,6 +19,7 @@ class Provenance:
         seconds: wall-clock time of the measurement.
         finished_at: UTC time, ISO 8601.
         limit: ``--limit`` of the run that measured it, None if the whole condition was requested.
+        suite: first suite of that run with the measurement; None in records from before the field existed.
     """
 
     device: str
@@ -26,6 +27,7 @@ class Provenance:
     seconds: float
     finished_at: str
     limit: int | None = None
+    suite: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

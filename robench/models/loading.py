@@ -122,11 +122,12 @@ def _listed(problem: str, items: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Names of weights in messages: the registry's entry, the field that declares them, and a noun."""
+    """Names of weights in messages: entry, field that declares them, noun, and the command that trains them, if any."""
 
     entry: str
     field: str = "weights"
     noun: str = "weights"
+    command: str = ""
 
 
 def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
@@ -136,7 +137,8 @@ def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
         WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
         DeclarationError: the registry's uri or checksum is malformed.
     """
-    return resolve_file(checkpoint.weights, checkpoint.folder, Named(checkpoint.name))
+    command = "" if checkpoint.training is None else f"robench train {checkpoint.name}"
+    return resolve_file(checkpoint.weights, checkpoint.folder, Named(checkpoint.name, command=command))
 
 
 def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, str]:
@@ -176,6 +178,7 @@ def _locate(weights: Weights, folder: Path, named: Named) -> Path:
     except FileNotFoundError as error:
         raise WeightsError(
             f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}"
+            f"{f', or train them with {named.command!r}' if named.command else ''}"
         ) from error
     except OSError as error:
         raise WeightsError(

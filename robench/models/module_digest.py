@@ -45,6 +45,12 @@ _WRAPPED: Mapping[type, tuple[str, ...]] = {
 # Attributes of a class that Python and torch derive from it.
 _DERIVED = {"_abc_impl", "_backward_cls"}
 _PICKLING = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+# Marks of torch.compile on modules and tensors, and attributes of its wrapper that follow from module and options.
+_MARKS = {"_is_torch_compile", "_dynamo_static_input_type"}
+_OF_WRAPPERS = {
+    *("dynamo_ctx", "forward", "get_compiler_config"),
+    *("_torchdynamo_orig_callable", "_torchdynamo_wrapper_id", "_super_module_initialized"),
+}
 # The releases of torch and timm are in the provenance of every record.
 _LIBRARIES = ("torch", "timm")
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -141,12 +147,14 @@ class _Digest:
         for name in _HOOKS:
             if any(not is_guard(hook) for hook in attributes.get(name, {}).values()):
                 raise UndigestibleError(f"{title} has a hook ({name.strip('_')})")
-        if "forward" in attributes:
+        if "forward" in attributes and not _is_compiled(module):
             raise UndigestibleError(f"{title} has a forward that is assigned on the instance")
         self.add(type(module), title)
         if id(module) not in self._registered:
             self.write("unregistered", module.training)
-        others = slots | {name: attributes[name] for name in attributes.keys() - _BASE}
+        others = slots | {name: attributes[name] for name in attributes.keys() - _excluded(module)}
+        if _is_compiled(module):
+            others["compilation"] = _compilation_of(attributes["dynamo_ctx"])
         for items in (attributes["_parameters"], attributes["_buffers"], dict(sorted(others.items()))):
             self.write("items", len(items))
             for name, value in items.items():
@@ -166,7 +174,7 @@ class _Digest:
         self.write("tensor", found.dtype, tuple(found.shape))
         plain = found.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         self.hash.update(plain.view(torch.uint8).numpy().data if plain.numel() else b"")
-        if attributes := vars(tensor):
+        if attributes := {name: each for name, each in vars(tensor).items() if name not in _MARKS}:
             self.add(attributes, f"attributes of {place}")
 
     def _parts(self, value: Any, place: str) -> list[Any]:
@@ -311,6 +319,29 @@ def _origin_of(module_name: str) -> tuple[bool, str]:
         return is_own, code_digest(module) if module and file else ""
     except (ImportError, OSError) as error:
         raise UndigestibleError(f"the sources of module {module_name} cannot be read ({error})") from error
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    """Return whether torch.compile made a module and its forward."""
+    # Not imported: that takes a second, and without it nothing is compiled.
+    wrapper = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
+    return type(module) is wrapper and hasattr(module.forward, "_torchdynamo_orig_callable")
+
+
+def _excluded(module: nn.Module) -> frozenset[str]:
+    """Return the names of attributes without influence on outputs, or included in another way."""
+    if _is_compiled(module):
+        return _BASE | _MARKS | _OF_WRAPPERS
+    # Weak references to parameters.
+    return _BASE | _MARKS | {"_flat_weight_refs"} if isinstance(module, nn.RNNBase) else _BASE | _MARKS
+
+
+def _compilation_of(context: Any) -> list[object]:
+    """Return backend and options of a compilation."""
+    backend = context.callback
+    while hasattr(backend, "_torchdynamo_orig_backend"):
+        backend = backend._torchdynamo_orig_backend
+    return [type(backend), vars(backend), context.fullgraph, context._dynamic]
 
 
 def _found_by_name(module_name: str, qualified_name: str) -> object | None:

@@ -19,6 +19,7 @@ class Holding:
         dataset: dataset given to a suite that names none.
         measurements: keys of the stored measurements that the suite needs, also of audits, of failed shards and of
             older weights.
+        is_named: whether a run of this suite measured any of it, and not only of others that share conditions.
     """
 
     suite: str
@@ -28,6 +29,7 @@ class Holding:
     coverages: Mapping[str, Coverage]
     num_failed: int
     seconds: float
+    is_named: bool
 
     @property
     def num_complete(self) -> int:
@@ -70,6 +72,7 @@ def holdings_of(
                 coverages=coverages,
                 num_failed=len(failures),
                 seconds=sum(record.provenance.seconds for record in used),
+                is_named=any(each.provenance.suite == suite.name for each in found),
             )
         )
     return holdings
@@ -83,8 +86,10 @@ def without_shared(holdings: Iterable[Holding]) -> list[Holding]:
     """
     given = [each for each in holdings if each.num_in or each.num_failed]
     chosen: list[Holding] = []
-    # Of holdings with equally many measurements, the one that lacks least comes first.
-    by_extent = sorted(given, key=lambda each: (-len(each.measurements), each.missing is None, each.missing or 0))
+    # Of holdings with equally many measurements, that of a suite that was run comes first, then what lacks least.
+    by_extent = sorted(
+        given, key=lambda each: (-len(each.measurements), not each.is_named, each.missing is None, each.missing or 0)
+    )
     for each in by_extent:
         is_shared = any(each.model == other.model and each.measurements <= other.measurements for other in chosen)
         if each.missing == 0 or not is_shared:

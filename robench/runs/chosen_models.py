@@ -39,12 +39,13 @@ def choose_models(
     suite: Suite | None = None,
     *,
     all_seeds: bool = False,
+    keeps: bool = True,
 ) -> ChosenModels:
     """Return the checkpoints for names and modules.
 
     ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or a sequence of both.
     Modules are for the task and the inputs of ``suite``, None for classifiers of images. ``key`` identifies the only
-    module, or modules by name, in place of a digest of state and source.
+    module, or modules by name, in place of a digest of state and source. Where a run ``keeps`` nothing, names do.
 
     Raises:
         UsageError: something else was given, a name refers to two models, or a module cannot be identified.
@@ -73,7 +74,7 @@ def choose_models(
     known = {each.name: each for each in found}
     trainings = {name: [name, *(each.name for each in found if each.seed_of == name)] for name in names}
     for name, (module, preprocessing) in parts.items():
-        identity = identity_of(name, module, keys.get(name))
+        identity = identity_of(name, module, keys.get(name) or (None if keeps else name))
         known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd(), task)
     return ChosenModels(
         checkpoints=tuple(known[each] for name in names_of(models) for each in trainings.get(name, [name])),

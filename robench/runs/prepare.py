@@ -149,11 +149,16 @@ class PreparedRun:
         return run_shards(
             self.mine,
             executor,
-            self._demanding(store),
+            _OfSuites(self._demanding(store), self._suites()),
             on_progress,
             cost=cost_of(self.paces(store)),
             later=self.of_others,
         )
+
+    def _suites(self) -> dict[str, str]:
+        """Return the first suite of each measurement, by key."""
+        suites = reversed(list(self.measurements.items()))
+        return {measurement.key: name for name, measurements in suites for measurement in measurements}
 
     def _demanding(self, store: Store) -> Results:
         """Return the store wrapped such that a shard without its adversarial examples counts as missing."""
@@ -184,6 +189,24 @@ class PreparedRun:
             precision=self.request.precision,
         )
         return replace(report, notes=(SMOKE_NOTE,)) if self.request.smoke else report
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSuites:
+    """Results of a run, with the suite that asked for each in its provenance: suites share measurements."""
+
+    store: Results
+    suites: Mapping[str, str]
+
+    def keys(self) -> set[str]:
+        return self.store.keys()
+
+    def claims(self) -> Claims:
+        return self.store.claims()
+
+    def put(self, result: Record | Failure) -> None:
+        suite = self.suites[result.shard.measurement_key]
+        self.store.put(replace(result, provenance=replace(result.provenance, suite=suite)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

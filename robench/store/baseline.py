@@ -16,7 +16,7 @@ from robench.core.errors import IncomparableError, StoreError, UsageError
 from robench.core.files import read_regular, write_whole
 from robench.core.records import Record
 from robench.store.damaged import MAX_BYTES
-from robench.store.envelope import build, members_of, provenance_of, shard_of
+from robench.store.envelope import build, members_of, provenance_members, provenance_of, shard_of
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
 from robench.store.sealed import DamagedError, NewerFormatError, keeping, with_blank_seal
 
@@ -75,7 +75,7 @@ def encode_baseline(baseline: Baseline) -> bytes:
     cells = [
         {
             "shard": members_of(record.shard),
-            "provenance": asdict(record.provenance) | {"versions": dict(record.provenance.versions)},
+            "provenance": provenance_members(record.provenance),
             "rows": len(record.outcomes),
         }
         for record in baseline.records

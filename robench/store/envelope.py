@@ -28,7 +28,7 @@ def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -
     Raises:
         StoreError: a value cannot be represented in JSON.
     """
-    members = {"shard": members_of(shard), "provenance": _fields(provenance) | {"versions": dict(provenance.versions)}}
+    members = {"shard": members_of(shard), "provenance": provenance_members(provenance)}
     try:
         return with_blank_seal(json.dumps(members | further, sort_keys=True, separators=(",", ":")))
     except (TypeError, ValueError) as error:
@@ -49,6 +49,14 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
         del members["dtype"]
     if shard.tensors_digest is None:
         del members["tensors_digest"]
+    return members
+
+
+def provenance_members(provenance: Provenance) -> dict[str, Any]:
+    """Return a provenance as JSON values, which ``provenance_of`` reads back from an envelope's ``provenance``."""
+    members = _fields(provenance) | {"versions": dict(provenance.versions)}
+    if provenance.suite is None:
+        del members["suite"]
     return members
 
 

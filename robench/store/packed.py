@@ -20,7 +20,7 @@ from robench.core.errors import StoreError
 from robench.core.flags import Flag
 from robench.core.records import Provenance, Record
 from robench.core.shard import ShardHeader, shard_key
-from robench.store.envelope import flags_of, members_of, provenance_of, shard_of
+from robench.store.envelope import flags_of, members_of, provenance_members, provenance_of, shard_of
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
 from robench.store.paths import Extent, extent_named
 from robench.store.sealed import PACK_FORMAT, DamagedError, NewerFormatError, with_blank_seal
@@ -101,11 +101,8 @@ def _part(record: Record, headers: dict[str, int], provenances: dict[str, int]) 
     """Return the members of a record's own, and the places of its header and provenance in the lists."""
     shard, provenance = record.shard, record.provenance
     header = {name: value for name, value in members_of(shard).items() if name not in ("key", "start", "stop")}
-    common = {
-        field.name: getattr(provenance, field.name)
-        for field in dataclasses.fields(provenance)
-        if field.name not in ("seconds", "finished_at")
-    } | {"versions": dict(provenance.versions)}
+    members = provenance_members(provenance)
+    common = {name: value for name, value in members.items() if name not in ("seconds", "finished_at")}
     part: dict[str, Any] = {
         "header": headers.setdefault(json.dumps(header, sort_keys=True), len(headers)),
         "provenance": provenances.setdefault(json.dumps(common, sort_keys=True), len(provenances)),

@@ -198,6 +198,15 @@ class TestCoverage:
         complete = holdings_of(replace(suite(CLEAN), name="complete"), store)
         assert without_shared([*complete, *whole]) == [*complete, *whole]
 
+    def test_of_suites_that_share_all_results_the_one_that_was_run_is_named(self) -> None:
+        kept = record(CLEAN, 0, 4)
+        smaller = replace(suite(CLEAN), name="smaller")
+        larger = replace(suite(CLEAN, SWEEP, metrics=("robust_accuracy",)), name="larger")
+        for run in (smaller, larger):
+            store = stored([replace(kept, provenance=replace(kept.provenance, suite=run.name))])
+            found = [holding for each in (smaller, larger) for holding in holdings_of(each, store)]
+            assert [each.suite for each in without_shared(found)] == [run.name]
+
 
 class TestSearches:
     METRICS = ("top1_accuracy", "accuracy_at_distance", "median_distance")

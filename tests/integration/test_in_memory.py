@@ -224,7 +224,7 @@ def test_the_page_on_models_in_memory_runs(
     assert len(blocks) == 2
     for block in blocks:
         names = {"robench": robench, "torch": torch, "net": tiny(), "other": tiny(1)}
-        exec(block.replace('"digits-adv"', repr(str(suite))).replace("torch.compile(net)", "net"), names)
+        exec(block.replace('"digits-adv"', repr(str(suite))).replace("torch.jit.script(net)", "net"), names)
     assert len(list((tmp_path / "results" / "records").iterdir())) == 3 * 5
 
 

@@ -205,6 +205,12 @@ class TestStatus:
         assert "3 measurements of mine are of no suite above" in ended.stderr
         assert "--suite FILE" in ended.stderr
 
+    def test_the_advice_about_an_empty_folder_runs_as_printed(self, robench: Robench, tmp_path: Path) -> None:
+        ended = robench("status", "--results", tmp_path / "absent")
+        printed = ended.stderr.split("'")[1]
+        planned = robench(*shlex.split(printed)[1:], "--dry-run", "--limit", 1)
+        assert (planned.code, "to do" in planned.stdout) == (0, True)
+
     @pytest.mark.parametrize("options", [(), ("--all",), ("--suite", "digits-adv"), ("--failures",)])
     def test_an_empty_folder_is_one_sentence(self, robench: Robench, tmp_path: Path, options: tuple[str, ...]) -> None:
         ended = robench("status", "--results", tmp_path / "absent", *options)

@@ -117,6 +117,16 @@ class TestPython:
         assert report.notes == (SMOKE_NOTE,)
         assert list(folder.iterdir()) == []
 
+    def test_modules_without_a_digest_go_through_by_their_names(
+        self, folder: Path, small_suite: Callable[..., Path]
+    ) -> None:
+        one, other = Tiny(), Tiny()
+        one.register_forward_hook(lambda _module, _images, logits: logits)
+        other.register_forward_hook(lambda _module, _images, logits: logits * float("nan"))
+        report = package.run(small_suite(), {"one": one, "other": other}, smoke=True, device="cpu")
+        assert [any(cell.missing for cell in row.cells.values()) for row in report.rows] == [False, True]
+        assert list(folder.iterdir()) == []
+
     def test_what_fails_is_in_the_notes(self, folder: Path, small_suite: Callable[..., Path]) -> None:
         report = package.run(small_suite(), {"mine": Broken()}, smoke=True, device="cpu")
         assert not report.is_complete

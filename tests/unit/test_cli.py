@@ -17,10 +17,12 @@ from click.testing import CliRunner
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, cli
 from robench.cli.progress import _LineDisplay, _Rate, progress_shown
+from robench.cli.run_command import _say_how_it_ended
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
 from robench.scheduling import Progress
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,6 +138,7 @@ class TestStatusAndDoctor:
         assert {row["model"] for row in rows} == {"digits-vit"}
         assert {(row["kept"], row["missing"], row["failed_shards"]) for row in rows} == {(100, 500, 0)}
         assert "digits-vit" in robench("status", "--results", tmp_path / "r").stdout
+        assert {each.provenance.suite for each in FolderStore(tmp_path / "r").manifests()} == {"digits-adv"}
 
     def test_status_of_an_empty_folder_is_an_empty_array_and_a_failure(self, robench: Robench, tmp_path: Path) -> None:
         ended = robench("status", "--results", tmp_path / "absent", "--json")
@@ -242,3 +245,16 @@ class TestProgress:
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "no luck" in captured.err
+
+
+def test_suites_are_listed_without_escaped_line_breaks(robench: Robench) -> None:
+    assert "\\n" not in robench("list", "suites").stdout
+
+
+@pytest.mark.parametrize(("done", "failed", "kept"), [(0, 0, False), (1, 1, False), (2, 1, True)])
+def test_an_interrupt_says_that_results_are_kept_only_where_there_are_some(
+    capsys: pytest.CaptureFixture[str], done: int, failed: int, kept: bool
+) -> None:
+    progress = Progress(num_shards=3, num_kept_before=0, num_done=done, num_failed=failed)
+    _say_how_it_ended(progress, is_interrupted=True, smoke=False)
+    assert ("What was measured is kept" in capsys.readouterr().err) == kept

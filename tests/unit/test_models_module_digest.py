@@ -426,8 +426,7 @@ def with_hook(register: str) -> nn.Module:
     return model
 
 
-def with_forward() -> nn.Module:
-    model = Plain()
+def with_forward(model: nn.Module) -> nn.Module:
     model.forward = MethodType(lambda self, x: x, model)  # type: ignore[method-assign]
     return model
 
@@ -475,7 +474,7 @@ UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "forward hook": (lambda: with_hook("register_forward_hook"), "submodule 0 (ReLU) has a hook (forward_hooks)"),
     "forward pre-hook": (lambda: with_hook("register_forward_pre_hook"), "has a hook (forward_pre_hooks)"),
     "backward hook": (lambda: with_hook("register_full_backward_hook"), "has a hook (backward_hooks)"),
-    "forward of the instance": (with_forward, "Plain has a forward that is assigned on the instance"),
+    "forward of the instance": (lambda: with_forward(Plain()), "Plain has a forward that is assigned on the instance"),
     "object": (lambda: Plain(object()), "held of its class Plain is an object of type builtins.object"),
     "object in a list": (lambda: Plain([{"a": object()}]), "object of type builtins.object"),
     "lock": (lambda: Plain(threading.Lock()), "object of type _thread.lock"),
@@ -486,7 +485,10 @@ UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "sparse tensor": (lambda: Plain(torch.eye(2).to_sparse()), "a tensor without plain values"),
     "meta tensor": (lambda: nn.Linear(1, 1, device="meta"), "weight of its class Linear is a tensor without plain"),
     "lazy parameter": (lambda: nn.Sequential(nn.LazyLinear(3)), "submodule 0 (LazyLinear)"),
-    "compiled": (lambda: torch.compile(nn.ReLU()), "OptimizedModule has a forward"),
+    "compiled, with another forward": (
+        lambda: with_forward(torch.compile(nn.ReLU())),
+        "OptimizedModule has a forward",
+    ),
     "parametrized": (
         lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)),
         "is a module, which a copy of the model would share",
@@ -568,3 +570,51 @@ def test_models_of_timm_have_digests(name: str) -> None:
     assert digest_of_module(copy.deepcopy(model).eval()) == digest
     nudge(model)
     assert digest_of_module(model) != digest
+
+
+def recurrent(cls: type[nn.RNNBase], **options: Any) -> nn.Module:
+    return seeded(lambda: nn.Sequential(nn.Embedding(5, 3), cls(3, 4, batch_first=True, **options)))
+
+
+RECURRENT = (nn.RNN, nn.GRU, nn.LSTM)
+
+
+@pytest.mark.parametrize("cls", RECURRENT)
+def test_recurrent_modules_have_digests(cls: type[nn.RNNBase]) -> None:
+    model = recurrent(cls, num_layers=2, bidirectional=True)
+    digest = digest_of_module(model)
+    model(torch.zeros(1, 2, dtype=torch.long))
+    same = {digest_of_module(each) for each in (model, copy.deepcopy(model).eval(), copy.deepcopy(model).float())}
+    assert same == {digest}
+    replaced = copy.deepcopy(model)
+    replaced[1].weight_hh_l1 = nn.Parameter(model[1].weight_hh_l1 + 1e-7)  # type: ignore[index]
+    nudged = copy.deepcopy(model)
+    nudge(nudged[1])  # type: ignore[index]
+    others = (replaced, nudged, recurrent(cls, num_layers=2), recurrent(cls, num_layers=2, bias=False))
+    assert len({digest, *map(digest_of_module, others)}) == 5
+
+
+def test_recurrent_modules_differ_by_their_kind() -> None:
+    assert len({digest_of_module(recurrent(cls)) for cls in RECURRENT}) == 3
+
+
+def halved(graph: Any, example: Any) -> Any:
+    return lambda *inputs: [each / 2 for each in graph(*inputs)]
+
+
+def test_compiled_modules_have_digests_of_module_and_options() -> None:
+    model = seeded(lambda: nn.Linear(2, 2))
+    digest = digest_of_module(model)
+    options: list[dict[str, Any]] = [
+        *({}, {"mode": "max-autotune"}, {"options": {"shape_padding": False}}, {"dynamic": True}, {"fullgraph": True}),
+        *({"backend": "eager"}, {"backend": "aot_eager"}, {"backend": halved}),
+    ]
+    digests = [digest_of_module(torch.compile(copy.deepcopy(model), **each)) for each in options]
+    assert [digest_of_module(torch.compile(model, **each)) for each in options] == digests
+    assert len({digest, *digests}) == len(options) + 1
+    compiled = torch.compile(model, backend="eager")
+    compiled(torch.ones(1, 2))
+    assert digest_of_module(copy.deepcopy(compiled).eval()) == digest_of_module(compiled) == digests[5]
+    assert digest_of_module(model) == digest
+    nudge(model)
+    assert digest_of_module(compiled) != digests[5]

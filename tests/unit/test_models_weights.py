@@ -14,6 +14,7 @@ import pytest
 from examples import CHECKPOINT
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
+from robench.declare import find_checkpoints
 from robench.models.loading import digest, resolve
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class TestLocate:
     def test_nothing_is_said_on_how_to_get_them_where_the_registry_says_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsError, match=r"a\.safetensors$"):
             resolve(checkpoint(tmp_path, how=""))
+
+    def test_the_command_that_trains_them_is_named_where_there_is_a_recipe(self, tmp_path: Path) -> None:
+        trainable = replace(find_checkpoints(["digits-vit"])[0], folder=tmp_path)
+        with pytest.raises(WeightsError, match=r"or train them with 'robench train digits-vit'$"):
+            resolve(trainable)
+        with pytest.raises(WeightsError, match=r"are missing") as caught:
+            resolve(replace(trainable, training=None))
+        assert "robench train digits-vit'" not in str(caught.value)
 
     def test_a_folder_is_no_file_of_weights(self, tmp_path: Path) -> None:
         (tmp_path / "weights").mkdir()
