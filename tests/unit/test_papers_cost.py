@@ -39,7 +39,7 @@ def holding(**records: list[float]) -> Holding:
             has_older=False,
         )
     facts = {"suite": SUITE.name, "dataset": None, "model": "m", "measurements": frozenset[str]()}
-    return Holding(**facts, coverages=coverages, num_failed=0, seconds=0.0)  # type: ignore[arg-type]  # its fields
+    return Holding(**facts, coverages=coverages, num_failed=0, seconds=0.0, is_named=True)  # type: ignore[arg-type]  # its fields
 
 
 def test_a_condition_goes_on_as_it_began_and_others_follow_by_passes() -> None:

@@ -155,7 +155,7 @@ def test_the_model_is_shown_two_examples_of_data_that_it_was_not_trained_for() -
     victim: Any = Victim()
     checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
     check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])}, victim)
-    assert shown == [32, 2, 2, *[8] * 7]
+    assert shown == [32, 2, 2, *[8] * 8]
 
 
 def centred(inputs: torch.Tensor) -> torch.Tensor:
