@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from robench.comparison.baseline import check_protocol, check_records, measured
-from robench.comparison.evidence import corrected, evidence_of
+from robench.comparison.evidence import evidence_of, holm_of_known
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
 from robench.metrics import METRICS, unit_of
@@ -234,7 +234,7 @@ def _tolerated(cell: CheckedCell, evidence: Evidence, tolerance: float) -> Check
 
 
 def _corrected(cells: Sequence[CheckedCell], alpha: float) -> list[CheckedCell]:
-    adjusted = corrected([cell.p_value for cell in cells])
+    adjusted = holm_of_known([cell.p_value for cell in cells])
     return [
         replace(cell, p_holm=p_holm, verdict="worse" if p_holm is not None and p_holm <= alpha else cell.verdict)
         for cell, p_holm in zip(cells, adjusted, strict=True)

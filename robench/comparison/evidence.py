@@ -208,7 +208,7 @@ def _welch_interval(value: float, half_width: float) -> Difference:
     return Difference(value=value, low=value - half_width, high=value + half_width, method=WELCH_INTERVAL)
 
 
-def corrected(p_values: Sequence[float | None]) -> list[float | None]:
+def holm_of_known(p_values: Sequence[float | None]) -> list[float | None]:
     """Return the adjusted p-values; None stays None and does not count."""
     adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
     return [None if p_value is None else next(adjusted) for p_value in p_values]
