@@ -16,9 +16,10 @@ The KSVD loss J is zero where W_e and W_r solve the SVD of K (lemma 4.2). It is 
     paper     J = sum_i (e_i^T Lambda e_i + r_i^T Lambda r_i) / 2 - tr(W_e^T W_r)
     released  J^2 with J = mean_i (|Lambda e_i|^2 + |Lambda r_i|^2) / 2 - tr(W_e^T W_r)
 
-The printed J has no lower bound. The authors' code (PrimalAttention_CV) averages over the batch too before it squares;
-here each example's own J is squared, so that no example's loss depends on its neighbours. The supplement treats a
-single head, so has no average over heads. There Lambda is positive; as in the code, this is not enforced.
+The printed J has no lower bound, and training may follow it without end (docs/cifar10.md). The authors' code
+(PrimalAttention_CV) averages over the batch too before it squares; here each example's own J is squared, so that no
+example's loss depends on its neighbours. The supplement treats a single head, so has no average over heads. There
+Lambda is positive; as in the code, this is not enforced.
 
 "Uniformly sampled" tokens are evenly spaced ones, as in the code: token floor(i (N - 1) / (n - 1)) for i = 0..n-1. The
 code rounds this in float32 and is occasionally one token off, but never for 197 tokens and a rank_multiplier of 10. If

@@ -51,7 +51,7 @@ LIVE = "generated on the fly at a severity from 1 to 5"
 def _models(registries: Sequence[Path]) -> list[Entry]:
     names = (
         *("task", "architecture", "weights", "preprocessing", "training_data", "trained_on", "source", "licence"),
-        *("expected", "training", "coupled"),
+        *("expected", "training", "coupled", "patches"),
     )
     return [
         {"name": each.name, "summary": summary_of(each), **{name: to_plain(getattr(each, name)) for name in names}}

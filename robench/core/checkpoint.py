@@ -64,6 +64,8 @@ class Checkpoint:
         trained_on: name of the training dataset, the only one that ``expected`` applies to.
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only; not
             part of keys, which contain the batch size.
+        patches: whether the model's code may replace functions of torch and numpy, so that it is measured alone in its
+            process; not part of keys, which contain the code.
         seed_of: name of the entry that this trains again, with another seed; None for the entry itself.
         belongs_to: name of the shipped entry to which another registry gives these weights; None for all others. Never
             part of keys.
@@ -83,6 +85,7 @@ class Checkpoint:
     training: Recipe | None = None
     trained_on: str | None = None
     coupled: bool = False
+    patches: bool = False
     seed_of: str | None = None
     belongs_to: str | None = None
 

@@ -52,6 +52,10 @@ def settings_of(torch: Any) -> tuple[Setting, ...]:
         (lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
         (lambda: cudnn.benchmark, lambda value: setattr(cudnn, "benchmark", value)),
         (lambda: cudnn.deterministic, lambda value: setattr(cudnn, "deterministic", value)),
+        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+        # torch sets this without telling: a number below float32's normal range is multiplied.
+        (lambda: float(torch.full((), 1e-40) * 1.0) == 0.0, torch.set_flush_denormal),
     )
 
 

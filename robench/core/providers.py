@@ -7,10 +7,9 @@ from functools import lru_cache
 from types import ModuleType
 
 from robench.core.errors import DeclarationError, PluginError
+from robench.core.library_watch import OWN
 from robench.core.plugins import Claim, claims, declared_by
 from robench.core.user_code import code_digest, module_of
-
-OWN = "robench"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

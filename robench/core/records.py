@@ -54,12 +54,14 @@ class Failure:
 
     Attributes:
         error: one message for the reader; ``traceback``: for debugging.
+        spoils_process: whether its process must not measure anything else; not stored.
     """
 
     shard: ShardHeader
     error: str
     traceback: str
     provenance: Provenance
+    spoils_process: bool = False
 
 
 def join(records: Sequence[Record], num_examples: int) -> Outcomes:

@@ -47,6 +47,9 @@ class Measurement:
         code_digest: digest of the source of a model that robench does not build itself; None for all others.
         adversarial_dtype: number format that adversarial examples are rounded to before scoring, so that the stored
             examples are the scored ones: ``float32`` leaves them unchanged, ``float16`` rounds each change toward zero.
+        foreign_code: names of the model, the perturbation or other parts that are not robench's code, such as
+            ``model 'mine'``; empty if everything is. Measurements with different ones share no worker process. Not part
+            of the key.
     """
 
     checkpoint: Checkpoint
@@ -59,6 +62,7 @@ class Measurement:
     code_digest: str | None = None
     adversarial_dtype: str = EXACT_DTYPE
     tensors_digest: str | None = None
+    foreign_code: str = ""
     _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property

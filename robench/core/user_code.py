@@ -3,12 +3,16 @@
 import hashlib
 import importlib
 import importlib.util
+import io
+import pickle
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from robench.core.errors import ContractError, DeclarationError, described
+from robench.core.library_watch import OWN, LibraryWatch, note_import
 
 
 def is_target(text: str) -> bool:
@@ -20,6 +24,8 @@ def is_target(text: str) -> bool:
 def contained_import(module_name: str) -> ModuleType:
     """Import a module, undoing the effects of its top level on the process.
 
+    Functions of libraries that it replaces stay replaced, and are known to ``library_watch.replaced_by_imports``.
+
     Raises:
         Exception: the module's own error, or a ``ContractError`` caused by it if it would have ended the process.
     """
@@ -29,8 +35,25 @@ def contained_import(module_name: str) -> ModuleType:
     from robench.core.containment import Contained
 
     importlib.invalidate_caches()
-    with Contained(keeps_environment=True):
-        return importlib.import_module(module_name)
+    watch = LibraryWatch()
+    try:
+        with Contained(keeps_environment=True):
+            return importlib.import_module(module_name)
+    finally:
+        note_import(watch, module_name)
+
+
+def unpickled(content: bytes) -> Any:
+    """Return a pickled object; modules that it needs are imported as ``contained_import`` does. Any: it is anything."""
+    with io.BytesIO(content) as file:
+        return _Unpickler(file).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if module_name.partition(".")[0] != OWN:
+            contained_import(module_name)
+        return super().find_class(module_name, global_name)
 
 
 def what_was_raised(error: Exception) -> BaseException:

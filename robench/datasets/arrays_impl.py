@@ -178,9 +178,11 @@ def _has_its_channels_in(axis: int, *, not_in: int, shape: tuple[int, ...]) -> b
 
 
 def checked_labels(labels: NDArray[Any], num_images: int, title: str) -> NDArray[np.int64]:
-    """Return labels as (N,) int64; refuse another shape or type."""
+    """Return labels as (N,) int64; refuse another shape or type, and what int64 cannot hold."""
     if labels.shape != (num_images,) or not np.issubdtype(labels.dtype, np.integer):
         raise MissingDataError(
             f"{title} must be {num_images} whole numbers, one an image, got {labels.dtype} of the shape {labels.shape}"
         )
+    if (highest := int(labels.max(initial=0))) > np.iinfo(np.int64).max:
+        raise MissingDataError(f"{title} has the label {highest}; labels are whole numbers from 0, below 2^63")
     return labels.astype(np.int64)

@@ -126,6 +126,8 @@ def _item(items: Any, number: int) -> tuple[NDArray[Any], int]:
         target = operator.index(label)
     except TypeError:
         raise RobenchError(f"must have a whole number for a label, got {type(label).__name__}") from None
+    if not 0 <= target < 2**63:
+        raise RobenchError(f"has the label {target}; labels are whole numbers from 0, below 2^63")
     return _pixels(image), target
 
 

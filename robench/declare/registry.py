@@ -13,6 +13,7 @@ from annotated_types import Ge, Lt, MaxLen
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Trainer
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UsageError
+from robench.core.providers import foreign_in
 from robench.datasets import DATASETS
 from robench.datasets.user import FormatBase
 from robench.declarations.base import SEEDS
@@ -77,6 +78,8 @@ class CheckpointEntry:
         training: recipe with which ``robench train`` makes the weights; null without one.
         trained_on: name of the training dataset, which ``expected`` is about.
         coupled: whether rows of a batch may influence each other, so that numbers hold at their batch size only.
+        patches: whether the model's own code may replace functions of torch and numpy; it is then measured alone in its
+            process.
         seeds: further trainings of the same entry, with other seeds.
         of: entry of the shipped registry to which these weights belong; architecture, preprocessing, task, data and
             recipe are inherited, so that they are left out here.
@@ -93,6 +96,7 @@ class CheckpointEntry:
     training: TrainingBase | None = None
     trained_on: str | None = None
     coupled: bool = False
+    patches: bool = False
     seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
     of: str | None = None
 
@@ -197,6 +201,7 @@ def _examined(
     problems += _taken_names(document)
     problems += _unknown_training_data(document, known)
     problems += _wrongly_coupled(document, entries)
+    problems += _needlessly_patching(document, entries)
     problems += _training_problems(document, entries)
     problems += _wrong_seeds(document, entries)
     for name, each in entries.items():
@@ -336,3 +341,12 @@ def _wrongly_coupled(document: Document, entries: Mapping[str, CheckpointEntry])
             does = "couples" if known else "does not couple"
             wrong = f"must be {str(known).lower()}: backbone {checkpoint.architecture.kind} {does} the rows of a batch"
             yield document.problem(("checkpoints", name, "coupled"), wrong)
+
+
+def _needlessly_patching(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
+    """Yield a problem for each entry with ``patches`` whose model has no code but robench's."""
+    for name, checkpoint in entries.items():
+        architecture = checkpoint.architecture
+        if checkpoint.patches and not architecture.runs_user_code and foreign_in(architecture) is None:
+            wrong = f"must be false: backbone {architecture.kind} is robench's, which replaces no function"
+            yield document.problem(("checkpoints", name, "patches"), wrong)

@@ -14,7 +14,7 @@ from robench.declare.schema import construct
 from robench.declare.yaml_source import read_yaml
 
 _REGISTRY = "checkpoints.yaml"
-_FIXED = ("architecture", "preprocessing", "task", "training", "trained_on", "coupled")
+_FIXED = ("architecture", "preprocessing", "task", "training", "trained_on", "coupled", "patches")
 _INHERITED = (*_FIXED, "training_data")
 
 

@@ -13,7 +13,8 @@ from torch import nn
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.declared import DatasetDeclaration, Declaration
-from robench.core.errors import UsageError, described, shortened
+from robench.core.errors import ContractError, UsageError, described, shortened
+from robench.core.library_watch import LibraryWatch, described_replacement, is_permitted, replaced_by_imports
 from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model, ReadsAhead
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
@@ -52,6 +53,7 @@ class Evaluator:
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     loaded: dict[str, tuple[str, LoadedModel]] = field(default_factory=dict)
     _model: tuple[str, LoadedModel] | None = field(default=None, init=False, repr=False)
+    _watch: LibraryWatch | None = field(default=None, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -59,12 +61,18 @@ class Evaluator:
     def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
         """Return the record of ``shard``, or the failure with the reason; read ahead the examples of ``following``."""
         started = time.perf_counter()
+        measurement = shard.measurement
+        if measurement.foreign_code and self._watch is None:
+            self._watch = LibraryWatch()
         try:
+            self._check_libraries(measurement, "code that ran before")
             with Contained():
                 model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
                 read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
                 evaluate: Measure = shard.measurement.condition.action.implemented()
-                return evaluate(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
+                record = evaluate(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
+            self._check_libraries(measurement, measurement.foreign_code)
+            return record
         except Exception as error:  # the only broad catch: an error of a plug-in costs only its shard
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
@@ -76,7 +84,27 @@ class Evaluator:
             error=f"{reason}. {self._advice(shard)}" if is_out else reason,
             traceback=trace,
             provenance=provenance(torch.device(self.device), started, self.limit),
+            spoils_process=not self._is_permitted(measurement, measurement.foreign_code),
         )
+
+    def _is_permitted(self, measurement: Measurement, culprit: str) -> bool:
+        """Return whether all functions of libraries are as they were, or the model's entry permits the changes.
+
+        New changes are by ``culprit``.
+        """
+        if self._watch is not None:
+            self._watch.look(culprit)
+        return is_permitted(self._replaced, patches=measurement.checkpoint.patches)
+
+    @property
+    def _replaced(self) -> Mapping[str, str]:
+        by_watch = {} if self._watch is None else self._watch.replaced
+        return {**by_watch, **replaced_by_imports()}
+
+    def _check_libraries(self, measurement: Measurement, culprit: str) -> None:
+        """Raise a ContractError if functions are replaced that the model may not replace."""
+        if not self._is_permitted(measurement, culprit):
+            raise ContractError(described_replacement(self._replaced))
 
     def _range_of(self, shard: Shard) -> Range | None:
         """Return where the first examples of a shard are, or None for a dataset that cannot be opened."""

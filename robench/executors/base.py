@@ -1,12 +1,12 @@
 """Base class of executors, and the deaths of their workers, which cost shards and are counted by shard."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Protocol
 
-from robench.core.protocols import Executor
+from robench.core.protocols import Executor, Work
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import Shard
 from robench.declarations.base import DeclarationBase
@@ -76,6 +76,21 @@ class Death:
 
     what: str
     advice: str
+
+
+def needs_new_process(foreign_code: str, shard: Shard) -> bool:
+    """Return whether a process that has run ``foreign_code``, empty for robench's alone, must not measure a shard.
+
+    Code that is not robench's may have changed the process in a way that nobody notices.
+    """
+    return foreign_code not in ("", shard.measurement.foreign_code)
+
+
+def following_in(work: Work, worker: Hashable, shard: Shard) -> Shard | None:
+    """Return the shard that will probably follow, if the process of the worker may measure it after this one."""
+    following = work.following(worker)
+    is_same = following is not None and following.measurement.foreign_code == shard.measurement.foreign_code
+    return following if is_same else None
 
 
 class Deaths:

@@ -23,7 +23,9 @@ from robench.executors.base import (
     Evaluate,
     ExecutorBase,
     WorkerPool,
+    following_in,
     mistaken,
+    needs_new_process,
 )
 from robench.executors.warden import Warden
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess, wait_for
@@ -42,11 +44,18 @@ class Processes(ExecutorBase):
 # Compared and hashed by identity: a place is a worker for the queue.
 @dataclass(slots=True, eq=False)
 class _Place:
-    """Slot of a worker: its evaluator stays, its process may be replaced."""
+    """Slot of a worker: its evaluator stays, its process may be replaced.
+
+    Attributes:
+        foreign_code: code other than robench's that the process has run (``Measurement.foreign_code``).
+        is_spoiled: whether a shard made the process unfit for others.
+    """
 
     evaluator: Evaluate
     process: WorkerProcess
     shard: Shard | None = None
+    foreign_code: str = ""
+    is_spoiled: bool = False
 
 
 class ProcessExecutor:
@@ -80,7 +89,7 @@ class ProcessExecutor:
                 for evaluator in self._evaluators[: len(work)]:
                     places.append(_Place(evaluator, self._started(evaluator, warden)))
                 while True:
-                    self._hand_out(work, places)
+                    self._hand_out(work, places, warden)
                     busy = [place for place in places if place.shard is not None]
                     if busy:
                         wait_for([place.process for place in busy])
@@ -99,11 +108,18 @@ class ProcessExecutor:
     def _started(self, evaluator: Evaluate, warden: Warden) -> WorkerProcess:
         return WorkerProcess(evaluator, warden, self._limit_seconds, imports_script=self._imports_script)
 
-    def _hand_out(self, work: Work, places: list[_Place]) -> None:
+    def _hand_out(self, work: Work, places: list[_Place], warden: Warden) -> None:
         for place in places:
             if place.shard is None and not self._draining and (shard := work.take(place)) is not None:
-                place.shard = shard
-                place.process.hand(shard, work.following(place))
+                if place.is_spoiled or needs_new_process(place.foreign_code, shard):
+                    place.process.end()
+                    self._renew(place, warden)
+                place.shard, place.foreign_code = shard, shard.measurement.foreign_code
+                place.process.hand(shard, following_in(work, place, shard))
+
+    def _renew(self, place: _Place, warden: Warden) -> None:
+        place.process = self._started(place.evaluator, warden)
+        place.foreign_code, place.is_spoiled = "", False
 
     def _look_after(self, place: _Place, work: Work, warden: Warden) -> Record | Failure | None:
         """Return the result of a worker's shard if there is one; replace the worker if it failed."""
@@ -112,6 +128,7 @@ class ProcessExecutor:
         answer = place.process.look()
         if isinstance(answer, (Record, Failure)) and answer.shard.key == shard.key:
             place.shard = None
+            place.is_spoiled = isinstance(answer, Failure) and answer.spoils_process
             return answer
         if answer is None:
             return None
@@ -121,7 +138,7 @@ class ProcessExecutor:
         if failure is None:
             work.give_back(shard)
         self._count_death(place.process)
-        place.process = self._started(place.evaluator, warden)
+        self._renew(place, warden)
         return failure
 
     def _count_death(self, process: WorkerProcess) -> None:
@@ -140,21 +157,31 @@ def executor_of(declaration: Processes, pool: WorkerPool) -> ProcessExecutor:
 
 
 def answers_in_a_process(
-    answer: Callable[[Any], object], tasks: Iterable[object], limit_seconds: float
+    answer: Callable[[Any], object],
+    tasks: Iterable[object],
+    limit_seconds: float,
+    *,
+    is_foreign: Callable[[Any], bool] = lambda task: False,
 ) -> Generator[object, None, None]:
-    """Yield ``answer``'s result for each task, computed in a separate process, or how that process ended."""
+    """Yield ``answer``'s result for each task, computed in a separate process, or how that process ended.
+
+    Tasks that run code other than robench's (``is_foreign``) have a process each. Any: what the caller's tasks are.
+    """
     worker: WorkerProcess | None = None
     known = list(tasks)
     imports_script = refers_to_script((answer, *known))
     with Warden() as warden:
         try:
             for task in known:
+                if worker is not None and is_foreign(task):
+                    worker.end()
+                    worker = None
                 if worker is None:
                     worker = WorkerProcess(answer, warden, limit_seconds, imports_script=imports_script)
                 worker.hand(task)
                 while (found := worker.look()) is None:
                     wait_for([worker])
-                if isinstance(found, Death):
+                if isinstance(found, Death) or is_foreign(task):
                     worker.end()
                     worker = None
                 yield found

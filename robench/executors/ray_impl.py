@@ -10,7 +10,6 @@ containment, and an exception becomes a sentence on the machine that knows its c
 
 import logging
 import os
-import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from robench.core.errors import RobenchError, described
 from robench.core.protocols import Work
 from robench.core.records import Failure, Record
 from robench.core.shard import Shard
+from robench.core.user_code import unpickled
 from robench.executors.base import (
     MAX_DEATHS,
     SECONDS_BETWEEN_LOOKS,
@@ -31,8 +31,10 @@ from robench.executors.base import (
     Deaths,
     Evaluate,
     WorkerPool,
+    following_in,
     late,
     mistaken,
+    needs_new_process,
 )
 from robench.executors.ray import Ray
 from robench.executors.ray_cluster import Cluster, shown
@@ -62,7 +64,7 @@ class RayWorker:
         """Make the evaluator, from a pickled function and the name of a device; return the problem, empty if none."""
         try:
             with Contained(keeps_environment=True):
-                make, device = pickle.loads(content)
+                make, device = unpickled(content)
             self._evaluator = make(device)
         # Broad because it may lack any module, on an unknown machine.
         except Exception as error:
@@ -77,7 +79,7 @@ class RayWorker:
         assert self._evaluator is not None  # it was prepared
         try:
             with Contained(keeps_environment=True):
-                shard, following = pickle.loads(content)
+                shard, following = unpickled(content)
             return self._evaluator(shard, following), ""
         # Broad for the same reason; errors of models are failures already.
         except Exception as error:
@@ -92,6 +94,7 @@ class _Place:
     Attributes:
         pending: reference to what the actor is doing; None for one that is free.
         begun: when it was handed its shard.
+        foreign_code, is_spoiled: as of a worker process (``executors.processes``).
     """
 
     actor: Any
@@ -99,6 +102,8 @@ class _Place:
     begun: float = 0.0
     is_ready: bool = False
     shard: Shard | None = None
+    foreign_code: str = ""
+    is_spoiled: bool = False
 
 
 class RayExecutor:
@@ -140,13 +145,14 @@ class RayExecutor:
             self._last_ready = time.monotonic()
             places += [_Place(*start()) for _ in range(self._num_places)]
             while True:
-                self._hand_out(work, places)
+                self._hand_out(work, places, start)
                 if not any(place.shard for place in places) and (self._draining or not len(work)):
                     return
                 for place in self._heard_of(places):
                     result = self._look_after(place, work)
                     if place.actor is None:
                         place.actor, place.pending = start()
+                        place.foreign_code, place.is_spoiled = "", False
                     if result is not None:
                         yield result
                 self._check_start(places)
@@ -176,11 +182,18 @@ class RayExecutor:
 
         return start
 
-    def _hand_out(self, work: Work, places: list[_Place]) -> None:
+    def _hand_out(self, work: Work, places: list[_Place], start: Callable[[], tuple[Any, Any]]) -> None:
         for place in places:
             if place.pending is None and not self._draining and (shard := work.take(place)) is not None:
-                place.shard, place.begun = shard, time.monotonic()
-                task = self._cluster.ray.cloudpickle.dumps((shard, work.following(place)))
+                place.begun = time.monotonic()
+                if place.is_spoiled or needs_new_process(place.foreign_code, shard):
+                    self._kill(place)
+                    # An actor answers in order, so that the shard waits until it is prepared.
+                    place.actor, _ = start()
+                    place.begun += self._start_seconds
+                    place.is_spoiled = False
+                place.shard, place.foreign_code = shard, shard.measurement.foreign_code
+                task = self._cluster.ray.cloudpickle.dumps((shard, following_in(work, place, shard)))
                 place.pending = place.actor.measure.remote(task)
 
     def _heard_of(self, places: list[_Place]) -> list[_Place]:
@@ -206,6 +219,7 @@ class RayExecutor:
             self._silent_deaths.clear()
             return None
         if shard is not None and isinstance(answer, (Record, Failure)) and answer.shard.key == shard.key:
+            place.is_spoiled = isinstance(answer, Failure) and answer.spoils_process
             return answer
         death = answer if isinstance(answer, Death) else mistaken(answer)
         self._kill(place)

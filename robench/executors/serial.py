@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from robench.core.protocols import Work
 from robench.core.records import Failure, Record
-from robench.executors.base import SECONDS_BETWEEN_LOOKS, Evaluate, ExecutorBase, WorkerPool
+from robench.executors.base import SECONDS_BETWEEN_LOOKS, Evaluate, ExecutorBase, WorkerPool, following_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class SerialExecutor:
             if shard is None:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
             else:
-                yield self._evaluator(shard, work.following(self))
+                yield self._evaluator(shard, following_in(work, self, shard))
 
     def drain(self) -> None:
         """Start no further shards."""

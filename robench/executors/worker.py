@@ -13,6 +13,7 @@ from typing import Any
 from robench.core.child_processes import end_with_parent
 from robench.core.containment import Contained
 from robench.core.standard_output import divert_for_good
+from robench.core.user_code import unpickled
 
 # Read by numerical libraries when first imported: one thread per worker, see evaluation/arithmetic.py.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -55,7 +56,7 @@ def _received(pipe: Connection) -> Any:
     content = pipe.recv_bytes()
     # A task may contain objects of other distributions, whose modules are imported here (contained, as in the run).
     with Contained(keeps_environment=True):
-        return pickle.loads(content)
+        return unpickled(content)
 
 
 class _Outbox:

@@ -16,8 +16,8 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 from robench.core.errors import UsageError
 from robench.core.files import replacing, write_whole, writing
 from robench.core.inert import inert_json
+from robench.core.library_watch import OWN
 from robench.core.protocols import Store
-from robench.core.providers import OWN
 from robench.core.suite import Suite
 from robench.exports.tables import CELLS, FORMATS, MeasuredCondition, cells_of, measured_by, outcomes_of, schema_for
 from robench.reports import report_of_store

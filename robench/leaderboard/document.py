@@ -12,7 +12,7 @@ from math import isinf
 
 from robench.comparison.pairing import PairTest
 from robench.core.inert import inert_json
-from robench.core.providers import OWN
+from robench.core.library_watch import OWN
 from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 from robench.leaderboard.tables import notes_of, tests_of
 from robench.reports.grid import cell_text

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from robench.core.errors import ContractError, IncompleteError, described
-from robench.core.providers import OWN, title_of
+from robench.core.library_watch import OWN
+from robench.core.providers import title_of
 from robench.core.report import Estimate
 from robench.core.user_code import what_was_raised
 from robench.declarations.base import imported

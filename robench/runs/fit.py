@@ -28,8 +28,9 @@ from robench.core.errors import (
     WeightsError,
     described,
 )
+from robench.core.library_watch import LibraryWatch, described_replacement, is_permitted, replaced_by_imports
 from robench.core.protocols import ClassifiedDataset, Dataset, Model
-from robench.core.providers import foreign_in
+from robench.core.providers import foreign_in, title_of
 from robench.core.suite import Condition
 from robench.datasets import open_dataset
 from robench.declarations.base import imported
@@ -51,6 +52,10 @@ FEW = 2
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 COUPLING_PASSES = 4 + COUPLING_COPIED
+PATCHING_ADVICE = (
+    "use functions of your own, or measure with --executor processes and write `patches: true` into the registry entry "
+    "of a model that must replace torch's or numpy's"
+)
 # Errors with special exit codes, and the one that represents all others.
 _ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, DeclarationError, UsageError, RobenchError)
 
@@ -224,6 +229,40 @@ def _is_users(checkpoint: Checkpoint) -> bool:
     return checkpoint.architecture.runs_user_code or foreign_in(checkpoint.architecture) is not None
 
 
+def foreign_code_of(checkpoint: Checkpoint, condition: Condition) -> str:
+    """Return the names of the parts of a measurement that are not robench's code (``Measurement.foreign_code``)."""
+    is_users = _is_users(checkpoint)
+    things = {
+        "dataset": condition.dataset,
+        "perturbation": condition.perturbation,
+        "action": condition.action,
+        "task": TASKS[checkpoint.task],
+        "domain": DOMAINS[condition.dataset.domain],
+    }
+    names = [f"model {checkpoint.name!r}"] if is_users else []
+    for noun, thing in things.items():
+        if (found := foreign_in(thing)) is not None:
+            names.append(title_of(noun, found, str(getattr(found, "kind", getattr(found, "name", noun)))))
+    return " with ".join(names) if is_users or not names else f"{' with '.join(names)} on model {checkpoint.name!r}"
+
+
+def check_libraries(request: RunRequest, watch: LibraryWatch) -> None:
+    """Refuse a run in this process, in which functions of libraries are replaced or may be.
+
+    Raises:
+        UsageError: the message names the functions, whose code replaced them, and what to do.
+    """
+    patching = [each.name for each in request.checkpoints if each.patches]
+    if patching and len(request.checkpoints) > 1:
+        raise UsageError(
+            f"model {patching[0]!r} may replace functions of libraries (patches: true), and would share this process "
+            "with other models: measure it alone, or with --executor processes"
+        )
+    replaced = {**watch.replaced, **replaced_by_imports()}
+    if not is_permitted(replaced, patches=bool(patching)):
+        raise UsageError(f"{described_replacement(replaced)}; {PATCHING_ADVICE}")
+
+
 def check_fit_in_subprocess(
     checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
 ) -> None:
@@ -237,7 +276,10 @@ def check_fit_in_subprocess(
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
     answers = answers_in_a_process(
-        partial(_refusal, tuple(datasets), request.conditions, request.data_root), checkpoints, limit
+        partial(_refusal, tuple(datasets), request.conditions, request.data_root),
+        checkpoints,
+        limit,
+        is_foreign=_is_users,
     )
     # Closed at once if a model is refused, which ends the process.
     with closing(answers):
@@ -263,7 +305,12 @@ def _refusal(
     preprocessing = checkpoint.preprocessing
     try:
         opened = {each: open_dataset(each, data_root=data_root, preprocessing=preprocessing) for each in datasets}
+        watch = LibraryWatch()
         check_fit(checkpoint, opened, loaded_for_checks(checkpoint), conditions)
+        watch.look(f"model {checkpoint.name!r}")
+        replaced = {**watch.replaced, **replaced_by_imports()}
+        if not is_permitted(replaced, patches=checkpoint.patches):
+            raise UsageError(f"{described_replacement(replaced)}; {PATCHING_ADVICE}")
     except RobenchError as error:
         return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
     return "fits"

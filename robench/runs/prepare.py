@@ -10,6 +10,7 @@ import torch
 from robench.attacks.backends.installed import check_installed
 from robench.core.declared import DatasetDeclaration, Declaration
 from robench.core.errors import MissingDataError, UsageError, WeightsError
+from robench.core.library_watch import LibraryWatch, replaced_by_imports
 from robench.core.protocols import Claims, Dataset, Executor, Store
 from robench.core.records import Failure, Record
 from robench.core.report import Report
@@ -27,7 +28,15 @@ from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
 from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, Work, cost_of, measured_paces, work_of
-from robench.runs.fit import check_fit, check_fit_in_subprocess, check_shapes, checks_in_subprocess, loaded_for_checks
+from robench.runs.fit import (
+    check_fit,
+    check_fit_in_subprocess,
+    check_libraries,
+    check_shapes,
+    checks_in_subprocess,
+    foreign_code_of,
+    loaded_for_checks,
+)
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.measure import Results
@@ -105,12 +114,15 @@ class PreparedRun:
     def workers(self, store: Store | None = None) -> Workers:
         """Return the workers for the requested devices.
 
-        One, in this process, where nothing else was asked for and new processes would start for longer than they save.
+        One, in this process, where nothing else was asked for and new processes would start for longer than they save;
+        but never where code of others would share this process with the shards of other models.
         """
         request = self.request
         workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
         is_free = request.workers is None and request.executor == AUTO and request.shard_timeout is None
         is_cpu, count = set(workers.devices) == {"cpu"}, len(workers.devices)
+        codes = {each.foreign_code for of_suite in self.measurements.values() for each in of_suite}
+        is_free &= len(codes) < 2 and not replaced_by_imports()
         if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(count, self.startup_seconds):
             return choose_workers(request.device, 1, IN_PROCESS)
         return workers
@@ -267,6 +279,7 @@ def prepare(request: RunRequest) -> PreparedRun:
         WeightsError: weights are missing, or differ from the registry's.
     """
     workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
+    watch = LibraryWatch()
     for condition in request.conditions:
         check_installed(condition.perturbation.backend)
     declared = request.datasets
@@ -284,9 +297,12 @@ def prepare(request: RunRequest) -> PreparedRun:
             module = request.modules.get(checkpoint.name)
             model = loaded_for_checks(replace(checkpoint, weights=planned), module)
             taken = check_fit(checkpoint, shown, model, request.conditions)
+            watch.look(f"model {checkpoint.name!r}")
             seconds |= {} if taken is None else {checkpoint.name: taken}
             if not checkpoint.architecture.runs_user_code and len(loaded) < MOST_LOADED:
                 loaded[checkpoint.name] = digests[checkpoint.name], model
+    if workers.in_process:
+        check_libraries(request, watch)
     check_fit_in_subprocess(elsewhere, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     tensors = {
@@ -362,6 +378,7 @@ def _measurements(
             dtype=request.precision,
             # Weights alone do not identify a model whose code the user may change between two runs.
             code_digest=checkpoint.architecture.code_digest(),
+            foreign_code=foreign_code_of(checkpoint, condition),
             adversarial_dtype=(condition.makes_inputs and request.keep_adversarial) or EXACT_DTYPE,
         )
         for checkpoint in request.checkpoints

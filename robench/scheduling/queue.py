@@ -68,7 +68,7 @@ class ShardQueue:
         for shard in of_plan:
             self._models.setdefault(shard.measurement.checkpoint.name, _OfModel())
         # Python's sort is stable: shards of equal cost keep the order of the plan.
-        for shard in sorted(of_plan, key=lambda each: (not each.measurement.condition.action.goes_first, -cost(each))):
+        for shard in sorted(of_plan, key=self._rank):
             model = self._models[shard.measurement.checkpoint.name]
             model.shards.append(shard)
             model.cost += (each := cost(shard))
@@ -121,6 +121,11 @@ class ShardQueue:
     def give_back(self, shard: Shard) -> None:
         """Return a shard without a result, which is taken again before all others."""
         self._returned.appendleft(shard)
+
+    def _rank(self, shard: Shard) -> tuple[bool, str, float]:
+        """Return the order of a shard within its model: shards that may share a process are together."""
+        measurement = shard.measurement
+        return not measurement.condition.action.goes_first, measurement.foreign_code, -self._cost(shard)
 
     def _expected_by_others(self, worker: Hashable) -> set[int]:
         return {id(shard) for each, shard in self._expected.items() if each != worker}

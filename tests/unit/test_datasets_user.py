@@ -450,6 +450,10 @@ class TestArrays:
             ),
             ({"inputs": -np.eye(12)[:, 3:4, None, None]}, "got -1 in image 3"),
             ({"targets": np.arange(11)}, r"must be 12 whole numbers, .* of the shape \(11,\)"),
+            (
+                {"targets": np.arange(12, dtype=np.uint64) + 2**63},
+                "has the label 9223372036854775819; labels are whole",
+            ),
             ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an image, got float64"),
             ({"targets": np.arange(12) - 1}, "has the label -1"),
             ({"targets": np.zeros(12, int)}, "has only one class"),

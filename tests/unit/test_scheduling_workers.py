@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
-from robench.core.records import Failure, Record
+from examples import MEASUREMENT
+from robench.core.records import Failure, Provenance, Record
 from robench.executors import Death, ProcessExecutor, answers_in_a_process, worker_process
 from robench.executors.processes import MAX_DEATHS
 from robench.executors.worker import LENGTH_SIZE, GarbledError, Inbox
-from robench.scheduling import ShardQueue
+from robench.scheduling import ShardQueue, plan
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from robench.core.shard import Shard
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,53 @@ def test_a_worker_that_takes_long_but_lives_is_left_alone(tmp_path: Path, monkey
     results = list(ProcessExecutor([Misbehaving(tmp_path, "take_three_seconds")]).execute(ShardQueue(SHARDS)))
     assert all(isinstance(result, Record) for result in results)
     assert len(list(tmp_path.glob("attempt-*"))) == 1
+
+
+@dataclass(frozen=True)
+class Telling:
+    """An evaluator whose failures tell the number of their process; those of model ``spoiling`` spoil it."""
+
+    def __call__(self, shard: Shard, following: Shard | None = None) -> Failure:
+        assert following is None or following.measurement.foreign_code == shard.measurement.foreign_code
+        provenance = Provenance(device="cpu", versions={}, seconds=0.0, finished_at="2026-01-01T00:00:00+00:00")
+        spoils = shard.measurement.foreign_code == "model 'spoiling'"
+        return Failure(
+            shard=shard.header, error=str(os.getpid()), traceback="", provenance=provenance, spoils_process=spoils
+        )
+
+
+def of_code(foreign_code: str, name: str = "vit") -> list[Shard]:
+    """Return two shards of a model whose measurement has this foreign code."""
+    checkpoint = replace(MEASUREMENT.checkpoint, name=name)
+    identity = replace(MEASUREMENT.dataset, fingerprint=f"{name} {foreign_code}")
+    measurement = replace(MEASUREMENT, checkpoint=checkpoint, dataset=identity, foreign_code=foreign_code)
+    return list(plan([measurement], batches_per_shard=1))[:2]
+
+
+def test_code_of_others_shares_no_process_with_other_shards_and_a_spoiled_process_is_replaced() -> None:
+    own, theirs, plain = of_code("perturbation 'x' on model 'vit'"), of_code("model 'm'", "m"), of_code("")
+    shards = [*of_code("model 'spoiling'", "spoiling"), *own, *theirs, *plain, *of_code("", "second")]
+    queue = ShardQueue(shards, is_alone=True)
+    processes: dict[str, list[str]] = {}
+    for result in ProcessExecutor([Telling()]).execute(queue):
+        assert isinstance(result, Failure)
+        processes.setdefault(result.shard.dataset.fingerprint, []).append(result.error)
+    numbers = {name: set(each) for name, each in processes.items()}
+    # A process that ran robench's code alone may go on with that of others, and never the other way round.
+    assert numbers["vit "] == numbers["vit perturbation 'x' on model 'vit'"]
+    assert [len(numbers[name]) for name in ("spoiling model 'spoiling'", "m model 'm'", "second ")] == [2, 1, 1]
+    assert len(set[str]().union(*numbers.values())) == 5
+
+
+def test_tasks_with_code_of_others_have_a_process_each() -> None:
+    tasks = ["own", "own", "theirs", "theirs", "own"]
+    found = list(answers_in_a_process(own_number, tasks, 60.0, is_foreign="theirs".__eq__))
+    assert found[0] == found[1]
+    assert len(set(found)) == 4
+
+
+def own_number(task: str) -> int:
+    return os.getpid()
 
 
 def test_what_a_living_worker_forked_ends_with_it(tmp_path: Path) -> None:
