@@ -200,12 +200,27 @@ def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | No
         yield lambda done, total: bar.update(task, total=total, completed=done)
 
 
-def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
+def kept_text(*filled: Progress, smoke: bool = False) -> str:
+    """Return whether an interrupted run has stored results, as a sentence; ``filled`` is how far it has come."""
+    if smoke:
+        return "Nothing of a smoke run is kept; the same command begins again."
+    if any(has_kept(each) for each in filled):
+        return "What was measured is kept; the same command goes on from there."
+    return "Nothing was measured; the same command begins again."
+
+
+def has_kept(progress: Progress) -> bool:
+    """Return whether the store has results of a run."""
+    return progress.num_kept_before + progress.num_done + progress.num_elsewhere > progress.num_failed
+
+
+def fill_with_progress(prepared: PreparedRun, store: Store, *earlier: Progress) -> tuple[int, Progress]:
     """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
 
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
-    shards under way are given up.
+    shards under way are given up. Either has a note on stored results; ``earlier`` is what the command has done before.
     """
+    latest = list(earlier)
     executor = prepared.executor(store)
     num_shards = len(prepared.todo(store))
     # Workers that are elsewhere are counted only for work, since this may start them.
@@ -216,8 +231,16 @@ def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progre
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
-            progress = prepared.fill(store, executor, on_progress)
+
+            def seen(progress: Progress) -> None:
+                latest[len(earlier) :] = [progress]
+                on_progress(progress)
+
+            progress = prepared.fill(store, executor, seen)
         return interrupts.exit_code, progress
+    except KeyboardInterrupt as error:
+        error.add_note(kept_text(*latest, smoke=prepared.request.smoke))
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,18 +16,17 @@ import yaml
 from click.testing import CliRunner
 
 from examples import SHARD, failure_of, record_of
-from robench.cli.main import COMMANDS, cli
-from robench.cli.progress import _LineDisplay, _Rate, progress_shown
-from robench.cli.run_command import _say_how_it_ended
+from robench.cli.main import COMMANDS, GivenUp, cli
+from robench.cli.progress import _LineDisplay, _Rate, fill_with_progress, has_kept, progress_shown
+from robench.cli.run_command import _say_how_it_ended, kept_in
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
+from robench.runs import RunRequest, prepare
 from robench.scheduling import Progress
-from robench.store import FolderStore
+from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Robench
 
     from robench.core.records import Failure, Record
@@ -258,3 +258,26 @@ def test_an_interrupt_says_that_results_are_kept_only_where_there_are_some(
     progress = Progress(num_shards=3, num_kept_before=0, num_done=done, num_failed=failed)
     _say_how_it_ended(progress, is_interrupted=True, smoke=False)
     assert ("What was measured is kept" in capsys.readouterr().err) == kept
+    assert ("what was measured is kept" in kept_in(Path("r"), has_kept(progress))) == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ((), "Nothing was measured; the same command begins again."),
+        # Of a transfer, whose attacks are measured before the scores.
+        ((progress(2),), "What was measured is kept; the same command goes on from there."),
+    ],
+)
+def test_an_interruption_while_measuring_says_what_is_kept(
+    before: tuple[Progress, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(RunRequest(suites=(), checkpoints=()))
+
+    def interrupted(*arguments: object) -> Progress:
+        raise GivenUp
+
+    monkeypatch.setattr(type(prepared), "fill", interrupted)
+    with pytest.raises(GivenUp) as caught:
+        fill_with_progress(prepared, MemoryStore(), *before)
+    assert caught.value.__notes__ == [said]
