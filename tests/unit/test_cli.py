@@ -155,6 +155,13 @@ class TestStatusAndDoctor:
         }
         assert checks["dataset imagenet-1k"]["state"] == "missing"
         assert "ROBENCH_DATA" in checks["dataset imagenet-1k"]["message"]
+        ready, missing, between, *details = robench("doctor", "--results", tmp_path).stdout.splitlines()
+        assert (ready, between) == ("Ready: all that robench ships works.", "")
+        num_missing = sum(name.startswith("dataset ") and each["state"] == "missing" for name, each in checks.items())
+        assert re.fullmatch(
+            rf"Missing, and needed only by .*: {num_missing} datasets, weights of [0-9]+ models\.", missing
+        )
+        assert details[0].startswith("ok       python: ")
 
     def test_doctor_fails_where_a_part_of_its_own_is_broken(
         self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +172,7 @@ class TestStatusAndDoctor:
         monkeypatch.setattr("robench.models.loading.resolve", broken)
         ended = robench("doctor", "--results", tmp_path)
         assert ended.code == 1
+        assert ended.stdout.startswith("Not ready: weights digits-vit, weights digits-vit@1, ")
         assert "broken   weights digits-vit: gone" in ended.stdout
         assert re.search(r"missing  weights of \d+ models: .*deit-tiny.*robench show NAME", ended.stdout)
 
