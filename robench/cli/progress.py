@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from robench.training.history import Epoch
 
 SECONDS_BETWEEN_LINES = 10.0
-# Before so many shards, a time left would be a guess.
-LEAST_SHARDS = 3
 
 
 @contextmanager
@@ -64,7 +62,7 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
 
             def on_progress(progress: Progress) -> None:
                 completed = progress.num_shards - progress.num_left
-                text = f"{rate.text(progress)}{rate.time_left(progress)}".rstrip(",")
+                text = ", ".join(rate.texts(progress))
                 bar.update(task, total=progress.num_shards, completed=completed, rate=text)
                 if isinstance(progress.result, Failure):
                     # rich prints other output to stderr above its bar.
@@ -78,24 +76,17 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
 class _Rate:
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._first: float | None = None
         self._num_examples = 0
 
-    def text(self, progress: Progress) -> str:
+    def texts(self, progress: Progress) -> Iterator[str]:
+        """Yield the examples per second, and the time left once it is known."""
         if isinstance(progress.result, Record):
             self._num_examples += len(progress.result.outcomes)
         seconds = time.monotonic() - self._started
-        return f"{self._num_examples / seconds:.0f} examples/s," if self._num_examples else ""
-
-    def time_left(self, progress: Progress) -> str:
-        """Return the time left, by the shards after the first, whose time has the start of workers in it."""
-        now = time.monotonic()
-        self._first = now if self._first is None else self._first
-        left = progress.num_left
-        counted = progress.num_done - 1
-        if not left or counted < LEAST_SHARDS:
-            return ""
-        return f" {duration((now - self._first) / counted * left)} left"
+        if self._num_examples:
+            yield f"{self._num_examples / seconds:.0f} examples/s"
+        if progress.num_left and progress.seconds_left is not None:
+            yield f"about {duration(progress.seconds_left)} left"
 
 
 class _LineDisplay:
@@ -104,12 +95,12 @@ class _LineDisplay:
         self._pause = _Pause()
 
     def __call__(self, progress: Progress) -> None:
-        rate, time_left = self._rate.text(progress), self._rate.time_left(progress)
+        state = ", ".join(self._rate.texts(progress))
         if isinstance(progress.result, Failure):
             say(_failure_text(progress.result))
         completed = progress.num_shards - progress.num_left
         if self._pause.is_over(is_last=completed == progress.num_shards):
-            say(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"))
+            say(f"{completed} of {progress.num_shards} shards {state}".rstrip())
 
 
 def _failure_text(failure: Failure) -> str:

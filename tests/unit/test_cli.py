@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, GivenUp, cli
-from robench.cli.progress import _LineDisplay, _Rate, fill_with_progress, has_kept, progress_shown
+from robench.cli.progress import _LineDisplay, fill_with_progress, has_kept, progress_shown
 from robench.cli.run_command import _say_how_it_ended, kept_in
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
@@ -221,14 +221,12 @@ class TestProgress:
         assert first == "0 of 4 shards"
         assert re.fullmatch(r"4 of 4 shards \d+ examples/s", last)
 
-    def test_no_time_is_left_before_it_means_something(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first shard waits for workers; after three more, 3 s each, six are left."""
-        now = iter([0.0, 100.0, 103.0, 106.0, 109.0, 112.0])
-        monkeypatch.setattr("robench.cli.progress.time.monotonic", lambda: next(now))
-        rate = _Rate()
-        ten = [replace(progress(done), num_shards=10) for done in range(1, 5)]
-        assert [rate.time_left(each) for each in ten] == ["", "", "", " 18 s left"]
-        assert rate.time_left(replace(ten[0], num_done=10)) == ""
+    def test_the_time_left_is_shown_once_it_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for found, shown in ((None, "1 of 4 shards"), (18.2, "1 of 4 shards about 18 s left")):
+            _LineDisplay()(replace(progress(1), seconds_left=found))
+            assert capsys.readouterr().err.strip() == shown
+        _LineDisplay()(replace(progress(4), seconds_left=18.2))
+        assert capsys.readouterr().err.strip() == "4 of 4 shards"
 
     def test_a_failure_is_told_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         display = _LineDisplay()
