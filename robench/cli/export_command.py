@@ -138,6 +138,6 @@ def pictures_of(
 
     of_model = replace(selection, models=(model_of_registry(model, selection.registries),))
     request = of_model.request(device=device, data_root=data_root)
-    with steps_shown("attacking", "batches") as on_progress:
+    with steps_shown("attacking", "batches", are_alike=False) as on_progress:
         views = views_named(request.suites[0], conditions)
         return pictured(request, views, count=count, examples=examples, on_progress=on_progress)

@@ -175,8 +175,11 @@ def _scores_text(report: EpochReport | Epoch) -> str:
 
 
 @contextmanager
-def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a callback for steps done and all, if known: a bar on a terminal, occasional lines elsewhere."""
+def steps_shown(description: str, noun: str, *, are_alike: bool = True) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a callback for steps done and all, if known: a bar on a terminal, occasional lines elsewhere.
+
+    The bar has the time left where the steps are alike.
+    """
     if not is_interactive():
         pause = _Pause()
 
@@ -186,7 +189,7 @@ def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | No
 
         yield on_progress
         return
-    with _bar(TextColumn(noun, markup=False), TimeRemainingColumn()) as bar:
+    with _bar(TextColumn(noun, markup=False), *([TimeRemainingColumn()] if are_alike else [])) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, total=total, completed=done)
 
