@@ -9,6 +9,7 @@ default ``results``. Paths are relative to pytest's root folder.
 
 from __future__ import annotations
 
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,24 +55,28 @@ class Checker:
 
         ``suite`` names one suite or file or several, ``model`` one model or several, by default all of the baseline.
         ``run`` first measures what the folder ``results`` lacks, and keeps it there. ``settings`` are further arguments
-        of ``robench.check``, such as ``registry`` and ``tolerance``.
-
-        Raises:
-            RobenchError: see ``robench.check``.
+        of ``robench.check``, such as ``registry`` and ``tolerance``. What robench refuses fails the test by its message
+        alone.
         """
         # Imported here, since pytest loads every plug-in for every session.
         import robench
         from robench.comparison.documents import check_text
+        from robench.core.errors import RobenchError
 
         given = baseline or self.baseline
         if not given:
             pytest.fail("no baseline: give baseline=, or set robench_baseline in pytest's configuration", pytrace=False)
-        found: Check = robench.check(
-            self.root / given, suite, model, run=run, results=self.root / (results or self.results), **settings
-        )
-        if not found.has_passed:
-            pytest.fail(check_text(found), pytrace=False)
-        return found
+        try:
+            # Suites, registries and modules of models are looked for there too.
+            with chdir(self.root):
+                found: Check = robench.check(given, suite, model, run=run, results=results or self.results, **settings)
+        except RobenchError as error:
+            refused = "\n".join(error.lines)
+        else:
+            if found.has_passed:
+                return found
+            refused = check_text(found)
+        pytest.fail(refused, pytrace=False)
 
 
 @pytest.fixture

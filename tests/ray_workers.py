@@ -25,7 +25,7 @@ from robench.scheduling import plan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'robench[ray]'")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: make setup")
 SMALL: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard": False}
 
 

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -29,6 +29,7 @@ from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
 
 PACKAGES = ("robench", "torch", "torchvision", "timm", "numpy", "safetensors", "pyarrow", "pydantic", "pandas")
+_OF_DATASET = "dataset "
 
 
 @click.command("doctor")
@@ -55,7 +56,7 @@ def command(
     calibrates: bool,
     as_json: bool,
 ) -> int:
-    """Check this installation, and list what works and what to do about the rest.
+    """Check this installation; say whether it is ready, then what works and what to do about the rest.
 
     With --model also the largest batch size, a power of two, whose forward and backward pass fits on --device.
     Exits with 1 if robench's own parts are broken.
@@ -70,6 +71,7 @@ def command(
     if as_json:
         out_json([{"name": check.name, "state": check.state, "message": "\n".join(check.lines)} for check in checks])
     else:
+        out(*_summary(checks), "")
         for check in checks:
             first, *others = check.lines
             out(f"{check.state:8} {check.name}: {first}", *others)
@@ -83,6 +85,16 @@ class _Check:
     name: str
     state: str
     lines: tuple[str, ...]
+
+
+def _summary(checks: Sequence[_Check]) -> list[str]:
+    """Return whether robench is ready, and what is missing, in a line each."""
+    broken, missing = ([each.name for each in checks if each.state == state] for state in ("broken", "missing"))
+    lines = [f"Not ready: {', '.join(broken)} broken; see below." if broken else "Ready: all that robench ships works."]
+    datasets = [name for name in missing if name.startswith(_OF_DATASET)]
+    absent = [f"{len(datasets)} dataset{'s' * (len(datasets) != 1)}"] if datasets else []
+    absent += [name for name in missing if name not in datasets]
+    return [*lines, f"Missing, and needed only by commands that name them: {', '.join(absent)}."] if absent else lines
 
 
 def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None) -> Iterator[_Check]:
@@ -99,7 +111,7 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     for name, declared in ((name, declared) for name, declared in DATASETS.loaded() if "/" not in name):
         # Embedded datasets must be present; all others are placed by the user, or third-party.
         is_own_part = declared.folder is None and name in DATASETS.builtin
-        yield _check(f"dataset {name}", _dataset, name, data_root, if_not="broken" if is_own_part else "missing")
+        yield _check(f"{_OF_DATASET}{name}", _dataset, name, data_root, if_not="broken" if is_own_part else "missing")
     unplaced = []
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)

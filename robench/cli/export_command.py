@@ -10,6 +10,7 @@ import click
 
 from robench.cli.names import model_of_registry, run_command
 from robench.cli.options import (
+    AbsolutePath,
     conditions_option,
     data_root_option,
     dataset_option,
@@ -24,11 +25,12 @@ from robench.cli.options import (
 from robench.cli.progress import steps_shown
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
+from robench.core.errors import UsageError
 from robench.declare import read_registries
 from robench.exports import FORMATS, export
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from robench.exports.pictures import Pictured
 
@@ -97,6 +99,13 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
 @conditions_option("A condition of the suite; of a sweep all budgets, or one as NAME@8/255.", required=True)
 @option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones.")
 @option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Number of first examples.")
+@option(
+    "--results",
+    "kept",
+    type=AbsolutePath(),
+    metavar="DIR",
+    help="Draw what this folder has measured: its seed, and nothing that differs from its results.",
+)
 @path_option("--output", "FOLDER", "Folder for the images and their table.", required=True)
 @device_option
 @data_root_option
@@ -106,6 +115,7 @@ def export_images(
     conditions: tuple[str, ...],
     examples: tuple[str, ...],
     count: int,
+    kept: Path | None,
     output: Path,
     device: str,
     data_root: Path | None,
@@ -113,14 +123,31 @@ def export_images(
     """Write clean and perturbed images, their differences and the predictions as PNG files, and all in one grid.
 
     The attacks run once more, on the batches that have these examples, and give the images that a run scores. Files
-    have 8 bits a value; 'robench run --keep-adversarial float32' keeps the exact numbers.
+    have 8 bits a value; 'robench run --keep-adversarial float32' keeps the exact numbers. With --results, a model whose
+    weights, data or settings are not those of the results is refused.
     """
     from robench.exports.pictures import GRID_NAME, write_pictures
 
-    drawn = pictures_of(selection, model, conditions, device, data_root, count=count, examples=examples)
+    among = None
+    if kept is not None:
+        selection, among = _measured_in(kept, selection, model)
+    drawn = pictures_of(selection, model, conditions, device, data_root, count=count, examples=examples, among=among)
     files = write_pictures(drawn, output)
     say(f"wrote {len(files)} files to {output}; {GRID_NAME} shows everything")
     return 0
+
+
+def _measured_in(kept: Path, selection: Selection, model: str) -> tuple[Selection, set[str]]:
+    """Return the selection with the seed of a folder's results of a model, and the keys of all its measurements."""
+    name = model_of_registry(model, selection.registries)
+    headers = [each.shard for each in replace(selection, results=kept).store().manifests()]
+    seeds = sorted({each.seed for each in headers if each.checkpoint == name})
+    if not seeds:
+        raise UsageError(f"{kept} has no results of {name!r}; measure it with 'robench run', or leave out --results")
+    if selection.seed is None and len(seeds) > 1:
+        raise UsageError(f"{kept} has results of {name!r} with the seeds {', '.join(map(str, seeds))}; add --seed")
+    seed = seeds[0] if selection.seed is None else selection.seed
+    return replace(selection, seed=seed), {each.measurement_key for each in headers}
 
 
 def pictures_of(
@@ -132,12 +159,13 @@ def pictures_of(
     *,
     count: int = 1,
     examples: Sequence[str] = (),
+    among: Collection[str] | None = None,
 ) -> list[Pictured]:
     """Return examples under conditions of the selected suite with a bar of progress; see ``runs.pictured``."""
     from robench.runs.pictured import pictured, views_named
 
     of_model = replace(selection, models=(model_of_registry(model, selection.registries),))
     request = of_model.request(device=device, data_root=data_root)
-    with steps_shown("attacking", "batches") as on_progress:
+    with steps_shown("attacking", "batches", are_alike=False) as on_progress:
         views = views_named(request.suites[0], conditions)
-        return pictured(request, views, count=count, examples=examples, on_progress=on_progress)
+        return pictured(request, views, count=count, examples=examples, among=among, on_progress=on_progress)

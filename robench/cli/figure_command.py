@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Draw figures for papers: SVG, PDF or PNG, by the suffix of the file.
 
-    The same results give the same bytes under one release of matplotlib, which pip install 'robench[figures]' brings.
+    The same results give the same bytes under one release of matplotlib, which the extra "figures" of robench brings.
     """
 
 
@@ -147,9 +147,10 @@ def _histories(
     for checkpoint in find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds):
         path = history_path(checkpoint.folder / checkpoint.weights.uri)
         if not path.exists():
+            kept_by = f"'{checkpoint.train_command}' keeps one, and " if checkpoint.training else ""
             raise UsageError(
-                f"there is no training history of {checkpoint.name!r} at {path}; 'robench train {checkpoint.name}' "
-                "keeps one, and --history FILE names one that lies elsewhere"
+                f"there is no training history of {checkpoint.name!r} at {path}; {kept_by}--history FILE names one "
+                "that lies elsewhere"
             )
         paths[path] = read_history(path)
     paths |= {path: read_history(path) for path in files if path not in paths}

@@ -167,8 +167,10 @@ def _code_of_command() -> int:
         _say_wrong_use(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        code, how = _ENDINGS.get(type(error.__cause__ or error), (INTERRUPTED, "Interrupted."))
-        say(f"{how} Stored results are safe; the same command goes on from there.")
+        cause = error.__cause__ or error
+        code, how = _ENDINGS.get(type(cause), (INTERRUPTED, "Interrupted."))
+        # A command that stores results adds a note on them.
+        say(" ".join([how, *getattr(cause, "__notes__", ())]))
         return code
     except RobenchError as error:
         _say_error(error)

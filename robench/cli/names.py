@@ -66,8 +66,17 @@ def complete_conditions(context: click.Context, parameter: click.Parameter, inco
 
 def _names_of_models(path: Path, *, seeds: bool) -> Iterable[str]:
     """Yield the names in a registry file, whose entries are not read otherwise, since that takes longer."""
+    import yaml
+
+    from robench.declare import shipped_registry
     from robench.declare.yaml_source import read_yaml
 
+    if path == shipped_registry():
+        # Its form is known; libyaml reads it ten times as fast as the strict reader of users' files.
+        entries = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))["checkpoints"]
+        for name, entry in entries.items():
+            yield from (name, *(f"{name}@{each['seed']}" for each in entry.get("seeds", ()) if seeds))
+        return
     document = read_yaml(path)
     for name in document.mapping_at("checkpoints"):
         yield str(name)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from robench.training.history import Epoch
 
 SECONDS_BETWEEN_LINES = 10.0
-# Before so many shards, a time left would be a guess.
-LEAST_SHARDS = 3
 
 
 @contextmanager
@@ -64,7 +62,7 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
 
             def on_progress(progress: Progress) -> None:
                 completed = progress.num_shards - progress.num_left
-                text = f"{rate.text(progress)}{rate.time_left(progress)}".rstrip(",")
+                text = ", ".join(rate.texts(progress))
                 bar.update(task, total=progress.num_shards, completed=completed, rate=text)
                 if isinstance(progress.result, Failure):
                     # rich prints other output to stderr above its bar.
@@ -78,24 +76,17 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
 class _Rate:
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._first: float | None = None
         self._num_examples = 0
 
-    def text(self, progress: Progress) -> str:
+    def texts(self, progress: Progress) -> Iterator[str]:
+        """Yield the examples per second, and the time left once it is known."""
         if isinstance(progress.result, Record):
             self._num_examples += len(progress.result.outcomes)
         seconds = time.monotonic() - self._started
-        return f"{self._num_examples / seconds:.0f} examples/s," if self._num_examples else ""
-
-    def time_left(self, progress: Progress) -> str:
-        """Return the time left, by the shards after the first, whose time has the start of workers in it."""
-        now = time.monotonic()
-        self._first = now if self._first is None else self._first
-        left = progress.num_left
-        counted = progress.num_done - 1
-        if not left or counted < LEAST_SHARDS:
-            return ""
-        return f" {duration((now - self._first) / counted * left)} left"
+        if self._num_examples:
+            yield f"{self._num_examples / seconds:.0f} examples/s"
+        if progress.num_left and progress.seconds_left is not None:
+            yield f"about {duration(progress.seconds_left)} left"
 
 
 class _LineDisplay:
@@ -104,12 +95,12 @@ class _LineDisplay:
         self._pause = _Pause()
 
     def __call__(self, progress: Progress) -> None:
-        rate, time_left = self._rate.text(progress), self._rate.time_left(progress)
+        state = ", ".join(self._rate.texts(progress))
         if isinstance(progress.result, Failure):
             say(_failure_text(progress.result))
         completed = progress.num_shards - progress.num_left
         if self._pause.is_over(is_last=completed == progress.num_shards):
-            say(f"{completed} of {progress.num_shards} shards {rate}{time_left}".rstrip(" ,"))
+            say(f"{completed} of {progress.num_shards} shards {state}".rstrip())
 
 
 def _failure_text(failure: Failure) -> str:
@@ -184,8 +175,11 @@ def _scores_text(report: EpochReport | Epoch) -> str:
 
 
 @contextmanager
-def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a callback for steps done and all, if known: a bar on a terminal, occasional lines elsewhere."""
+def steps_shown(description: str, noun: str, *, are_alike: bool = True) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a callback for steps done and all, if known: a bar on a terminal, occasional lines elsewhere.
+
+    The bar has the time left where the steps are alike.
+    """
     if not is_interactive():
         pause = _Pause()
 
@@ -195,17 +189,32 @@ def steps_shown(description: str, noun: str) -> Iterator[Callable[[int, int | No
 
         yield on_progress
         return
-    with _bar(TextColumn(noun, markup=False), TimeRemainingColumn()) as bar:
+    with _bar(TextColumn(noun, markup=False), *([TimeRemainingColumn()] if are_alike else [])) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, total=total, completed=done)
 
 
-def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progress]:
+def kept_text(*filled: Progress, smoke: bool = False) -> str:
+    """Return whether an interrupted run has stored results, as a sentence; ``filled`` is how far it has come."""
+    if smoke:
+        return "Nothing of a smoke run is kept; the same command begins again."
+    if any(has_kept(each) for each in filled):
+        return "What was measured is kept; the same command goes on from there."
+    return "Nothing was measured; the same command begins again."
+
+
+def has_kept(progress: Progress) -> bool:
+    """Return whether the store has results of a run."""
+    return progress.num_kept_before + progress.num_done + progress.num_elsewhere > progress.num_failed
+
+
+def fill_with_progress(prepared: PreparedRun, store: Store, *earlier: Progress) -> tuple[int, Progress]:
     """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
 
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
-    shards under way are given up.
+    shards under way are given up. Either has a note on stored results; ``earlier`` is what the command has done before.
     """
+    latest = list(earlier)
     executor = prepared.executor(store)
     num_shards = len(prepared.todo(store))
     # Workers that are elsewhere are counted only for work, since this may start them.
@@ -216,8 +225,16 @@ def fill_with_progress(prepared: PreparedRun, store: Store) -> tuple[int, Progre
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
-            progress = prepared.fill(store, executor, on_progress)
+
+            def seen(progress: Progress) -> None:
+                latest[len(earlier) :] = [progress]
+                on_progress(progress)
+
+            progress = prepared.fill(store, executor, seen)
         return interrupts.exit_code, progress
+    except KeyboardInterrupt as error:
+        error.add_note(kept_text(*latest, smoke=prepared.request.smoke))
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

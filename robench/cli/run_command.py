@@ -69,7 +69,7 @@ def command(
 
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
-    from robench.cli.progress import fill_with_progress
+    from robench.cli.progress import fill_with_progress, has_kept
     from robench.runs import prepare, rounds, smoke_request
 
     results = selection.results
@@ -89,7 +89,8 @@ def command(
         reports = _reports(prepared, store)
         if stopped_with:
             break
-    _print_reports(reports, as_json, kept_in=None if smoke else results)
+    if_lost = "nothing of a smoke run is kept" if smoke else kept_in(results, has_kept(progress))
+    _print_reports(reports, as_json, if_lost)
     _say_how_it_ended(progress, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
         return stopped_with
@@ -122,14 +123,12 @@ def _reports(prepared: PreparedRun, store: Store) -> list[Report]:
 
 
 def _say_how_it_ended(progress: Progress, *, is_interrupted: bool, smoke: bool) -> None:
+    from robench.cli.progress import kept_text
+
     if progress.num_failed:
         say(f"{progress.num_failed} shards failed; the same command tries them again.")
-    if is_interrupted and smoke:
-        say("Interrupted. Nothing of a smoke run is kept; the same command begins again.")
-    elif is_interrupted and progress.num_done + progress.num_kept_before == progress.num_failed:
-        say("Interrupted. Nothing was measured; the same command begins again.")
-    elif is_interrupted:
-        say("Interrupted. What was measured is kept; the same command goes on from there.")
+    if is_interrupted:
+        say(f"Interrupted. {kept_text(progress, smoke=smoke)}")
 
 
 def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
@@ -148,11 +147,14 @@ def _say_limit(limit: int | None, suites: Sequence[Suite]) -> None:
         )
 
 
-def _print_reports(reports: list[Report], as_json: bool, *, kept_in: Path | None) -> None:
+def kept_in(results: Path, is_kept: bool) -> str:
+    """Return where the results of a run are, for messages about lost output."""
+    return f"what was measured is kept in {results}, and the same command prints it" if is_kept else "nothing was kept"
+
+
+def _print_reports(reports: list[Report], as_json: bool, if_lost: str) -> None:
     from robench.reports import RENDERERS
 
-    kept = f"what was measured is kept in {kept_in}, and the same command prints it"
-    if_lost = "nothing of a smoke run is kept" if kept_in is None else kept
     if not as_json:
         out_document("\n\n".join(RENDERERS["text"](report).rstrip("\n") for report in reports), if_lost=if_lost)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -276,7 +277,7 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     if asked.num_epochs is not None and checkpoint.training is not None:
         checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
     job = _job(checkpoint, asked)
-    with epochs_shown(checkpoint.name) as shown:
+    with _noted_state([job]), epochs_shown(checkpoint.name) as shown:
         content = weights_of(job, shown)
     _keep(registry, job, content, asked)
 
@@ -288,14 +289,26 @@ def _train_queue(trainings: Sequence[Entry], asked: Asked, num_processes: int) -
 
     registries = {checkpoint.name: registry for registry, checkpoint in trainings}
     num_failed = 0
-    with queue_shown() as shown:
-        for job, ended in run_queue([_job(each, asked) for _, each in trainings], num_processes, shown):
+    jobs = [_job(each, asked) for _, each in trainings]
+    with _noted_state(jobs), queue_shown() as shown:
+        for job, ended in run_queue(jobs, num_processes, shown):
             if ended.error:
                 num_failed += 1
                 say(f"failed: training {job.checkpoint.name}: {ended.error}")
             else:
                 _keep(registries[job.checkpoint.name], job, ended.content, asked)
     return 1 if num_failed else 0
+
+
+@contextmanager
+def _noted_state(jobs: Sequence[Job]) -> Iterator[None]:
+    """Add to an interruption what the same command does next, if the state of a training is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if any(each.host.state_path is not None and each.host.state_path.exists() for each in jobs):
+            error.add_note("The same command goes on after the last complete epoch.")
+        raise
 
 
 def _keep(registry: Path, job: Job, content: bytes, asked: Asked) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from robench.core.report import Report
     from robench.runs import PreparedTransfer
     from robench.runs.rescoring import Rescored
+    from robench.scheduling import Progress
     from robench.store import FolderStore
 
 DISAGREES = 1
@@ -75,6 +76,8 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
+    from robench.cli.progress import has_kept, kept_text
+    from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints
     from robench.runs import prepare_transfer
 
@@ -84,20 +87,19 @@ def command(
     count = len({checkpoint.name for checkpoint in (*request.checkpoints, *scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
-    *_, (stopped_with, num_failed, report) = _measured(prepared, store)
-    out_document(
-        RENDERERS[format_name](report),
-        if_lost=f"what was measured is kept in {selection.results}, and the same command prints it",
-    )
+    *_, (stopped_with, filled, report) = _measured(prepared, store)
+    num_failed = sum(each.num_failed for each in filled)
+    if_lost = kept_in(selection.results, any(has_kept(each) for each in filled))
+    out_document(RENDERERS[format_name](report), if_lost=if_lost)
     if num_failed:
         say(f"{num_failed} shards failed; the same command tries them again.")
     if stopped_with:
-        say("Interrupted. What was measured is kept; the same command goes on from there.")
+        say(f"Interrupted. {kept_text(*filled)}")
     return stopped_with or (0 if report.is_complete and not num_failed else 1)
 
 
-def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, int, Report]]:
-    """Attack, then score, in rounds; yield the exit code of an interruption or 0, failures, report."""
+def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, list[Progress], Report]]:
+    """Attack, then score, in rounds; yield the exit code of an interruption or 0, progress of each, report."""
     from robench.cli.progress import fill_with_progress
     from robench.runs import rounds
 
@@ -105,11 +107,11 @@ def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[
         say(f"attacking: {prepared.view.label}")
         stopped_with, attacked = fill_with_progress(prepared.attacks, store)
         if stopped_with:
-            yield stopped_with, attacked.num_failed, prepared.report(store)
+            yield stopped_with, [attacked], prepared.report(store)
             return
         say("scoring the adversarial examples")
-        stopped_with, scored = fill_with_progress(prepared.scorable(store), store)
-        yield stopped_with, attacked.num_failed + scored.num_failed, prepared.report(store)
+        stopped_with, scored = fill_with_progress(prepared.scorable(store), store, attacked)
+        yield stopped_with, [attacked, scored], prepared.report(store)
         if stopped_with:
             return
 

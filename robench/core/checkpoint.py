@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,6 +71,7 @@ class Checkpoint:
         belongs_to: name of the shipped entry to which another registry gives these weights; None for all others. Never
             part of keys.
         folder: the folder of the registry file, against which relative uris are resolved.
+        registry: the registry file; None for the shipped one, and for models in memory.
     """
 
     name: str
@@ -88,6 +90,13 @@ class Checkpoint:
     patches: bool = False
     seed_of: str | None = None
     belongs_to: str | None = None
+    registry: Path | None = None
+
+    @property
+    def train_command(self) -> str:
+        """Return the command that trains these weights; empty where the entry has no recipe."""
+        words = ["robench", "train", self.name, *(("--registry", str(self.registry)) if self.registry else ())]
+        return "" if self.training is None else shlex.join(words)
 
     @property
     def entry(self) -> str:

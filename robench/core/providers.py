@@ -1,15 +1,30 @@
-"""Providers of declarations: robench, another distribution, or the user's own code."""
+"""Providers of declarations: robench, another distribution, or the user's own code; how robench itself is installed."""
 
 import dataclasses
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 
 from robench.core.errors import DeclarationError, PluginError
 from robench.core.library_watch import OWN
 from robench.core.plugins import Claim, claims, declared_by
 from robench.core.user_code import code_digest, module_of
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an optional part of robench, such as ``ray``, to this installation.
+
+    A clone is installed from its folder, since an index may not have robench; an installed wheel is there already.
+    """
+    clone = _PACKAGE.parent
+    if (clone / "pyproject.toml").is_file():
+        return f"pip install --editable {shlex.quote(f'{clone}[{extra}]')}"
+    return f"pip install {shlex.quote(f'{OWN}[{extra}]')}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

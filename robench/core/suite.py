@@ -48,6 +48,10 @@ class Action:
         """Return the part of the identity given by the action and the condition's perturbation."""
         raise NotImplementedError
 
+    def most_passes(self, perturbation: PerturbationDeclaration) -> tuple[int, int] | None:
+        """Return the most forward and backward passes of an example beside its predictions; None if unknown."""
+        return perturbation.most_passes
+
 
 @dataclass(frozen=True, slots=True)
 class Predict(Action):

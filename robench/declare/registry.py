@@ -22,7 +22,7 @@ from robench.declare.document import Document, Number, Place, Problem, declarati
 from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem, values_of
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
-from robench.declare.shipped import differences, shipped_for, with_inherited
+from robench.declare.shipped import differences, shipped_for, shipped_registry, with_inherited
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
 from robench.metrics import METRICS, Metric
@@ -216,7 +216,9 @@ def _examined(
             problems.append(document.problem(("datasets", name), str(error)))
     if entry is None or problems or document.problems:
         return problems, None
-    trainings = (each for name, entry in entries.items() for each in _trainings(name, entry, folder))
+    file = folder / Path(document.source).name
+    registry = None if file == shipped_registry() else file
+    trainings = (each for name, entry in entries.items() for each in _trainings(name, entry, folder, registry))
     return problems, Registry(checkpoints={each.name: each for each in trainings}, datasets=datasets)
 
 
@@ -240,10 +242,11 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
     return merged
 
 
-def _trainings(name: str, entry: CheckpointEntry, folder: Path) -> Iterator[Checkpoint]:
+def _trainings(name: str, entry: CheckpointEntry, folder: Path, registry: Path | None) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
     shared = values_of(entry, "weights", "seeds", "of")
-    own = Checkpoint(name=name, folder=folder, weights=entry.weights.declared, belongs_to=entry.of, **shared)
+    shared |= {"folder": folder, "registry": registry, "belongs_to": entry.of}
+    own = Checkpoint(name=name, weights=entry.weights.declared, **shared)
     yield own
     for each in entry.seeds:
         weights = replace(

@@ -18,6 +18,8 @@ from robench.perturbations.clean import Clean
 from robench.tasks import TASKS
 
 AUDIT_EXAMPLES = 32
+# Forward and backward passes of an example in all probes of ``evaluation.probe``.
+AUDIT_PASSES = (1200, 600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,10 @@ class Audit(DeclarationBase, Action):
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the audit alone: its inputs are always clean."""
         return to_plain(self)
+
+    def most_passes(self, perturbation: PerturbationDeclaration) -> tuple[int, int]:
+        """Return the passes of the probes."""
+        return AUDIT_PASSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +73,10 @@ class Rescore(DeclarationBase, Action):
         plain = to_plain(self)
         assert isinstance(plain, dict)  # of a dataclass
         return plain | {"attack": to_plain(perturbation)}
+
+    def most_passes(self, perturbation: PerturbationDeclaration) -> tuple[int, int]:
+        """Return none: the attack has run."""
+        return 0, 0
 
 
 def audits_of(suite: Suite) -> tuple[Condition, ...]:

@@ -147,7 +147,7 @@ class ProcessExecutor:
         if self._silent_deaths > MAX_DEATHS * (1 + len(self._evaluators)):
             raise RobenchError(
                 f"{self._silent_deaths} worker processes in a row ended (exit code {process.exit_code}) before "
-                "they measured anything. Run with --executor serial to see why; stored results are safe."
+                "they measured anything. Run with --executor serial to see why."
             )
 
 

@@ -13,6 +13,7 @@ from math import ceil, floor
 from typing import Any
 
 from robench.core.errors import UsageError, described
+from robench.core.providers import install_command
 from robench.core.standard_output import StdoutDiverted
 from robench.executors.ray import Ray
 
@@ -180,7 +181,7 @@ def _installed() -> Any:
             return import_module("ray")
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"this executor needs Ray ({error}), which is not installed: pip install 'robench[ray]'"
+            f"this executor needs Ray ({error}), which is not installed: {install_command('ray')}"
         ) from error
 
 

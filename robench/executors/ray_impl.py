@@ -250,7 +250,7 @@ class RayExecutor:
         if len(self._silent_deaths) > MAX_DEATHS * (1 + self._num_places):
             raise RobenchError(
                 f"{len(self._silent_deaths)} workers in a row ended on the Ray cluster before they measured anything; "
-                f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}; stored results are safe."
+                f"the last {death.what}. {death.advice[0].upper()}{death.advice[1:]}."
             )
 
     def _check_start(self, places: list[_Place]) -> None:
@@ -261,8 +261,8 @@ class RayExecutor:
         elif now - self._last_ready > self._start_seconds:
             raise RobenchError(
                 f"no worker has been ready for {self._start_seconds:g} s on the Ray cluster, which has "
-                f"{shown(self._cluster.machines())}, and others may use it. Stored results are safe; run it again when "
-                f"there is room for workers of {self._cluster.wanted()}."
+                f"{shown(self._cluster.machines())}, and others may use it. Run it again when there is "
+                f"room for workers of {self._cluster.wanted()}."
             )
 
     def _kill(self, place: _Place) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from robench.core.errors import UsageError, described
 from robench.core.inert import NOTE_WIDTH
+from robench.core.providers import install_command
 from robench.reports.grid import grid_of
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401  # the import is the check
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"figures need matplotlib ({error}); install it with: pip install 'robench[figures]'"
-        ) from error
+        raise UsageError(f"figures need matplotlib ({error}); install it with: {install_command('figures')}") from error
     # Such as a variable MPLBACKEND that names nothing, a ValueError.
     except Exception as error:
         raise UsageError(f"figures need matplotlib, whose import fails ({described(error)})") from error

@@ -14,6 +14,7 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
+from robench.core.providers import install_command
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.models.build import build
 from robench.models.layouts_impl import layouts_for
@@ -137,8 +138,8 @@ def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
         WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
         DeclarationError: the registry's uri or checksum is malformed.
     """
-    command = "" if checkpoint.training is None else f"robench train {checkpoint.name}"
-    return resolve_file(checkpoint.weights, checkpoint.folder, Named(checkpoint.name, command=command))
+    named = Named(checkpoint.name, command=checkpoint.train_command)
+    return resolve_file(checkpoint.weights, checkpoint.folder, named)
 
 
 def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, str]:
@@ -176,9 +177,9 @@ def _locate(weights: Weights, folder: Path, named: Named) -> Path:
         with open_regular(path):
             return path
     except FileNotFoundError as error:
+        trained = f", or train them with '{named.command}'" if named.command else ""
         raise WeightsError(
-            f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}"
-            f"{f', or train them with {named.command!r}' if named.command else ''}"
+            f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}{trained}"
         ) from error
     except OSError as error:
         raise WeightsError(
@@ -211,7 +212,7 @@ def _download(weights: Weights, address: str, named: Named) -> Path:
     except ImportError as error:
         raise WeightsError(
             f"the {named.noun} of {named.entry} lie at {weights.uri}, and huggingface_hub is not installed:"
-            f" install robench[hub], or download the file and write its path into {named.field}.uri"
+            f" {install_command('hub')}, or download the file and write its path into {named.field}.uri"
         ) from error
     # Broad because the hub passes on the errors of its HTTP library, which have no common class.
     except Exception as error:

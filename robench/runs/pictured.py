@@ -4,7 +4,7 @@ Attacks run once more, on the batches that have the wanted examples alone. Each 
 that the images and predictions are those of a run; nothing is stored.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
@@ -53,16 +53,18 @@ def pictured(
     *,
     count: int = 1,
     examples: Sequence[str] = (),
+    among: Collection[str] | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Pictured]:
     """Return examples of one dataset, clean and under the conditions of some views.
 
     The request has one suite and one model; what says how much is measured, and where, does not matter. Without ids of
-    ``examples`` they are the first ``count``. ``on_progress`` is called with the number of finished batches, and of
-    all.
+    ``examples`` they are the first ``count``. ``among`` are keys of measurements, such as those of a results folder, to
+    which the conditions must belong. ``on_progress`` is called with the number of finished batches, and of all.
 
     Raises:
-        UsageError: the conditions are of several datasets, or of no images, or there is no such example.
+        UsageError: the conditions are of several datasets, or of no images, or there is no such example;
+            or a condition is not ``among`` the measurements.
         RobenchError: a condition could not be measured, or see ``prepare``.
     """
     (suite,), (checkpoint,) = request.suites, request.checkpoints
@@ -83,6 +85,11 @@ def pictured(
     dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
     places = _places(dataset, examples) if examples else range(min(count, len(dataset)))
     of_clean, *measured = prepared.measurements[asked.name]
+    if absent := [each.condition.name for each in measured if among is not None and each.key not in among]:
+        raise UsageError(
+            f"the results have no {', '.join(absent)} of {checkpoint.name!r} with these weights, data and settings; "
+            "measure it with 'robench run', or leave out --results"
+        )
     images = _Images()
     evaluator = Evaluator(
         device=choose_workers(request.device, None, IN_PROCESS).devices[0],

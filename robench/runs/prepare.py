@@ -165,6 +165,8 @@ class PreparedRun:
             on_progress,
             cost=cost_of(self.paces(store)),
             later=self.of_others,
+            # Timed on the CPU.
+            seconds_per_pass=self.seconds_per_example if (self.device_kind or "").startswith("cpu") else None,
         )
 
     def _suites(self) -> dict[str, str]:

@@ -7,16 +7,18 @@ in any way therefore goes on after the last complete epoch of each.
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from statistics import median
 
 from robench.core.checkpoint import Checkpoint
 from robench.core.child_processes import refers_to_script
 from robench.core.containment import Contained, attributed_to
 from robench.core.errors import RobenchError
+from robench.core.identity import key_of, to_plain
 from robench.core.providers import foreign_in
 from robench.executors import Death
 from robench.executors.warden import Warden
@@ -52,7 +54,7 @@ class QueueProgress:
     Attributes:
         num_jobs: number of trainings; ``num_ended``: of the ended ones.
         running: number of epochs, and those completed, of each training in progress, by its checkpoint's name.
-        seconds_left: estimate for the rest of the queue; None before the first epoch has been timed.
+        seconds_left: estimate for the rest of the queue; None while epochs of a kind that is left were not timed.
     """
 
     num_jobs: int
@@ -153,8 +155,11 @@ class _Clock:
     def __init__(self, jobs: Sequence[Job], num_processes: int) -> None:
         self._num_processes = num_processes
         self._left = {job.checkpoint.name: _num_epochs(job) - len(_epochs(job)) for job in jobs}
+        self._kinds = {job.checkpoint.name: _kind_of(job) for job in jobs}
         self._seen: dict[str, tuple[int, float]] = {}
-        self._seconds: list[float] = []
+        # Seconds of the epochs of each kind of training, but for the first ones, which load libraries and data.
+        self._seconds: dict[Hashable, list[float]] = {}
+        self._timed: set[str] = set()
         self._has_moved = False
         self.progress = QueueProgress(num_jobs=len(jobs))
 
@@ -174,16 +179,33 @@ class _Clock:
             before, since = self._seen.get(name, (-1, now))
             if len(epochs) == before:
                 continue
-            if before >= 0:
-                self._seconds.append((now - since) / (len(epochs) - before))
+            if name in self._timed:
+                self._seconds.setdefault(self._kinds[name], []).append((now - since) / (len(epochs) - before))
+            elif before >= 0:
+                self._timed.add(name)
             has_moved = True
             self._seen[name] = len(epochs), now
             self._left[name] = _num_epochs(job) - len(epochs)
             self.progress.running[name] = _num_epochs(job), epochs
-        if self._seconds:
-            mean = sum(self._seconds) / len(self._seconds)
-            self.progress.seconds_left = mean * sum(self._left.values()) / self._num_processes
+        self.progress.seconds_left = self._seconds_left()
         return has_moved
+
+    def _seconds_left(self) -> float | None:
+        """Return the time of the longest training, or of all shared by the processes, whichever is longer."""
+        left: list[float] = []
+        for name, num_epochs in self._left.items():
+            timed = self._seconds.get(self._kinds[name])
+            if num_epochs and not timed:
+                return None
+            left.append(num_epochs * median(timed) if timed else 0.0)
+        return max(sum(left) / self._num_processes, max(left)) if left else None
+
+
+def _kind_of(job: Job) -> Hashable:
+    """Return a key of trainings whose epochs take equal times: all but the seed."""
+    checkpoint = job.checkpoint
+    assert checkpoint.training is not None
+    return key_of([to_plain(checkpoint.architecture), to_plain(checkpoint.training.seeded(0)), job.host.device])
 
 
 def _num_epochs(job: Job) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -16,6 +16,7 @@ from robench.core.protocols import Claims, Executor
 from robench.core.records import Failure, Record
 from robench.core.shard import Measurement, Shard
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
+from robench.scheduling.time_left import TimeLeft
 
 # Results that wait to be written; they are lost, and measured again, if the run is killed.
 MAX_WAITING = 8
@@ -58,6 +59,7 @@ class Progress:
         num_kept_before: number of shards that were in the store; ``num_done`` and ``num_failed`` are of this run.
         num_elsewhere: number of shards that other runs have measured meanwhile.
         result: the latest result, which may be on its way to the store; None at the start.
+        seconds_left: estimate of the rest; None where it may be wrong by more than a factor of three.
     """
 
     num_shards: int
@@ -66,6 +68,7 @@ class Progress:
     num_failed: int
     num_elsewhere: int = 0
     result: Record | Failure | None = None
+    seconds_left: float | None = None
 
     @property
     def num_left(self) -> int:
@@ -104,13 +107,15 @@ def run_shards(
     *,
     cost: Callable[[Shard], float] = size_of,
     later: Sequence[Shard] = (),
+    seconds_per_pass: Mapping[str, float] | None = None,
 ) -> Progress:
     """Measure the shards that the store lacks, store each result, and return how the run ended.
 
     Several runs on one store share the work: a shard that another one measures is left to it, and taken over if that
     run ends without a result. Of each model the shards of highest ``cost`` come first. ``later`` are shards that are
     measured once no other is left to be taken, such as those of other machines. ``on_progress`` is called at the start
-    and after each result.
+    and after each result. ``seconds_per_pass``, timed by model, serve the estimate of the time left, which is not made
+    where other runs share the work.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
@@ -125,7 +130,8 @@ def run_shards(
         is_in_process = executor.num_workers == 0
         first = {shard.key for shard in shards}
         queues = [[shard for shard in todo if (shard.key in first) == is_first] for is_first in (True, False)]
-        work = InTurn([ShardQueue(each, cost, claims, is_alone=is_in_process) for each in queues])
+        time_left = TimeLeft(todo, executor.num_workers, seconds_per_pass)
+        work = InTurn([ShardQueue(each, cost, claims, is_alone=is_in_process) for each in queues], time_left)
 
         def keep(result: Record | Failure) -> None:
             store.put(result)
@@ -136,12 +142,14 @@ def run_shards(
         with Writer(keep, at_once=is_in_process) as writer, _ended(results):
             for result in results:
                 writer.put(result)
+                time_left.ends(result)
                 progress = replace(
                     progress,
                     num_done=progress.num_done + 1,
                     num_failed=progress.num_failed + isinstance(result, Failure),
                     num_elsewhere=work.num_elsewhere,
                     result=result,
+                    seconds_left=None if later or work.is_shared else time_left.seconds(),
                 )
                 on_progress(progress)
     return replace(progress, num_elsewhere=work.num_elsewhere)

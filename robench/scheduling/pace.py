@@ -80,7 +80,7 @@ def weighted(forward: int, backward: int) -> float:
 
 def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
     """Return the numbers of inputs, forward and backward passes of an example, and whether all passes are known."""
-    passes = condition.perturbation.most_passes
+    passes = condition.action.most_passes(condition.perturbation)
     forward, backward = passes or (0, 0)
     inputs = max(1, len(condition.perturbation.at_budgets))
     # A sweep's passes are of all its budgets together.

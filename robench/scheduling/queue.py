@@ -15,6 +15,7 @@ from itertools import islice
 
 from robench.core.protocols import Claimed, Claims
 from robench.core.shard import Measurement, Shard
+from robench.scheduling.time_left import TimeLeft
 from robench.store.leases import Unshared
 
 # Shards of other runs are looked for again after this time.
@@ -84,6 +85,11 @@ class ShardQueue:
     def __len__(self) -> int:
         """Return the number of shards that are left to be taken, claimed by other runs or not."""
         return len(self._returned) + len(self._taken) + sum(len(each.shards) for each in self._models.values())
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other runs have been seen to measure shards of the queue."""
+        return bool(self.num_elsewhere or self._taken)
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -190,10 +196,14 @@ class ShardQueue:
 
 
 class InTurn:
-    """Several queues as one (``core.protocols.Work``): later ones are used when earlier ones have nothing to take."""
+    """Several queues as one (``core.protocols.Work``): later ones are used when earlier ones have nothing to take.
 
-    def __init__(self, queues: Sequence[ShardQueue]) -> None:
+    ``time_left`` notes each shard that is taken or given back.
+    """
+
+    def __init__(self, queues: Sequence[ShardQueue], time_left: TimeLeft | None = None) -> None:
         self._queues = tuple(queues)
+        self._time_left = time_left
 
     def __len__(self) -> int:
         """Return the number of shards that are left to be taken."""
@@ -205,6 +215,11 @@ class InTurn:
         return sum(each.num_elsewhere for each in self._queues)
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether other runs have been seen to measure shards of the queue."""
+        return any(each.is_shared for each in self._queues)
+
+    @property
     def measurements(self) -> list[Measurement]:
         """Return the measurements of all shards, each once."""
         return list({id(found): found for each in self._queues for found in each.measurements}.values())
@@ -212,7 +227,10 @@ class InTurn:
     def take(self, worker: Hashable) -> Shard | None:
         """Return the next shard for a worker, or None if others have claimed all that are left."""
         found = (each.take(worker) for each in self._queues)
-        return next((shard for shard in found if shard is not None), None)
+        taken = next((shard for shard in found if shard is not None), None)
+        if taken is not None and self._time_left is not None:
+            self._time_left.begins(worker, taken)
+        return taken
 
     def following(self, worker: Hashable) -> Shard | None:
         """Return the shard that a worker will probably take next, or None."""
@@ -222,3 +240,5 @@ class InTurn:
     def give_back(self, shard: Shard) -> None:
         """Return a shard without a result, which is taken again before all others."""
         self._queues[0].give_back(shard)
+        if self._time_left is not None:
+            self._time_left.stops(shard)

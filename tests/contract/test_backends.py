@@ -17,6 +17,7 @@ import pytest
 import torch
 import torchattacks
 from cleverhans.torch.attacks.projected_gradient_descent import projected_gradient_descent
+from conftest import ROOT
 from pyautoattack.autopgd_base import APGDAttack
 from torch import nn
 
@@ -520,8 +521,8 @@ def test_a_missing_library_is_named_with_the_line_that_installs_it(monkeypatch: 
         "torchattacks": "backend torchattacks needs the package torchattacks, which is not installed: "
         "pip install --no-deps torchattacks==3.5.1",
         "autoattack": "backend autoattack needs the package pyautoattack, which is not installed: "
-        "pip install 'robench[autoattack]'",
-        "foolbox": "pip install 'robench[foolbox]'",
+        f"pip install --editable '{ROOT}[autoattack]'",
+        "foolbox": f"pip install --editable '{ROOT}[foolbox]'",
         "cleverhans": "pip install --no-deps cleverhans==4.0.0",
     }
     for backend, line in lines.items():

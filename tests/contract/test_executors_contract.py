@@ -160,7 +160,7 @@ def test_one_gpu_of_a_ray_cluster_cannot_be_chosen() -> None:
 def test_without_ray_its_executor_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     executor = EXECUTORS["ray"]().executor(WorkerPool(make=Stub, device="cpu"))
-    with pytest.raises(UsageError, match=r"needs Ray .*not installed: pip install 'robench\[ray\]'"):
+    with pytest.raises(UsageError, match=r"needs Ray .*not installed: pip install --editable '\S+\[ray\]'$"):
         _ = executor.num_workers
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from conftest import ROOT
 from textattack_programs import ASKING, DYING, FAILING, RETURNING, UNIMPORTABLE, program, run
 from word_search_models import TABLE, BagOfWords, labels_of, sentences
 
@@ -284,7 +285,7 @@ class TestCommand:
         ("name", "message"),
         [
             ("textatack", "unknown backend 'textatack'. Did you mean 'textattack'?"),
-            ("foolbox", "backend foolbox is installed beside robench: pip install 'robench[foolbox]'"),
+            ("foolbox", f"backend foolbox is installed beside robench: pip install --editable '{ROOT}[foolbox]'"),
         ],
     )
     def test_others_are_not_installed(self, robench: Robench, name: str, message: str) -> None:

@@ -8,11 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import ROOT
 
 from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of, to_plain
-from robench.core.providers import provider_of, releases_of, title_of
+from robench.core.providers import install_command, provider_of, releases_of, title_of
 from robench.core.user_code import code_digest
 from robench.datasets import DATASETS
 from robench.metrics import METRICS
@@ -20,6 +21,8 @@ from robench.models.vit import Vit
 from robench.perturbations.sweep import Sweep
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from plugin_examples import Installer
 
 SIZES: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 2, "dim": 8, "num_heads": 2}
@@ -129,3 +132,11 @@ class TestReleases:
 
     def test_of_robench_and_of_loose_code_there_are_none(self, install: Installer) -> None:
         assert releases_of(PGD, brighten(install(entries={}))) == {}
+
+
+def test_a_clone_is_installed_from_its_folder_and_a_wheel_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert install_command("ray") == f"pip install --editable '{ROOT}[ray]'"
+    monkeypatch.setattr("robench.core.providers._PACKAGE", tmp_path / "site-packages" / "robench")
+    assert install_command("figures") == "pip install 'robench[figures]'"

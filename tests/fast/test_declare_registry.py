@@ -90,6 +90,7 @@ def test_an_entry_that_states_everything(tmp_path: Path) -> None:
             source="made here",
             licence="Apache-2.0",
             folder=tmp_path,
+            registry=tmp_path / "registry.yaml",
             expected={"top1_accuracy": 0.97, "robust_accuracy": 1.0},
             training=Training(
                 dataset="digits", seed=0, num_epochs=60, batch_size=64, learning_rate=0.001, weight_decay=0.1
@@ -109,6 +110,7 @@ def test_an_entry_that_states_only_what_it_must(tmp_path: Path) -> None:
         source="not stated",
         licence="not stated",
         folder=tmp_path,
+        registry=tmp_path / "registry.yaml",
     )
 
 
@@ -117,7 +119,8 @@ def test_weights_are_looked_for_beside_the_file_from_any_folder(
 ) -> None:
     write(tmp_path, SHORT)
     monkeypatch.chdir(tmp_path)
-    assert read_registry(Path("registry.yaml"))["mine"].folder == tmp_path
+    found = read_registry(Path("registry.yaml"))["mine"]
+    assert (found.folder, found.registry) == (tmp_path, tmp_path / "registry.yaml")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import robench as library
 from robench.cli.check_command import STEP_SUMMARY
 from robench.core.errors import IncomparableError, UsageError
 from robench.core.outcomes import Outcome
+from robench.pytest_plugin import Checker
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -245,6 +246,30 @@ class TestPytestPlugin(PytestProject):
         ended = self.run(project, 'def test_it(robench):\n    robench.check("./fast.yaml")\n')
         assert ended.returncode == 1
         assert "no baseline: give baseline=" in ended.stdout
+
+    def test_models_of_an_own_registry_are_checked_from_any_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "tests").mkdir()
+        shutil.copy(FAST, tmp_path / "my-suite.yaml")
+        shutil.copy(ROOT / "checkpoints" / "digits-vit.safetensors", tmp_path / "my.safetensors")
+        entry = yaml.safe_load((ROOT / "checkpoints.yaml").read_text())["checkpoints"]["digits-vit"]
+        entry = {name: entry[name] for name in ("architecture", "preprocessing")}
+        own = {"checkpoints": {"mine": entry | {"weights": {"uri": "my.safetensors", "sha256": None}}}}
+        (tmp_path / "my-models.yaml").write_text(yaml.safe_dump(own))
+        monkeypatch.chdir(tmp_path)
+        settings: dict[str, Any] = {"registry": "my-models.yaml", "results": "results"}
+        library.run("my-suite.yaml", "mine", **settings, executor="serial", audit=False, device="cpu")
+        library.write_baseline("mine.parquet", "my-suite.yaml", "mine", **settings)
+        shutil.rmtree("results")
+        monkeypatch.chdir(tmp_path / "tests")
+        checker = Checker(tmp_path, "mine.parquet", "results")
+        asked: dict[str, Any] = {"registry": "my-models.yaml", "device": "cpu"}
+        assert checker.check("my-suite.yaml", model="mine", **asked).has_passed
+        assert (tmp_path / "results").is_dir()
+        with pytest.raises(pytest.fail.Exception, match="unknown model 'others'") as caught:
+            checker.check("my-suite.yaml", model="others", **asked)
+        assert caught.value.pytrace is False
 
     def test_it_is_declared_and_light(self) -> None:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -112,3 +112,13 @@ def test_the_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"`?make ([a-z-]+)`?", README)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_times_in_the_readme_are_those_that_were_measured() -> None:
+    table = (ROOT / "docs" / "performance.md").read_text()
+    setup, demo = (re.search(rf"^\| `make {name}`.* \| ([0-9]+) \|$", table, re.M) for name in ("setup", "demo"))
+    assert setup is not None
+    assert demo is not None
+    minutes, seconds = divmod(int(setup[1]), 60)
+    assert re.search(rf"^make setup +# once, {minutes} min {seconds} s: ", README, re.M)
+    assert re.search(rf"^make demo .*: {demo[1]} s on 2 idle cores$", README, re.M)

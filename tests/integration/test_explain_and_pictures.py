@@ -104,6 +104,30 @@ def test_files_of_the_command(robench: Robench, small_suite: Callable[..., Path]
     assert not (tmp_path / "results").exists()
 
 
+def test_of_results_exactly_what_was_measured_is_drawn(
+    robench: Robench, small_suite: Callable[..., Path], measured: tuple[Path, Path], tmp_path: Path
+) -> None:
+    suite, results = measured
+    asked = ("export", "images", "--suite", suite, "--model", "digits-vit", "--condition", "pgd", "--count", 2)
+    ended = robench(*asked, "--results", results, "--output", tmp_path / "o")
+    assert ended.code == 0
+    first = next(
+        row for row in csv.DictReader((tmp_path / "o" / "predictions.csv").open()) if row["condition"] == "pgd"
+    )
+    kept = {
+        each.example_id: each
+        for r in FolderStore(results).records(lambda s: s.condition == "pgd")
+        for each in r.outcomes
+    }
+    assert int(first["prediction"]) == kept[first["example"]].prediction
+    other = robench(*asked, "--results", results, "--seed", 7, "--output", tmp_path / "other")
+    assert other.code == 2
+    assert "the results have no pgd of 'digits-vit' with these weights, data and settings" in other.stderr
+    empty = robench(*asked, "--results", tmp_path / "none", "--output", tmp_path / "other")
+    assert empty.code == 2
+    assert "none has no results of 'digits-vit'" in empty.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

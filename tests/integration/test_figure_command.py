@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from conftest import ROOT
 from figure_examples import write_history
 from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
 from PIL import Image
@@ -135,7 +136,8 @@ class TestTraining:
         options = ("--model", "mine", "--registry", registry, "--output", tmp_path / "a.svg")
         ended = robench("figure", "training", *options)
         assert ended.code == 2
-        assert f"there is no training history of 'mine' at {path}; 'robench train mine' keeps one" in ended.stderr
+        command = f"robench train mine --registry {registry}"
+        assert f"there is no training history of 'mine' at {path}; '{command}' keeps one" in ended.stderr
         assert not (tmp_path / "a.svg").exists()
 
     @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ class TestRefusals:
             assert ended.code == 2
             (line,) = ended.stderr.splitlines()
             assert line.startswith("Error: figures need matplotlib (")
-            assert line.endswith("; install it with: pip install 'robench[figures]'")
+            assert line.endswith(f"; install it with: pip install --editable '{ROOT}[figures]'")
 
     def test_a_matplotlib_that_cannot_start_is_said(self, asked: list[object], tmp_path: Path) -> None:
         environment = {**os.environ, "MPLBACKEND": "nonsense"}

@@ -35,8 +35,8 @@ def check_given_up(robench: Robench, small_suite: Callable[..., Path], tmp_path:
         run.send_signal(signal.SIGUSR1)
     stdout, stderr = run.communicate()
     assert (run.returncode, stdout) == (75, "")
-    said = "Stopped by SIGUSR1; shards under way are dropped. Stored results are safe; the same command goes on from"
-    assert stderr.endswith(f"{said} there.\n")
+    said = "Stopped by SIGUSR1; shards under way are dropped. What was measured is kept; the same command goes on"
+    assert stderr.endswith(f"{said} from there.\n")
     assert stderr.count("SIGUSR1") == 1
     assert "Traceback" not in stderr
     assert sorted_outcomes(tmp_path / "r") == kept

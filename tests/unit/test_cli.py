@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,18 +16,17 @@ import yaml
 from click.testing import CliRunner
 
 from examples import SHARD, failure_of, record_of
-from robench.cli.main import COMMANDS, cli
-from robench.cli.progress import _LineDisplay, _Rate, progress_shown
-from robench.cli.run_command import _say_how_it_ended
+from robench.cli.main import COMMANDS, GivenUp, cli
+from robench.cli.progress import _LineDisplay, fill_with_progress, has_kept, progress_shown
+from robench.cli.run_command import _say_how_it_ended, kept_in
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
+from robench.runs import RunRequest, prepare
 from robench.scheduling import Progress
-from robench.store import FolderStore
+from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Robench
 
     from robench.core.records import Failure, Record
@@ -155,6 +155,13 @@ class TestStatusAndDoctor:
         }
         assert checks["dataset imagenet-1k"]["state"] == "missing"
         assert "ROBENCH_DATA" in checks["dataset imagenet-1k"]["message"]
+        ready, missing, between, *details = robench("doctor", "--results", tmp_path).stdout.splitlines()
+        assert (ready, between) == ("Ready: all that robench ships works.", "")
+        num_missing = sum(name.startswith("dataset ") and each["state"] == "missing" for name, each in checks.items())
+        assert re.fullmatch(
+            rf"Missing, and needed only by .*: {num_missing} datasets, weights of [0-9]+ models\.", missing
+        )
+        assert details[0].startswith("ok       python: ")
 
     def test_doctor_fails_where_a_part_of_its_own_is_broken(
         self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +172,7 @@ class TestStatusAndDoctor:
         monkeypatch.setattr("robench.models.loading.resolve", broken)
         ended = robench("doctor", "--results", tmp_path)
         assert ended.code == 1
+        assert ended.stdout.startswith("Not ready: weights digits-vit, weights digits-vit@1, ")
         assert "broken   weights digits-vit: gone" in ended.stdout
         assert re.search(r"missing  weights of \d+ models: .*deit-tiny.*robench show NAME", ended.stdout)
 
@@ -213,14 +221,12 @@ class TestProgress:
         assert first == "0 of 4 shards"
         assert re.fullmatch(r"4 of 4 shards \d+ examples/s", last)
 
-    def test_no_time_is_left_before_it_means_something(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first shard waits for workers; after three more, 3 s each, six are left."""
-        now = iter([0.0, 100.0, 103.0, 106.0, 109.0, 112.0])
-        monkeypatch.setattr("robench.cli.progress.time.monotonic", lambda: next(now))
-        rate = _Rate()
-        ten = [replace(progress(done), num_shards=10) for done in range(1, 5)]
-        assert [rate.time_left(each) for each in ten] == ["", "", "", " 18 s left"]
-        assert rate.time_left(replace(ten[0], num_done=10)) == ""
+    def test_the_time_left_is_shown_once_it_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for found, shown in ((None, "1 of 4 shards"), (18.2, "1 of 4 shards about 18 s left")):
+            _LineDisplay()(replace(progress(1), seconds_left=found))
+            assert capsys.readouterr().err.strip() == shown
+        _LineDisplay()(replace(progress(4), seconds_left=18.2))
+        assert capsys.readouterr().err.strip() == "4 of 4 shards"
 
     def test_a_failure_is_told_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         display = _LineDisplay()
@@ -258,3 +264,26 @@ def test_an_interrupt_says_that_results_are_kept_only_where_there_are_some(
     progress = Progress(num_shards=3, num_kept_before=0, num_done=done, num_failed=failed)
     _say_how_it_ended(progress, is_interrupted=True, smoke=False)
     assert ("What was measured is kept" in capsys.readouterr().err) == kept
+    assert ("what was measured is kept" in kept_in(Path("r"), has_kept(progress))) == kept
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ((), "Nothing was measured; the same command begins again."),
+        # Of a transfer, whose attacks are measured before the scores.
+        ((progress(2),), "What was measured is kept; the same command goes on from there."),
+    ],
+)
+def test_an_interruption_while_measuring_says_what_is_kept(
+    before: tuple[Progress, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(RunRequest(suites=(), checkpoints=()))
+
+    def interrupted(*arguments: object) -> Progress:
+        raise GivenUp
+
+    monkeypatch.setattr(type(prepared), "fill", interrupted)
+    with pytest.raises(GivenUp) as caught:
+        fill_with_progress(prepared, MemoryStore(), *before)
+    assert caught.value.__notes__ == [said]

@@ -13,6 +13,7 @@ from torch import nn
 import robench
 from robench.core.protocols import Batch
 from robench.evaluation import model_checks
+from robench.evaluation.actions import AUDIT_PASSES
 from robench.evaluation.audit import audit
 
 if TYPE_CHECKING:
@@ -229,7 +230,30 @@ class TestUnstablePredictions:
         assert "unstable predictions" not in raised(Wavering(0.05))
 
 
+class Counted(Small):
+    """Small, which counts the rows of its passes."""
+
+    num_forward = num_backward = 0
+
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        self.num_forward += len(inputs)
+        logits = super().outputs(inputs, seeds)
+        if logits.requires_grad:
+            logits.register_hook(self.counted)
+        return logits
+
+    def counted(self, gradient: torch.Tensor) -> None:
+        self.num_backward += len(gradient)
+
+
 class TestAudit:
+    def test_its_passes_are_declared(self) -> None:
+        victim = Counted()
+        audited(victim, 24)
+        forward, backward = AUDIT_PASSES
+        assert 0.8 * forward <= victim.num_forward / 24 <= forward
+        assert 0.8 * backward <= victim.num_backward / 24 <= backward
+
     def test_every_check_says_where_its_rule_is_from_and_what_to_do(self) -> None:
         flags = audited(Small(), 10)
         assert flags == audited(Small(), 10)

@@ -69,6 +69,10 @@ class TestLocate:
         trainable = replace(find_checkpoints(["digits-vit"])[0], folder=tmp_path)
         with pytest.raises(WeightsError, match=r"or train them with 'robench train digits-vit'$"):
             resolve(trainable)
+        own = replace(trainable, registry=tmp_path / "my models.yaml")
+        command = rf"'robench train digits-vit --registry '{tmp_path}/my models\.yaml''$"
+        with pytest.raises(WeightsError, match=command):
+            resolve(own)
         with pytest.raises(WeightsError, match=r"are missing") as caught:
             resolve(replace(trainable, training=None))
         assert "robench train digits-vit'" not in str(caught.value)

@@ -10,11 +10,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from conftest import ROOT
 
 from robench.cli.list_command import _folded
-from robench.cli.names import expanded, model_of_registry
+from robench.cli.main import cli
+from robench.cli.names import complete_models, expanded, model_of_registry
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declare import read_registries
 
@@ -196,6 +198,26 @@ class TestCompletion:
     def test_every_entry_of_the_registry_is_offered(self) -> None:
         names = {name for name in read_registries() if "@" not in name}
         assert set(self.completed("robench run --model ")) == {f"plain,{name}" for name in names}
+
+    def test_no_heavy_module_is_imported(self) -> None:
+        asked = {"_ROBENCH_COMPLETE": "bash_complete", "COMP_WORDS": "robench run --model digits-", "COMP_CWORD": "3"}
+        command = [sys.executable, "-X", "importtime", "-m", "robench"]
+        ended = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **asked, "PYTHONPATH": str(ROOT)}, check=True
+        )
+        assert "plain,digits-vit" in ended.stdout
+        imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+        assert {"robench.cli.names", "yaml"} <= imported
+        assert not {"torch", "numpy", "pyarrow", "pandas", "rich"} & imported
+
+    def test_the_shipped_registry_is_not_read_strictly(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(path: Path) -> None:
+            raise AssertionError(path)
+
+        monkeypatch.setattr("robench.declare.yaml_source.read_yaml", fail)
+        context = click.Context(cli)
+        found = [each.value for each in complete_models(context, cli.params[0], "digits-vit@")]
+        assert found == [f"digits-vit@{seed}" for seed in range(1, 5)]
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_each_shell_gets_a_script(self, shell: str) -> None:

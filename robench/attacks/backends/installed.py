@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from robench.core.errors import UsageError
+from robench.core.providers import install_command
 
 FOLDER_VARIABLE = "ROBENCH_BACKENDS"
 # Release of each library; the packages of its environment are in the lock file of its name.
@@ -98,8 +99,8 @@ def _python_in(folder: Path) -> Path:
 # requires TensorFlow's, and neither imports them; the name autoattack is not taken on PyPI.
 LIBRARIES: Mapping[str, tuple[str, str]] = {
     "torchattacks": ("torchattacks", "pip install --no-deps torchattacks==3.5.1"),
-    "autoattack": ("pyautoattack", "pip install 'robench[autoattack]'"),
-    "foolbox": ("foolbox", "pip install 'robench[foolbox]'"),
+    "autoattack": ("pyautoattack", install_command("autoattack")),
+    "foolbox": ("foolbox", install_command("foolbox")),
     "cleverhans": ("cleverhans", "pip install --no-deps cleverhans==4.0.0"),
     "textattack": ("textattack", "robench backends install textattack"),
 }
