@@ -102,11 +102,12 @@ def resealed(table: pa.Table, members: Mapping[str, Any]) -> bytes:
     sink = BytesIO()
     with pq.ParquetWriter(sink, table.schema.remove_metadata(), store_schema=False) as writer:
         writer.write_table(table.replace_schema_metadata(None))
-        writer.add_key_value_metadata({"robench": _text(members)})
+        writer.add_key_value_metadata({"robench": text_of(members)})
     return seal(sink.getvalue())
 
 
-def _text(members: Mapping[str, Any]) -> str:
+def text_of(members: Mapping[str, Any]) -> str:
+    """Return an envelope as JSON, with a blank seal at its end."""
     rest = {name: value for name, value in members.items() if name not in ("format", "sha256")}
     return f'{json.dumps(rest, separators=(",", ":"))[:-1]},"format":{members["format"]},{BLANK}}}'
 
@@ -121,7 +122,7 @@ def edit(folder: Path, number: int) -> Edit:
     if path.suffix == ".json":
         members = json.loads(path.read_bytes())
         what, how = _edit_header(members, generator)
-        path.write_bytes(seal(_text(members).encode()))
+        path.write_bytes(seal(text_of(members).encode()))
         return Edit(f"manifest's {what}", path, how)
     table = pq.read_table(path)
     members = json.loads(table.schema.metadata[b"robench"])
@@ -135,7 +136,7 @@ def edit(folder: Path, number: int) -> Edit:
 
 
 def _task_of(path: Path) -> str:
-    text = (path.parent / "_manifest.json").read_text()
+    text = (path.parent / "_manifest.json").readtext_of()
     name = json.loads(text)["shard"]["checkpoint"]
     return "digits" if name.startswith("digits") else "sotu-eras" if name.startswith("sotu-eras") else "sotu-lm"
 
