@@ -35,14 +35,15 @@ REPORTS = Path(__file__).parents[1] / "reports"
 SUITES = {name: find_suite(name) for name in ("digits-adv", "sotu-swap", "sotu-eras-splits")}
 OF_ARCHIVE = ("sotu-lm", "sotu-fourier-lm", "sotu-eras-finetuned-smoe", "sotu-eras-finetuned-switch")
 UNCHANGED, FOUND, MISSING, OTHER = "unchanged", "found", "shown as missing", "another number"
-# Edits that nobody can find without the model: other answers with all that follows from them, and scores within the
-# limits that the other columns set. docs/reliability.md names them.
+# Edits that nobody can find without the model or the texts: other answers with all that follows from them, and scores
+# within the limits that the other columns set. docs/reliability.md names them.
 ONLY_THE_MODEL = frozenset(
     {
         "prediction and all that follows from it",
         "losses of all words and of kept ones",
         "column correct_top5",
         "column num_tokens",
+        "column num_kept",
         "column loss_nats",
         "column kept_loss_nats",
         "column clean_kept_loss_nats",
@@ -118,7 +119,8 @@ def edit(folder: Path, number: int) -> Edit:
     paths = sorted((folder / "records").rglob("*.*"))
     # As many of each task, of which the folder has different numbers of files.
     task = generator.choice(["digits", "sotu-lm", "sotu-eras"])
-    path = generator.choice([each for each in paths if _task_of(each) == task])
+    suffix = generator.choice([".json", *[".parquet"] * 4])
+    path = generator.choice([each for each in paths if each.suffix == suffix and _task_of(each) == task])
     if path.suffix == ".json":
         members = json.loads(path.read_bytes())
         what, how = _edit_header(members, generator)
@@ -126,7 +128,7 @@ def edit(folder: Path, number: int) -> Edit:
         return Edit(f"manifest's {what}", path, how)
     table = pq.read_table(path)
     members = json.loads(table.schema.metadata[b"robench"])
-    way = generator.choice([_edit_header, _edit_column, _edit_column, _edit_consistently])
+    way = generator.choice([_edit_header, _edit_column, _edit_column, _edit_column, _edit_consistently])
     if way is _edit_header:
         what, how = _edit_header(members, generator)
     else:
@@ -136,7 +138,7 @@ def edit(folder: Path, number: int) -> Edit:
 
 
 def _task_of(path: Path) -> str:
-    text = (path.parent / "_manifest.json").readtext_of()
+    text = (path.parent / "_manifest.json").read_text()
     name = json.loads(text)["shard"]["checkpoint"]
     return "digits" if name.startswith("digits") else "sotu-eras" if name.startswith("sotu-eras") else "sotu-lm"
 
