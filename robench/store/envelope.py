@@ -23,6 +23,7 @@ from robench.store.sealed import DamagedError, NewerFormatError, check_seal, sea
 Noun = TypeVar("Noun")
 # Whole numbers up to here are exact as floats.
 _LARGEST = 1 << 53
+_PLAIN: frozenset[type] = frozenset({str, int, bool, float, type(None)})
 Json = str | list[dict[str, Any]]
 
 
@@ -131,7 +132,8 @@ def build(noun: type[Noun], fields: Mapping[str, Any]) -> Noun:
     if unknown := sorted(fields.keys() - types.keys()):
         raise NewerFormatError(f"its {noun.__name__} has fields that this robench does not know: {', '.join(unknown)}")
     for name, value in fields.items():
-        if not types[name](value):
+        exact, accepts = types[name]
+        if type(value) not in exact and not accepts(value):
             raise DamagedError(f"its {name} is {value!r:.60}, wanted {_described(noun, name)}")
     try:
         return noun(**fields)
@@ -148,10 +150,11 @@ def whole_number(members: Mapping[str, Any], name: str) -> int:
 
 
 @cache
-def _types_of(noun: type[Any]) -> Mapping[str, Callable[[Any], bool]]:
-    """Return for each field of a dataclass whether a value has its type."""
-    hints = get_type_hints(noun)
-    return {field.name: _accepts(hints[field.name]) for field in dataclasses.fields(noun)}
+def _types_of(noun: type[Any]) -> Mapping[str, tuple[frozenset[type], Callable[[Any], bool]]]:
+    """Return for each field of a dataclass types that it takes as they are, and whether it takes a value."""
+    hints = {field.name: get_type_hints(noun)[field.name] for field in dataclasses.fields(noun)}
+    options = {name: get_args(hint) if isinstance(hint, UnionType) else (hint,) for name, hint in hints.items()}
+    return {name: (_PLAIN.intersection(options[name]), _accepts(hint)) for name, hint in hints.items()}
 
 
 def _accepts(hint: Any) -> Callable[[Any], bool]:
