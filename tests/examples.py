@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.columns import Outcomes
 from robench.core.outcomes import Outcome
 from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
+from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader, shard_key
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -55,7 +56,7 @@ MEASUREMENT = Measurement(
 SHARD = Shard(measurement=MEASUREMENT, start=0, stop=100)
 
 HEADER = ShardHeader(
-    key="a" * 32,
+    key=shard_key("b" * 32, 0, 20),
     measurement_key="b" * 32,
     perturbation_key="c" * 32,
     checkpoint="digits-vit",
@@ -68,10 +69,18 @@ HEADER = ShardHeader(
     start=0,
     stop=20,
 )
-NEXT_HEADER = replace(HEADER, key="f" * 32, start=20, stop=40)
+NEXT_HEADER = replace(HEADER, key=shard_key("b" * 32, 20, 40), start=20, stop=40)
 PROVENANCE = Provenance(
     device="cpu", versions={"torch": "2.15", "numpy": "2.3"}, seconds=0.5, finished_at="2026-11-21T11:00:00+00:00"
 )
+
+
+def header_of(measurement_key: str, start: int, stop: int, **changes: Any) -> ShardHeader:
+    """Return ``HEADER`` with other examples of a dataset without end, or of another measurement."""
+    dataset = replace(HEADER.dataset, num_examples=10**9)
+    key = shard_key(measurement_key, start, stop)
+    shard = replace(HEADER, key=key, measurement_key=measurement_key, start=start, stop=stop, dataset=dataset)
+    return replace(shard, **changes)
 
 
 def outcome_of(example_id: str, correct: bool = True, **changes: Any) -> ClassificationOutcome:
@@ -83,7 +92,7 @@ def outcome_of(example_id: str, correct: bool = True, **changes: Any) -> Classif
         correct_top1=correct,
         correct_top5=True,
         confidence=0.5,
-        loss_nats=0.7,
+        loss_nats=log(2),
     )
     return replace(outcome, **changes)
 
@@ -97,7 +106,8 @@ def outcomes_of(header: ShardHeader, **changes: Any) -> Outcomes:
             linf=index % 9 / 255,
             target=index % 10,
             prediction=index % 5,
-            confidence=1 / (index + 1),
+            confidence=1 / (index + 2),
+            loss_nats=log(index + 2),
         )
         for index in range(header.start, header.stop)
     )

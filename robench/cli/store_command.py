@@ -29,6 +29,7 @@ from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UsageError
 from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, find_suites, read_registries, shipped_suites
+from robench.evaluation.actions import audits_of
 from robench.papers.cost import seconds_left
 from robench.reports import Holding, Listing, holdings_of, unused_in, without_shared
 from robench.store import FolderStore
@@ -49,13 +50,15 @@ def command() -> None:
 @results_option
 @json_option
 def verify(results: Path, as_json: bool) -> int:
-    """Read every file of the results folder and compare it with its seal.
+    """Read every file of the results folder, compare it with its seal, and records with each other.
 
-    Damaged files are set aside in its folder 'damaged'; the next run measures their shards again. Exits with 1 if there
-    were any.
+    Damaged and contradictory files are set aside in its folder 'damaged'; the next run measures their shards again.
+    Exits with 1 if there were any.
     """
     store = FolderStore(results)
     check_exists(store)
+    for suite in map(find_suite, shipped_suites()):
+        store.expect([*suite.conditions, *audits_of(suite)])
     with _shown("verifying", "files") as on_file:
         found = verify_store(store, on_file)
     if as_json:

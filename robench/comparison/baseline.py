@@ -15,7 +15,9 @@ from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
 from robench.reports.build import check_columns, readings_of, row_of, views_by_name
 from robench.reports.results import Stored
-from robench.reports.selection import cover
+from robench.reports.selection import cover, source_of_condition, source_of_shard
+from robench.tasks import TASKS
+from robench.tasks.consistency import contradiction_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -133,6 +135,16 @@ def check_records(before: Coverage, after: Coverage, plugins: Sequence[str], whe
         )
         if found - kept:
             _refuse(f"{where} was measured with {name} {', '.join(sorted(found))}, and the baseline's with {min(kept)}")
+
+
+def check_consistent(records: Iterable[Record], suite: Suite) -> None:
+    """Refuse records of a baseline that break what the suite's conditions promise, by an IncomparableError."""
+    conditions = {source_of_condition(condition): condition for condition in suite.conditions}
+    for record in records:
+        condition = conditions.get(source_of_shard(record.shard))
+        task = TASKS[record.shard.task]
+        if condition and (problem := contradiction_of(task, record.shard, record.outcomes, condition)):
+            _refuse(f"results of {record.shard.title} of the baseline contradict themselves: {problem}")
 
 
 def _refuse(what: str) -> None:

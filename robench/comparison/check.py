@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from robench.comparison.baseline import check_protocol, check_records, measured
+from robench.comparison.baseline import check_consistent, check_protocol, check_records, measured
 from robench.comparison.evidence import evidence_of, holm_of_known
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
@@ -173,6 +173,7 @@ def _pairs(
     for model in models:
         if model not in kept.models:
             raise UnknownNameError("model of the baseline", model, kept.models)
+    check_consistent(baseline.records, suite)
     old = Given(suite, baseline.records, None, wanted_seed)
     new = Stored(suite, store, None if measurements is None else measurements[suite.name], wanted_seed)
     pairs = []

@@ -155,6 +155,13 @@ class Outcomes(Sequence[Outcome]):
         values = self.values(name)
         return np.zeros(self._length, np.bool_) if values is None else ~values.mask
 
+    def filled(self, name: str, otherwise: Any) -> NDArray[Any]:
+        """Return the values of a field, with another one where they are missing."""
+        values = self.values(name)
+        if values is None:
+            return np.full(self._length, otherwise)
+        return values.array if values.missing is None else np.where(values.missing, otherwise, values.array)
+
     @property
     def ids(self) -> NDArray[Any]:
         """Return the ids of the examples."""

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
     import torch
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from robench.core.records import Failure, Manifest, Record
     from robench.core.seeds import Stream
     from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader
+    from robench.core.suite import Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +252,9 @@ class Store(Protocol):
 
     def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
         """Yield the manifest of every stored measurement, or of those of some keys, by key; reads no outcomes."""
+
+    def expect(self, conditions: Iterable[Condition], measurements: Iterable[Measurement] = ()) -> None:
+        """Leave out records, read from now on, that break what conditions or planned measurements promise."""
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
         """Yield all complete records whose measurement ``select`` accepts, given the header of its manifest."""

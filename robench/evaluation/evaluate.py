@@ -10,6 +10,7 @@ import torch
 
 from robench.attacks.backends.installed import release_of
 from robench.core.columns import Outcomes, Values
+from robench.core.errors import ContractError
 from robench.core.protocols import AdversarialStore, Batch, Dataset, Model, Perturbed
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
@@ -22,6 +23,7 @@ from robench.evaluation.keeping import Attacked, Source
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring
+from robench.tasks.consistency import contradiction_of
 
 
 def evaluate(
@@ -49,6 +51,8 @@ def evaluate(
     used = condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
     measured = provenance(model.device, started, limit, condition.perturbation.backend, used)
     record = Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
+    if problem := contradiction_of(TASKS[checkpoint.task], record.shard, record.outcomes):
+        raise ContractError(f"the outcomes of {record.shard.title} contradict themselves: {problem}")
     if kept is not None and attacked.collects:
         # Before the record, so that no record exists without them when a run is killed.
         kept.put(attacked.examples(record.shard))

@@ -78,16 +78,8 @@ def _kept(outcomes: Outcomes) -> Sums:
 
 def _swapped(outcomes: Outcomes) -> Sums:
     (loss, count), (kept_loss, kept_count) = _all(outcomes), _kept(outcomes)
-    unknown_loss, unknown_count = (_or_zero(outcomes, name) for name in ("unknown_loss_nats", "num_unknown"))
+    unknown_loss, unknown_count = (outcomes.filled(name, 0.0) for name in ("unknown_loss_nats", "num_unknown"))
     return loss - kept_loss - unknown_loss, count - kept_count - unknown_count
-
-
-def _or_zero(outcomes: Outcomes, name: str) -> NDArray[np.float64]:
-    """Return the values of a field, 0 where they are missing."""
-    import numpy as np
-
-    values = outcomes.values(name)
-    return np.zeros(len(outcomes)) if values is None else np.where(values.mask, 0.0, values.array)
 
 
 def _risen(outcomes: Outcomes) -> Sums:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from robench.core.protocols import Store
 from robench.core.records import Failure, Manifest, Record
-from robench.core.shard import EXACT_DTYPE, ShardHeader
+from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
 from robench.core.suite import Suite
+from robench.evaluation.actions import audits_of
 from robench.reports.selection import needs, source_of_shard
 
 
@@ -89,9 +90,11 @@ class Stored:
     ) -> None:
         is_needed = needs(suite, seed=seed, precision=precision)
         self._listing = store if isinstance(store, Listing) else Listing(store)
+        self._listing.store.expect([*suite.conditions, *audits_of(suite)])
         manifests, failures = self._listing.manifests, self._listing.failures
         self.sizes: Mapping[str, int] = _sizes([*manifests, *failures])
         self._keys: dict[str, list[str]] = {name: [] for name in measurements or ()}
+        self._datasets = {each.shard.measurement_key: each.shard.dataset for each in manifests}
         for manifest in (each for each in manifests if is_needed(each.shard)):
             for name in _names(manifest, measurements):
                 self._keys.setdefault(name, []).append(manifest.shard.measurement_key)
@@ -105,8 +108,10 @@ class Stored:
         return sorted({*self._keys, *self._failures})
 
     def of(self, model: str) -> list[Record | Failure]:
-        """Read and return the results of one model."""
-        return [*self._listing.store.records_of(self._keys.get(model, [])), *self._failures.get(model, [])]
+        """Read and return the results of one model; a measurement is of the dataset named in its first record."""
+        records = self._listing.store.records_of(self._keys.get(model, []))
+        named = (_under(self._datasets[record.shard.measurement_key], record) for record in records)
+        return [*named, *self._failures.get(model, [])]
 
     def described(self, model: str) -> list[Record | Failure]:
         """Return the results of one model, records without outcomes; outcomes of one measurement at a time are read."""
@@ -142,6 +147,13 @@ def _names(result: Record | Failure | Manifest, measurements: Mapping[str, Colle
     if measurements is None:
         return [result.shard.checkpoint]
     return [model for model, keys in measurements.items() if result.shard.measurement_key in keys]
+
+
+def _under(dataset: DatasetIdentity, record: Record) -> Record:
+    """Return a record under the name that its measurement has for its dataset: the same data may have several."""
+    if record.shard.dataset.name == dataset.name:
+        return record
+    return replace(record, shard=replace(record.shard, dataset=dataset))
 
 
 def _sizes(results: Iterable[Record | Failure | Manifest]) -> dict[str, int]:

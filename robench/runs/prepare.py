@@ -70,6 +70,11 @@ class PreparedRun:
         return self.shards if part is None else part_of(self.shards, *part)
 
     @property
+    def planned(self) -> list[Measurement]:
+        """Return the measurements of all suites."""
+        return [each for of_suite in self.measurements.values() for each in of_suite]
+
+    @property
     def of_others(self) -> Sequence[Shard]:
         """Return the shards of other parts that are measured after those of the requested one."""
         if not self.request.take_over:
@@ -191,6 +196,7 @@ class PreparedRun:
     def report(self, suite: Suite, store: Store) -> Report:
         """Return the table of ``suite`` for the models of this run, from what ``store`` holds."""
         seed = suite.seed if self.request.seed is None else self.request.seed
+        store.expect((), self.planned)
         report = report_of_store(
             suite,
             store,

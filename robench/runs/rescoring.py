@@ -89,6 +89,7 @@ def rescore_results(
     for condition in (each for suite in request.suites for each in suite.conditions):
         check_keepable(condition.dataset)
     prepared = prepare(request)
+    store.expect(request.conditions, prepared.planned)
     workers = choose_workers(request.device, None, IN_PROCESS)
     for checkpoint in request.checkpoints:
         model: Model | None = None

@@ -80,12 +80,22 @@ def decode_examples(content: bytes) -> AdversarialExamples:
     members = read_envelope(text)
     if members.get("tensors") != _digest(tensors):
         raise DamagedError("its tensors changed after they were written")
+    ids, budgets = (_texts(members, name) for name in ("ids", "budgets"))
+    if lacking := [name for name in budgets if name not in tensors]:
+        raise DamagedError(f"it has no tensor of budget {lacking[0]!r:.60}")
     return AdversarialExamples(
         shard=shard_of(members),
-        ids=tuple(members["ids"]),
-        points={name: tensors[name] for name in members["budgets"]},
-        found={name: tensors[_FOUND + name] for name in members["budgets"] if _FOUND + name in tensors},
+        ids=ids,
+        points={name: tensors[name] for name in budgets},
+        found={name: tensors[_FOUND + name] for name in budgets if _FOUND + name in tensors},
     )
+
+
+def _texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = members.get(name)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise DamagedError(f"its {name} must be a list of texts")
+    return tuple(found)
 
 
 def _metadata(content: bytes) -> bytes:

@@ -15,8 +15,9 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 from robench.core.errors import IncomparableError, StoreError, UsageError
 from robench.core.files import read_regular, write_whole
 from robench.core.records import Record
+from robench.store.consistency import DataClaims, Promises, check_header
 from robench.store.damaged import MAX_BYTES
-from robench.store.envelope import build, members_of, provenance_members, provenance_of, shard_of
+from robench.store.envelope import build, members_of, provenance_members, provenance_of, shard_of, whole_number
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
 from robench.store.sealed import DamagedError, NewerFormatError, keeping, with_blank_seal
 
@@ -95,16 +96,31 @@ def decode_baseline(content: bytes) -> Baseline:
     cells = members["cells"]
     if not cells:
         raise DamagedError("it has no results")
+    if not all(isinstance(cell, dict) for cell in cells):
+        raise DamagedError("its cells are not JSON objects")
     shards = [shard_of(cell) for cell in cells]
     outcomes = outcomes_of(file, shards[0].task)
     records, start = [], 0
     for cell, shard in zip(cells, shards, strict=True):
-        stop = start + _rows(cell)
+        stop = start + whole_number(cell, "rows")
         records.append(Record(shard=shard, outcomes=outcomes[start:stop], provenance=provenance_of(cell)))
         start = stop
     if start != len(outcomes):
         raise DamagedError(f"it has {len(outcomes)} rows, and its footer says {start}")
     return Baseline(protocols=tuple(map(_protocol, members["protocols"])), records=tuple(records))
+
+
+def checked_baseline(baseline: Baseline) -> Baseline:
+    """Return a baseline; raises DamagedError if its records contradict themselves or each other."""
+    promises, claims = Promises(), DataClaims()
+    for number, record in enumerate(baseline.records):
+        check_header(record.shard, record.provenance)
+        promises.check_record(record)
+        claims.add(Path(record.shard.model, f"{record.shard.condition} ({number})"), record)
+    if not claims.agree:
+        (where, reason), *_ = claims.outvoted().items()
+        raise DamagedError(f"results of {where.name} of {where.parent}: {reason}")
+    return baseline
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
@@ -122,7 +138,7 @@ def read_baseline(path: Path) -> Baseline:
         IncomparableError: it is damaged, no baseline, or of a later robench.
     """
     try:
-        return decode_baseline(read_regular(path, MAX_BYTES))
+        return checked_baseline(decode_baseline(read_regular(path, MAX_BYTES)))
     except OSError as error:
         raise UsageError(
             f"the baseline {path} cannot be read: {error.strerror or error}. Write one with 'robench baseline write'"
@@ -131,13 +147,6 @@ def read_baseline(path: Path) -> Baseline:
         raise IncomparableError(
             f"the baseline {path} cannot be used: {error}. Restore it, or write it anew with 'robench baseline write'"
         ) from error
-
-
-def _rows(cell: Mapping[str, Any]) -> int:
-    rows = cell.get("rows")
-    if not isinstance(rows, int) or rows < 0:
-        raise DamagedError(f"the number of rows must be a whole number, got {rows!r}")
-    return rows
 
 
 def _members_of(protocol: Protocol) -> dict[str, Any]:

@@ -9,8 +9,10 @@ missing, and a ``NewerFormatError`` where a later robench wrote them.
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from robench.core.errors import StoreError
 from robench.core.flags import Flag
@@ -19,6 +21,9 @@ from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
 from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
 
 Noun = TypeVar("Noun")
+# Whole numbers up to here are exact as floats.
+_LARGEST = 1 << 53
+_PLAIN: frozenset[type] = frozenset({str, int, bool, float, type(None)})
 Json = str | list[dict[str, Any]]
 
 
@@ -64,7 +69,7 @@ def read_envelope(text: str | bytes) -> Mapping[str, Any]:
     """Return the members of an envelope."""
     try:
         members = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(f"its envelope is not JSON: {error}") from error
     if not isinstance(members, dict):
         raise DamagedError("its envelope is not a JSON object")
@@ -120,16 +125,58 @@ def build(noun: type[Noun], fields: Mapping[str, Any]) -> Noun:
     """Return a dataclass from its fields; fields added later with a default may be missing.
 
     Raises:
-        DamagedError: a field without default is missing.
+        DamagedError: a field without default is missing, or has another type than declared.
         NewerFormatError: a field is unknown.
     """
-    known = {field.name for field in dataclasses.fields(noun)}  # type: ignore[arg-type]  # all nouns are dataclasses
-    if unknown := sorted(fields.keys() - known):
+    types = _types_of(noun)  # type: ignore[arg-type]  # mypy takes a class of any noun for one without a hash
+    if unknown := sorted(fields.keys() - types.keys()):
         raise NewerFormatError(f"its {noun.__name__} has fields that this robench does not know: {', '.join(unknown)}")
+    for name, value in fields.items():
+        exact, accepts = types[name]
+        if type(value) not in exact and not accepts(value):
+            raise DamagedError(f"its {name} is {value!r:.60}, wanted {_described(noun, name)}")
     try:
         return noun(**fields)
     except TypeError as error:
         raise DamagedError(f"its {noun.__name__} is incomplete: {error}") from error
+
+
+def whole_number(members: Mapping[str, Any], name: str) -> int:
+    """Return a member that is a whole number of at least 0."""
+    found = members.get(name)
+    if type(found) is not int or found < 0:
+        raise DamagedError(f"its {name} must be a whole number, got {found!r:.60}")
+    return found
+
+
+@cache
+def _types_of(noun: type[Any]) -> Mapping[str, tuple[frozenset[type], Callable[[Any], bool]]]:
+    """Return for each field of a dataclass types that it takes as they are, and whether it takes a value."""
+    hints = {field.name: get_type_hints(noun)[field.name] for field in dataclasses.fields(noun)}
+    options = {name: get_args(hint) if isinstance(hint, UnionType) else (hint,) for name, hint in hints.items()}
+    return {name: (_PLAIN.intersection(options[name]), _accepts(hint)) for name, hint in hints.items()}
+
+
+def _accepts(hint: Any) -> Callable[[Any], bool]:
+    arguments = get_args(hint)
+    if isinstance(hint, UnionType):
+        several = [*map(_accepts, arguments)]
+        return lambda value: any(accepts(value) for accepts in several)
+    if arguments:
+        # Mappings and tuples, of values of one type.
+        outer, inner = get_origin(hint), _accepts(arguments[-1 if get_origin(hint) is Mapping else 0])
+        return lambda value: (
+            isinstance(value, outer) and all(map(inner, value.values() if isinstance(value, Mapping) else value))
+        )
+    if hint is float:
+        return lambda value: type(value) is float or (type(value) is int and abs(value) < _LARGEST)
+    # A truth value does not count as a whole number.
+    return lambda value: isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _described(noun: type[Any], name: str) -> str:
+    hint = get_type_hints(noun)[name]
+    return getattr(hint, "__name__", str(hint)) if not get_args(hint) else str(hint)
 
 
 def _fields(value: ShardHeader | DatasetIdentity | Provenance) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Store in memory, for the Python API and for tests."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from robench.core.records import Failure, Manifest, Record
-from robench.core.shard import ShardHeader
+from robench.core.shard import Measurement, ShardHeader
+from robench.core.suite import Condition
 from robench.store.damaged import warn_if_other_outcomes
 from robench.store.envelope import encode_failure
 from robench.store.leases import Unshared
@@ -44,6 +45,9 @@ class MemoryStore:
         if kept is not result:
             warn_if_other_outcomes(kept, result)
         self._failures.pop(key, None)
+
+    def expect(self, conditions: Iterable[Condition], measurements: Iterable[Measurement] = ()) -> None:
+        """Expect nothing: records in memory never left the process."""
 
     def records(self, select: Callable[[ShardHeader], bool]) -> Iterator[Record]:
         """Yield all records of the measurements that ``select`` accepts, by measurement and start."""

@@ -109,6 +109,8 @@ def outcomes_of(file: pq.ParquetFile, task: str) -> Outcomes:
         raise NewerFormatError(f"its task {task!r} is unknown to this robench")
     fields = fields_of(TASKS[task].outcome)
     names = [name for name in file.schema_arrow.names if name not in LABELS]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DamagedError(f"it has columns twice: {', '.join(twice)}")
     try:
         table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
@@ -118,10 +120,10 @@ def outcomes_of(file: pq.ParquetFile, task: str) -> Outcomes:
     wrong = [name for name in names if table.schema.field(name).type != _ARROW_TYPES[fields[name].type]]
     if wrong:
         raise DamagedError(f"its columns have other types than the outcome's fields: {', '.join(wrong)}")
-    columns = {name: _values(fields[name], table.column(name)) for name in names}
     try:
+        columns = {name: _values(fields[name], table.column(name)) for name in names}
         return Outcomes(TASKS[task].outcome, columns, table.num_rows)
-    except ContractError as error:
+    except (ContractError, UnicodeError) as error:
         raise DamagedError(f"its outcomes are incomplete: {error}") from error
 
 

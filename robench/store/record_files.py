@@ -1,18 +1,29 @@
 """Files of records in a results folder, one for each shard or packed: listed, read, and described without outcomes."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from robench.core.records import Record
-from robench.core.shard import ShardHeader, shard_key
-from robench.store.damaged import read_whole
+from robench.core.records import Failure, Manifest, Record
+from robench.core.shard import Measurement, ShardHeader, shard_key
+from robench.core.suite import Condition
+from robench.store.consistency import DataClaims, Promises, check_header, headers_outvoted
+from robench.store.damaged import check_place, read_whole, set_aside
+from robench.store.envelope import decode_failure, decode_manifest
 from robench.store.packed import decode_pack_description, described_record, pack_at
 from robench.store.parquet import decode_description, decode_record
-from robench.store.paths import RECORD_SUFFIX, Extent, Paths, extent_named, kept_keys, measurement_folders
-from robench.store.sealed import reading
+from robench.store.paths import (
+    MANIFEST_NAME,
+    RECORD_SUFFIX,
+    Extent,
+    Paths,
+    extent_named,
+    kept_keys,
+    measurement_folders,
+)
+from robench.store.sealed import DamagedError, reading
 
 # Of measurements with more files, so many are opened to describe all.
 MOST_OPENED = 8
@@ -34,6 +45,15 @@ class RecordFiles:
         self.paths = paths
         # By measurement: when its folder changed last, and the keys in its packs.
         self._packed: dict[str, tuple[int, frozenset[str]]] = {}
+        self._promises = Promises()
+        self._data = DataClaims()
+        # Headers of manifests that were read, and files that could not be set aside.
+        self._stated: dict[str, ShardHeader] = {}
+        self._refused: set[Path] = set()
+
+    def expect(self, conditions: Iterable[Condition], measurements: Iterable[Measurement] = ()) -> None:
+        """Set records aside that are read from now on and break what conditions or planned measurements promise."""
+        self._promises.add(conditions, measurements)
 
     def keys(self) -> set[str]:
         """Return the keys of all shards that have a record.
@@ -62,17 +82,57 @@ class RecordFiles:
         Raises:
             StoreError: a file cannot be read, or is of a later robench.
         """
-        for key in sorted(set(measurement_keys)):
-            yield from self._records_of(key)
+        keys = sorted(set(measurement_keys))
+        found = [self._records_of(key) for key in keys]
+        if not self._data.agree:
+            self._refuse_outvoted()
+            found = [self._records_of(key) for key in keys]
+        for records in found:
+            yield from records
 
     def _records_of(self, measurement_key: str) -> list[Record]:
         folder = self.paths.records / measurement_key
         for _ in range(_ATTEMPTS):
             stems = self._stems(folder)
-            records = {record.shard.key: record for stem in stems for record in self._records_in(folder, stem)}
+            found = {folder / f"{stem}{RECORD_SUFFIX}": self._records_in(folder, stem) for stem in stems}
             if _packs(stems) == _packs(self._stems(folder)):
                 break
+        headers = {path: [record.shard for record in records] for path, records in found.items()}
+        manifest = folder / MANIFEST_NAME
+        if (stated := self._stated.get(measurement_key)) is not None:
+            headers[manifest] = [stated]
+        lost = headers_outvoted(headers, manifest)
+        for path, reason in lost.items():
+            self.refuse(path, reason)
+        if manifest in lost:
+            # The caller knows the measurement by what it says; read again, it is known by its records.
+            del self._stated[measurement_key]
+            return []
+        records = {}
+        for path, of_file in found.items():
+            for record in of_file if path not in lost else ():
+                self._data.add(path, record)
+                records[record.shard.key] = record
         return sorted(records.values(), key=lambda record: (record.shard.start, record.shard.stop))
+
+    def _refuse_outvoted(self) -> None:
+        """Set aside the files whose records are contradicted by those of more other files of the folder."""
+        claims = DataClaims()
+        for folder in measurement_folders(self.paths.records):
+            for stem in self._stems(folder):
+                for record in self._records_in(folder, stem):
+                    claims.add(folder / f"{stem}{RECORD_SUFFIX}", record)
+        # They agree if a file was replaced since it was read.
+        for path, reason in claims.outvoted().items():
+            self.refuse(path, reason)
+        self._data = DataClaims()
+
+    def refuse(self, path: Path, reason: str) -> None:
+        """Set aside a file that contradicts others, or ignore it from now on where it cannot be moved."""
+        set_aside(path, self.paths.damaged(path), DamagedError(reason))
+        self.num_lost += 1
+        if path.exists():
+            self._refused.add(path)
 
     def record(self, shard: ShardHeader) -> Record | None:
         """Return the record of a shard, or None if it is missing or damaged; raises like ``records_of``."""
@@ -128,17 +188,63 @@ class RecordFiles:
 
     def _records_in(self, folder: Path, stem: str) -> Sequence[Record]:
         path = folder / f"{stem}{RECORD_SUFFIX}"
+        if path in self._refused:
+            return []
         if extent_named(stem) is not None:
-            return self._read(path, partial(pack_at, path), None) or []
-        record = self._read(path, decode_record, lambda record: record.shard)
+            return self._read(path, partial(self.checked_pack, path), None) or []
+        record = self._read(path, self.checked_record, lambda record: record.shard)
         return [] if record is None else [record]
+
+    def checked_record(self, content: bytes) -> Record:
+        """Decode a record, and refuse one that contradicts itself; raises like all decoders (``envelope``)."""
+        record = decode_record(content)
+        self._check(record)
+        return record
+
+    def checked_pack(self, path: Path, content: bytes) -> list[Record]:
+        """Decode the pack at a path, and refuse one whose records contradict themselves; raises likewise."""
+        records = pack_at(path, content)
+        for record in records:
+            self._check(record)
+        return records
+
+    def checked_manifest(self, content: bytes) -> Manifest:
+        """Decode a manifest, and refuse one that contradicts itself; raises likewise."""
+        manifest = decode_manifest(content)
+        self._check_header(manifest)
+        return manifest
+
+    def checked_failure(self, content: bytes) -> Failure:
+        """Decode a failure, and refuse one that contradicts itself; raises likewise."""
+        failure = decode_failure(content)
+        self._check_header(failure)
+        return failure
+
+    def _check(self, record: Record) -> None:
+        self._check_header(record)
+        self._promises.check_record(record)
+
+    def _check_header(self, found: Record | Manifest | Failure) -> None:
+        check_header(found.shard, found.provenance)
+        self._promises.check_header(found.shard)
 
     def _described_in(self, folder: Path, stem: str) -> Sequence[Record]:
         path = folder / f"{stem}{RECORD_SUFFIX}"
-        if extent_named(stem) is not None:
-            return self._read(path, partial(pack_at, path, decode=decode_pack_description), None) or []
-        found = self._read(path, decode_description, lambda found: found.shard)
-        return [] if found is None else [described_record(found.shard, found.provenance)]
+        if path in self._refused:
+            return []
+
+        def described(content: bytes) -> list[Record]:
+            if extent_named(stem) is not None:
+                records = pack_at(path, content, decode=decode_pack_description)
+            else:
+                found = decode_description(content)
+                check_place(path, found.shard)
+                records = [described_record(found.shard, found.provenance)]
+            for record in records:
+                self._check_header(record)
+            return records
+
+        return self._read(path, described, None) or []
 
     def _read(
         self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None

@@ -13,13 +13,14 @@ from typing import Any
 
 from robench.core.errors import StoreError, UsageError
 from robench.core.records import Record
+from robench.core.shard import ShardHeader
 from robench.store.adversarial import MAX_BYTES as MAX_BYTES_OF_EXAMPLES
 from robench.store.adversarial import decode_examples
+from robench.store.consistency import DataClaims, headers_outvoted
 from robench.store.damaged import MAX_BYTES, read_whole
-from robench.store.envelope import decode_failure, decode_manifest
 from robench.store.folder import FolderStore
 from robench.store.packed import decode_pack, encode_pack, extent_of, pack_at
-from robench.store.parquet import decode_record, encode_record
+from robench.store.parquet import encode_record
 from robench.store.paths import (
     ADVERSARIAL_SUFFIX,
     FAILURE_SUFFIX,
@@ -79,15 +80,33 @@ class Merged:
 
 
 def verify_store(store: FolderStore, on_file: Callable[[], None] = lambda: None) -> Verified:
-    """Read every file of a results folder and check its seal; damaged ones are set aside with a warning."""
-    counts = dict.fromkeys(KINDS, 0)
+    """Read every file of a results folder, check its seal, and compare the records with each other.
+
+    Damaged and contradictory files are set aside with a warning.
+    """
+    kinds: dict[Path, str] = {}
     damaged = []
-    for file in _files(store.paths):
+    claims = DataClaims()
+    headers: dict[Path, dict[Path, list[ShardHeader]]] = {}
+    for file in _files(store):
         on_file()
         if file.content is None:
             damaged.append(file.path)
-        else:
-            counts[file.kind] += 1
+            continue
+        kinds[file.path] = file.kind
+        if file.kind in (MANIFESTS, RECORDS, PACKS):
+            found = file.value if file.kind == PACKS else [file.value]
+            headers.setdefault(file.path.parent, {})[file.path] = [each.shard for each in found]
+            for record in found if file.kind != MANIFESTS else ():
+                claims.add(file.path, record)
+    lost = claims.outvoted()
+    for folder, of_folder in headers.items():
+        lost |= headers_outvoted(of_folder, store.paths.manifest(folder.name))
+    for path, reason in lost.items():
+        store.refuse(path, reason)
+        damaged.append(path)
+        del kinds[path]
+    counts = {kind: sum(each == kind for each in kinds.values()) for kind in KINDS}
     return Verified(counts=counts, damaged=tuple(damaged))
 
 
@@ -120,7 +139,7 @@ def merge_stores(
     # Every record before the first failure, which one of them may make void.
     for kinds in ((MANIFESTS, RECORDS, PACKS, ADVERSARIAL), (FAILURES,)):
         for source in sources:
-            for file in _files(source.paths, kinds):
+            for file in _files(source, kinds):
                 on_file()
                 if file.content is None:
                     damaged.append(file.path)
@@ -171,15 +190,16 @@ def _conflicts(file: KeptFile, target: FolderStore) -> list[str]:
     return [file.value.shard.title] if kept is not None and kept.outcomes != file.value.outcomes else []
 
 
-def _files(paths: Paths, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
+def _files(store: FolderStore, kinds: Sequence[str] = KINDS) -> Iterator[KeptFile]:
     """Yield every file of some kinds, measurement by measurement, read and verified one at a time."""
+    paths = store.paths
     folders = dict.fromkeys((MANIFESTS, RECORDS, PACKS), paths.records)
     folders |= {FAILURES: paths.failures, ADVERSARIAL: paths.adversarial}
     for top in dict.fromkeys(folders[kind] for kind in kinds):
         for folder in measurement_folders(top):
             for kind in kinds:
                 if folders[kind] == top:
-                    yield from (_read(kind, path, paths) for path in _listed(kind, folder))
+                    yield from (_read(kind, path, store) for path in _listed(kind, folder))
 
 
 def _listed(kind: str, folder: Path) -> list[Path]:
@@ -193,25 +213,27 @@ def _listed(kind: str, folder: Path) -> list[Path]:
     return files
 
 
-def _read(kind: str, path: Path, paths: Paths) -> KeptFile:
+def _read(kind: str, path: Path, store: FolderStore) -> KeptFile:
+    decoders: dict[str, Callable[[bytes], Any]] = {
+        RECORDS: store.checked_record,
+        PACKS: partial(store.checked_pack, path),
+        MANIFESTS: store.checked_manifest,
+        FAILURES: store.checked_failure,
+        ADVERSARIAL: decode_examples,
+    }
+
     def decode(content: bytes) -> tuple[bytes, Any]:
-        return content, pack_at(path, content) if kind == PACKS else _DECODERS[kind](content)
+        return content, decoders[kind](content)
 
     shard_of = None if kind == PACKS else lambda found: found[1].shard
     max_bytes = MAX_BYTES_OF_EXAMPLES if kind == ADVERSARIAL else MAX_BYTES
-    found = read_whole(path, decode, shard_of, paths, max_bytes=max_bytes)
+    found = read_whole(path, decode, shard_of, store.paths, max_bytes=max_bytes)
     if found is None:
         return KeptFile(kind=kind, path=path, content=None)
     return KeptFile(kind=kind, path=path, content=found[0], value=found[1])
 
 
 _SUFFIXES = {RECORDS: RECORD_SUFFIX, PACKS: RECORD_SUFFIX, FAILURES: FAILURE_SUFFIX, ADVERSARIAL: ADVERSARIAL_SUFFIX}
-_DECODERS: dict[str, Callable[[bytes], Any]] = {
-    RECORDS: decode_record,
-    MANIFESTS: decode_manifest,
-    FAILURES: decode_failure,
-    ADVERSARIAL: decode_examples,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from robench.declarations.base import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
     from robench.core.columns import Outcomes, Values
     from robench.core.declared import DatasetDeclaration
@@ -49,6 +51,10 @@ class Task:
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
         compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
+        consistency: ``module:name`` of a ``Consistency``, by which edited records are recognised; None if no column
+            follows from others.
+        facts: columns that the data alone decide, so that all records of an example have the same value, each with the
+            column that must be known for it, or its own name.
     """
 
     name: str
@@ -63,6 +69,8 @@ class Task:
     gap: str | None = None
     is_audited: bool = False
     compares_clean: bool = False
+    consistency: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rules(self) -> TaskRules:
@@ -121,6 +129,32 @@ class Gap(Protocol):
 
         It is 0 for outputs that give them, and infinite if no outputs do. Of the recorded outcomes of the same examples
         verdicts and predictions count.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Rule that a column of stored outcomes obeys, and the rows that break it.
+
+    Attributes:
+        field: name of the column.
+        rows: mask (N,) of the outcomes.
+        rule: the contradiction, after "its FIELD of example 'x'", such as ``is below 0``.
+    """
+
+    field: str
+    rows: NDArray[np.bool_]
+    rule: str
+
+
+class Consistency(Protocol):
+    """Function that finds contradictions between columns of stored outcomes, without torch."""
+
+    def __call__(self, outcomes: Outcomes, scoring: Scoring | None) -> Iterable[Broken]:
+        """Return rules of the task's own columns with the rows that break them.
+
+        Optional columns may be missing in some rows or all: archives leave out what no metric reads. With ``scoring``
+        rules also follow from the data and the perturbation; None if they are unknown.
         """
 
 

@@ -1,9 +1,18 @@
 """Declaration of language modeling: the probability of every word of a text after those before it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from robench.core.outcomes import Outcome
-from robench.tasks.base import Task
+from robench.tasks.base import Broken, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robench.core.columns import Outcomes
+    from robench.tasks.base import Scoring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,4 +48,42 @@ LANGUAGE_MODELING = Task(
     compares_clean=True,
     contradiction="robench.tasks.language_modeling_impl:contradiction",
     check="robench.tasks.language_checks_impl:check_language_model",
+    consistency="robench.tasks.language_modeling:inconsistencies",
+    # Kept words are known where each line has as many words as in the clean text.
+    facts={"num_tokens": "num_kept"},
 )
+
+# Losses of tokens are added in float64, in any order.
+_ROUNDING = 1e-9
+
+
+def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Broken]:
+    """Yield contradictions in the outcomes of a language model; see ``tasks.base.Consistency``."""
+    import numpy as np
+
+    del scoring  # Neither data nor perturbation are known to the columns.
+    loss, count = outcomes.column("loss_nats"), outcomes.column("num_tokens")
+    most = np.abs(loss) * (1 + _ROUNDING) + _ROUNDING
+    for name in ("loss_nats", "kept_loss_nats", "clean_kept_loss_nats", "unknown_loss_nats"):
+        of_part = outcomes.filled(name, 0.0)
+        yield Broken(name, ~(np.isfinite(of_part) & (of_part >= 0)), "must be finite and at least 0")
+    yield Broken("num_tokens", count < 1, "is below 1")
+    num_kept, num_unknown = outcomes.filled("num_kept", 0), outcomes.filled("num_unknown", 1)
+    yield Broken("num_kept", num_kept < 0, "is below 0")
+    yield Broken("num_unknown", num_unknown < 1, "is below 1")
+    num_unknown = outcomes.filled("num_unknown", 0)
+    yield Broken("num_kept", num_kept > count - num_unknown, "is more than its num_tokens without num_unknown")
+    kept, unknown = outcomes.filled("kept_loss_nats", 0.0), outcomes.filled("unknown_loss_nats", 0.0)
+    yield Broken("kept_loss_nats", kept + unknown > most, "is more than its loss_nats without unknown_loss_nats")
+    known = outcomes.known("num_kept")
+    for name, other in (("kept_loss_nats", "num_kept"), ("unknown_loss_nats", "num_unknown")):
+        yield Broken(other, outcomes.known(name) != outcomes.known(other), f"and its {name} are not known together")
+    for name in ("kept_loss_nats", "clean_kept_loss_nats"):
+        rows = known & (num_kept == 0) & (outcomes.filled(name, 0.0) > 0)
+        yield Broken(name, rows, "is above 0, and its num_kept is 0")
+    is_whole = known & (num_kept == count)
+    yield Broken(
+        "kept_loss_nats", is_whole & (kept < loss - most * _ROUNDING), "differs from its loss_nats, of the same tokens"
+    )
+    is_same = known & (outcomes.filled("num_changed", 1) == 0) & (num_kept + num_unknown != count)
+    yield Broken("num_kept", is_same, "differs from its num_tokens, and no word was changed")

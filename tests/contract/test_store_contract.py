@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 from typing import TYPE_CHECKING
 
 import pytest
 
-from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
+from examples import PROVENANCE, everything, failure_of, header_of, outcomes_of, record_of
 from robench.core.errors import RobenchError
 from robench.core.flags import Flag
 from robench.store import FolderStore, MemoryStore
@@ -29,13 +28,12 @@ STORES: dict[str, Callable[[Path], Store]] = {
 
 
 def header(measurement: str = "a", start: int = 0, stop: int = 2) -> ShardHeader:
-    key = f"{measurement}-{start}-{stop}"
-    return dataclasses.replace(HEADER, key=key, measurement_key=measurement, batch_size=2, start=start, stop=stop)
+    return header_of(measurement, start, stop, batch_size=2)
 
 
-def record(shard: ShardHeader | None = None, *, loss_nats: float = 0.25, device: str = "cpu") -> Record:
+def record(shard: ShardHeader | None = None, *, num_queries: int = 1, device: str = "cpu") -> Record:
     shard = shard or header()
-    return record_of(shard, outcomes_of(shard, loss_nats=loss_nats), dataclasses.replace(PROVENANCE, device=device))
+    return record_of(shard, outcomes_of(shard, num_queries=num_queries), dataclasses.replace(PROVENANCE, device=device))
 
 
 def failure(shard: ShardHeader | None = None, error: str = "out of memory") -> Failure:
@@ -116,17 +114,12 @@ class TestEveryStore:
         assert everything(store) == [record(device="cpu")]
         assert caplog.records == []
 
-    def test_undefined_losses_are_the_same_outcomes_again(self, store: Store, caplog: pytest.LogCaptureFixture) -> None:
-        store.put(record(loss_nats=math.nan))
-        store.put(record(loss_nats=float("nan")))
-        assert caplog.records == []
-
     def test_other_outcomes_are_told_with_both_devices_and_the_first_stay(
         self, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
-        store.put(record(loss_nats=0.25, device="cpu"))
-        store.put(record(loss_nats=0.26, device="NVIDIA H200"))
-        assert everything(store) == [record(loss_nats=0.25, device="cpu")]
+        store.put(record(num_queries=1, device="cpu"))
+        store.put(record(num_queries=2, device="NVIDIA H200"))
+        assert everything(store) == [record(num_queries=1, device="cpu")]
         (warning,) = caplog.records
         assert (warning.name, warning.levelno) == ("robench.store", logging.WARNING)
         for told in (header().title, "cpu", "NVIDIA H200", "2 of 2", "not reproducible", "first stays"):

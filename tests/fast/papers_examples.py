@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from functools import cache
+from math import log
 from typing import TYPE_CHECKING
 
 from robench.core.checkpoint import Checkpoint
@@ -95,7 +96,8 @@ def basis_with(reports: Mapping[str, Report] | None = None, **changes) -> Basis:
     return Basis(reports=reports or {}, suites=suites, checkpoints=registry(), **changes)
 
 
-def outcome(number: int, correct: bool) -> ClassificationOutcome:
+def outcome(number: int, correct: bool, *, has_class: bool = True) -> ClassificationOutcome:
+    confidence = 0.5 + 0.4 * (number % 7) / 7
     return ClassificationOutcome(
         example_id=f"e{number}",
         linf=0.0,
@@ -105,10 +107,10 @@ def outcome(number: int, correct: bool) -> ClassificationOutcome:
         num_gradients=0,
         target=number % 10,
         prediction=number % 10 if correct else (number + 1) % 10,
-        correct_top1=correct,
-        correct_top5=True,
-        confidence=0.5 + 0.4 * (number % 7) / 7,
-        loss_nats=0.1 * number,
+        correct_top1=correct and has_class,
+        correct_top5=has_class,
+        confidence=confidence,
+        loss_nats=(-log(confidence) if correct else 3.0 + number) if has_class else None,
     )
 
 
@@ -130,9 +132,12 @@ def records(
         )
         for start in range(0, size, shard_size):
             stop = min(start + shard_size, size)
+            has_class = not condition.dataset.is_out_of_distribution
             yield Record(
                 shard=Shard(measurement=measurement, start=start, stop=stop).header,
-                outcomes=Outcomes.of([outcome(each, each >= num_wrong) for each in range(start, stop)]),
+                outcomes=Outcomes.of(
+                    [outcome(each, each >= num_wrong, has_class=has_class) for each in range(start, stop)]
+                ),
                 provenance=Provenance(
                     device="cpu", versions={"torch": "2"}, seconds=1.0, finished_at=f"2026-01-01T00:00:{start:02d}"
                 ),

@@ -374,10 +374,11 @@ class TestFiles:
         store, suite, hostile = FolderStore(tmp_path / "r"), adv_suite(), "=cmd|'/c calc'!A1\x1b[31m"
         fill(store, suite, {hostile: 0.5})
         ids = ("+1", "@x", "\t=2", "-3", "plain")
-        for record in list(store.records(lambda shard: shard.condition == "pgd")):
+        for record in list(store.records(lambda shard: True)):
+            linf = 1e-300 if record.shard.condition == "pgd" else 0.0
             changed = [
-                replace(outcome, example_id=f"{ids[index % 5]}{index}", confidence=-0.25, loss_nats=1e-300)
-                for index, outcome in enumerate(record.outcomes)
+                replace(outcome, example_id=f"{ids[index % 5]}{index}", linf=linf)
+                for index, outcome in enumerate(record.outcomes, record.shard.start)
             ]
             next((tmp_path / "r").rglob(f"{record.shard.key}.parquet")).unlink()
             store.put(record_of(record.shard, changed))
@@ -386,8 +387,7 @@ class TestFiles:
         attacked = [row for row in rows if row["condition"] == "pgd"]
         assert {row["model"] for row in rows} == {"'=cmd|'/c calc'!A1\\x1b[31m"}
         assert {row["example_id"].rstrip("0123456789") for row in attacked} <= {"'+", "'@x", "\\t=", "'-", "plain"}
-        assert {row["confidence"] for row in attacked} == {"-0.25"}
-        assert {row["loss_nats"] for row in attacked} == {"1e-300"}
+        assert {row["linf"] for row in attacked} == {"1e-300"}
         text = (tmp_path / "c" / "outcomes.csv").read_text()
         assert text.replace("\n", "").isprintable()
         export([suite], store, tmp_path / "p", format_name="parquet")

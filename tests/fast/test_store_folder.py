@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from examples import HEADER, NEXT_HEADER, everything, failure_of, record_of
+from examples import HEADER, NEXT_HEADER, everything, failure_of, header_of, record_of
 from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.outcomes import Outcome
@@ -213,13 +213,13 @@ class TestManifests:
         assert list(store.manifests()) == []
 
     def test_records_of_asks_for_measurements_by_key(self, store: FolderStore) -> None:
-        other = dataclasses.replace(HEADER, key="1" * 32, measurement_key="2" * 32)
+        other = header_of("2" * 32, 0, 20)
         store.put(record_of(other))
         assert list(store.records_of(["2" * 32, "no such key"])) == [record_of(other)]
         assert [each.shard.measurement_key for each in store.manifests()] == ["2" * 32, HEADER.measurement_key]
 
     def test_manifests_of_some_keys_open_no_other_file(self, store: FolderStore) -> None:
-        other = dataclasses.replace(HEADER, key="1" * 32, measurement_key="2" * 32)
+        other = header_of("2" * 32, 0, 20)
         store.put(record_of(other))
         self.manifest(store).write_bytes(b"damaged")
         assert [each.shard for each in store.manifests({"2" * 32, "no such key"})] == [other]
@@ -234,7 +234,7 @@ class TestManifests:
 def test_a_damaged_failure_is_set_aside_and_the_others_come(
     store: FolderStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, second = (dataclasses.replace(HEADER, key=digit * 32) for digit in "12")
+    first, second = (header_of(HEADER.measurement_key, start, start + 20, dataset=HEADER.dataset) for start in (40, 60))
     store.put(failure_of(first))
     store.put(failure_of(second))
     path = Paths(store.path).failure(first)
@@ -247,15 +247,16 @@ def test_a_damaged_failure_is_set_aside_and_the_others_come(
 def test_a_failure_beside_its_record_is_not_shown(store: FolderStore) -> None:
     # What a writer leaves that was killed after the record appeared and before the failure went.
     path = Paths(store.path).failure(HEADER)
-    store.put(failure_of(dataclasses.replace(HEADER, key="1" * 32)))
+    third = header_of(HEADER.measurement_key, 40, 60, dataset=HEADER.dataset)
+    store.put(failure_of(third))
     other = FolderStore(store.path.parent / "other")
     other.put(failure_of(HEADER))
     path.write_bytes(Paths(other.path).failure(HEADER).read_bytes())
-    assert [kept.shard.key for kept in store.failures()] == ["1" * 32]
+    assert [kept.shard.key for kept in store.failures()] == [third.key]
 
 
 def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
-    shard = dataclasses.replace(HEADER, key="1" * 32)
+    shard = header_of(HEADER.measurement_key, 40, 60, dataset=HEADER.dataset)
     store.put(failure_of(shard))
     assert Paths(store.path).failure(shard).exists()
     store.put(record_of(shard))
@@ -285,7 +286,7 @@ def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
 ) -> None:
     later_task = Task(name="later", title="", outcome=Outcome, implementation="")
     monkeypatch.setitem(TASKS.builtin, "later", later_task)
-    later = dataclasses.replace(HEADER, task="later", key="7" * 32, measurement_key="7" * 32)
+    later = header_of("7" * 32, 0, 1, task="later")
     store.put(record_of(later, (Outcome(example_id="a"),)))
     monkeypatch.undo()
     assert len(list(store.records(lambda shard: shard.task == "classification"))) == 2

@@ -21,6 +21,7 @@ import robench as library
 from robench.cli.check_command import STEP_SUMMARY
 from robench.core.errors import IncomparableError, UsageError
 from robench.core.outcomes import Outcome
+from robench.core.shard import shard_key
 from robench.pytest_plugin import Checker
 from robench.store import FolderStore
 
@@ -60,13 +61,15 @@ def copy_with(kept: Path, folder: Path, change: Callable[[Outcome], Outcome], co
         rows = record.outcomes
         if shard.condition == condition:
             rows = type(rows).of([change(row) for row in rows])
-        other = replace(shard, weights_digest="f" * 64, measurement_key="e" * 31 + shard.measurement_key[0])
-        store.put(replace(record, shard=replace(other, key=shard.key[::-1]), outcomes=rows))
+        measured = "e" * 31 + shard.measurement_key[0]
+        key = shard_key(measured, shard.start, shard.stop)
+        other = replace(shard, weights_digest="f" * 64, measurement_key=measured, key=key)
+        store.put(replace(record, shard=other, outcomes=rows))
     return folder
 
 
 def wrong(row: Any) -> Any:
-    return replace(row, correct_top1=False, prediction=(row.target + 1) % 10)
+    return replace(row, correct_top1=False, prediction=(row.target + 1) % 10, loss_nats=None)
 
 
 class TestCompare:

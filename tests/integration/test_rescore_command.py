@@ -231,31 +231,56 @@ class TestTamperedRecords:
         fooled = np.flatnonzero(~outcomes.column("correct_top1"))
         targets, predictions = outcomes.column("target"), outcomes.column("prediction").copy()
         predictions[fooled[0]] = targets[fooled[0]]
-        change_record(results, record, prediction=Values(predictions), correct_top1=Values(predictions == targets))
+        change_record(
+            results,
+            record,
+            prediction=Values(predictions),
+            correct_top1=Values(predictions == targets),
+            confidence=None,
+            loss_nats=None,
+        )
         code, found = rescore("--condition", "pgd")
         assert code == 1
         assert found["pgd"]["disagreements"] == [outcomes.ids[fooled[0]]]
         assert found["pgd"]["submitted"] == pytest.approx(found["pgd"]["rescored"] + 0.01)
 
     @pytest.mark.parametrize(
-        ("condition", "column", "change"),
+        ("condition", "column", "change", "left_out"),
         [
-            ("clean", "confidence", 0.01),
-            ("clean", "loss_nats", 0.01),
-            ("pgd", "linf", 1e-5),
-            ("pgd", "l2", -0.001),
-            ("clean", "target", 1),
+            ("clean", "confidence", -0.01, "loss_nats"),
+            ("clean", "loss_nats", 0.01, "confidence"),
+            ("pgd", "linf", -1e-5, "l1"),
+            ("pgd", "l2", -0.001, "l1"),
         ],
     )
     def test_other_numbers_are_found(
-        self, rescore: Callable[..., Any], results: FolderStore, condition: str, column: str, change: float
+        self,
+        rescore: Callable[..., Any],
+        results: FolderStore,
+        condition: str,
+        column: str,
+        change: float,
+        left_out: str,
     ) -> None:
         record = record_of_shard(results, condition)
         values = record.outcomes.column(column).copy()
         values[5] += change
-        change_record(results, record, **{column: Values(values)})
+        # Beside it an edit of this one number would be a contradiction.
+        change_record(results, record, **{column: Values(values), left_out: None})
         code, found = rescore("--condition", condition)
         assert (code, found[condition]["disagreements"]) == (1, [record.outcomes.ids[5]])
+
+    def test_a_record_that_contradicts_itself_is_set_aside_and_missing(
+        self, rescore: Callable[..., Any], results: FolderStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        record = record_of_shard(results, "clean")
+        targets = record.outcomes.column("target").copy()
+        targets[5] += 1
+        change_record(results, record, target=Values(targets))
+        code, found = rescore("--condition", "clean")
+        assert (code, counts(found["clean"])) == (1, (50, 50, 0, 0, 0))
+        assert f"its correct_top1 of example {str(record.outcomes.ids[5])!r} is true" in caplog.text
+        assert (results.path / "damaged" / f"{record.shard.key}.parquet-1").exists()
 
     def test_rounding_is_no_disagreement(self, rescore: Callable[..., Any], results: FolderStore) -> None:
         record = record_of_shard(results, "clean")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, record_of
+from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcomes_of, record_of
 from robench.cli.main import cli
 from robench.core.shard import DatasetIdentity, Shard
 from robench.declare import find_suite
@@ -43,7 +43,7 @@ def fill(
             seed=suite.seed,
         )
         header = Shard(measurement=measurement, start=0, stop=num_examples).header
-        kept = record_of(header, provenance=replace(PROVENANCE, limit=limit))
+        kept = record_of(header, outcomes_of(header, linf=0.0), replace(PROVENANCE, limit=limit))
         store.put(failure_of(header, "no luck") if condition.name == fails else kept)
 
 

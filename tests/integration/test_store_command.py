@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 import pytest
+from edited_records import resealed, text_of
 
 from robench.cli import progress
+from robench.store.sealed import seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,3 +105,45 @@ def test_what_nothing_needs_is_listed_and_moved_aside(
     assert f"moved 2 folders to {results / 'unused'}" in applied.stderr
     assert json.loads(robench(*planned).stdout)["todo"] == 6
     assert "0 measurements are not needed" in robench("store", "gc", "--results", results).stderr
+
+
+def test_an_edited_record_and_an_edited_manifest_are_found_and_a_run_heals_both(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    run = ("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results)
+    report = ("report", "--suite", suite, "--results", results, "--json")
+    assert robench(*run).code == 0
+    before = json.loads(robench(*report).stdout)["rows"]
+    record, manifest = next(results.rglob("*.parquet")), sorted(results.rglob("_manifest.json"))[-1]
+    table = pq.read_table(record)
+    place = table.schema.get_field_index("prediction")
+    predictions = [(each + 1) % 10 for each in table.column("prediction").to_pylist()]
+    table = table.set_column(place, table.schema.field(place), pa.array(predictions))
+    record.write_bytes(resealed(table, json.loads(table.schema.metadata[b"robench"])))
+    manifest.write_bytes(seal(text_of(json.loads(manifest.read_bytes()) | {"provenance": None}).encode()))
+    ended = robench("store", "verify", "--results", results)
+    assert (ended.code, "damaged: 2" in ended.stdout) == (1, True)
+    assert f"{record.name} is damaged: its correct_top1 of example" in ended.stderr
+    assert "_manifest.json is damaged: its envelope lacks 'provenance'" in ended.stderr
+    assert robench(*run).code == 0
+    assert json.loads(robench(*report).stdout)["rows"] == before
+    assert robench("store", "verify", "--results", results).code == 0
+
+
+def test_a_manifest_with_another_seed_hides_no_measurement_from_a_run(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    run = ("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results)
+    report = ("report", "--suite", suite, "--results", results, "--json")
+    assert robench(*run).code == 0
+    before = json.loads(robench(*report).stdout)["rows"]
+    for manifest in results.rglob("_manifest.json"):
+        members = json.loads(manifest.read_bytes())
+        members["shard"]["seed"] = 7
+        manifest.write_bytes(seal(text_of(members).encode()))
+    ended = robench(*run)
+    assert ended.code == 0
+    assert "its seed is 7, and its measurement_key is of 0" in ended.stderr
+    assert json.loads(robench(*report).stdout)["rows"] == before

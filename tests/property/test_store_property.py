@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from examples import HEADER, failure_of, outcomes_of, record_of
+from examples import failure_of, header_of, outcomes_of, record_of
 from robench.core.columns import Outcomes
 from robench.core.outcomes import Outcome
 from robench.core.records import Failure, Provenance, Record
@@ -131,10 +131,10 @@ def test_no_changed_byte_goes_unnoticed(record: Record, data: st.DataObject) -> 
         decode_record(bytes(content))
 
 
-def some_record(number: int, loss_nats: float = 0.5) -> Record:
-    key, measurement_key, start = f"{number:032x}", f"{number % 2:032x}", number * 25
-    header = dataclasses.replace(HEADER, key=key, measurement_key=measurement_key, start=start, stop=start + 25)
-    return record_of(header, outcomes_of(header, loss_nats=loss_nats))
+def some_record(number: int, num_queries: int = 1) -> Record:
+    start = number * 25
+    header = header_of(f"{number % 2:032x}", start, start + 25)
+    return record_of(header, outcomes_of(header, num_queries=num_queries))
 
 
 def damages(size: int, seed: int) -> list[tuple[str, int]]:
@@ -183,10 +183,10 @@ class FolderAgainstMemory(RuleBasedStateMachine):
         logging.getLogger("robench.store").setLevel(logging.NOTSET)
         self.place.cleanup()
 
-    @rule(number=numbers, loss_nats=st.sampled_from([0.25, math.inf]))
-    def put_a_record(self, number: int, loss_nats: float) -> None:
+    @rule(number=numbers, num_queries=st.sampled_from([1, 2]))
+    def put_a_record(self, number: int, num_queries: int) -> None:
         for store in (self.folder, self.memory):
-            store.put(some_record(number, loss_nats))
+            store.put(some_record(number, num_queries))
 
     @rule(number=numbers, error=st.sampled_from(["out of memory", "killed"]))
     def put_a_failure(self, number: int, error: str) -> None:

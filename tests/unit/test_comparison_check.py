@@ -14,6 +14,7 @@ import pytest
 from paired_records import CLEAN, FGSM, SUITE, flipped, record, store_of
 from scipy import stats
 
+from robench.attacks.cw import Cw
 from robench.attacks.fgsm import Fgsm
 from robench.comparison import Check, baseline_of, check_results
 from robench.comparison.check import draws_for
@@ -97,13 +98,15 @@ class TestVerdicts:
         assert verdicts_of(nothing) == ["missing"] * 3
 
     def test_a_number_that_never_was_does_not_fail(self) -> None:
-        column = replace(SUITE.columns[0], key="median", label="median", metric="median_distance", norm="l2")
-        suite = replace(SUITE, columns=(*SUITE.columns, column))
-        rows = [replace(row, found=True, l2=0.0, correct_top1=False) for row in classified(1)]
+        column = replace(SUITE.columns[1], key="median", label="median", metric="median_distance", norm="l2")
+        nearest = replace(FGSM, perturbation=Cw(num_steps=1, num_search_steps=1, initial_c=1.0, learning_rate=0.1))
+        suite = replace(SUITE, columns=(*SUITE.columns, column), conditions=(CLEAN, nearest))
+        fooled = {"l2": 0.0, "correct_top1": False, "loss_nats": None}
+        rows = [replace(row, prediction=(row.target + 1) % 10, **fooled) for row in classified(1)]
         store = MemoryStore()
-        for condition in (CLEAN, FGSM):
+        for condition, found in ((CLEAN, None), (nearest, True)):
             made = record(condition, "1" * 50, "m")
-            store.put(replace(made, outcomes=type(made.outcomes).of(rows)))
+            store.put(replace(made, outcomes=type(made.outcomes).of([replace(row, found=found) for row in rows])))
         kept = baseline_of([suite], store, ["m"])
         check = check_results(kept, [suite], store)
         assert verdicts_of(check)[-1] == "no number"

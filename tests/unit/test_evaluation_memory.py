@@ -41,7 +41,7 @@ class Tokens:
 
     def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
         assert {len(each) for each in (*outputs, targets)} == {BATCH_SIZE}
-        return {"l2": Values(np.stack([each.double().numpy().mean((1, 2)) for each in outputs]).mean(0))}
+        return {"l1": Values(np.stack([each.double().numpy().mean((1, 2)) for each in outputs]).mean(0))}
 
 
 RULES = Tokens()
@@ -110,7 +110,7 @@ def run(num_examples: int, num_predictions: int = 1, perturbation: Any = None) -
     )
     model, dataset = SimpleNamespace(reader=reader), examples
     record = evaluate(Shard(measurement=measurement, start=0, stop=num_examples), model.reader, dataset)  # type: ignore[arg-type]
-    return reader, [outcome.l2 for outcome in record.outcomes]
+    return reader, [outcome.l1 for outcome in record.outcomes]
 
 
 @pytest.mark.usefixtures("_tokens")

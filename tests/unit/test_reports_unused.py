@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from leaderboard_examples import adv_suite, fill, shift_suite
 
-from examples import CHECKPOINT, failure_of
+from examples import CHECKPOINT, failure_of, header_of
 from robench.reports import Listing, unused_in
 from robench.store import FolderStore
 from robench.store.upkeep import UNUSED, move_aside
@@ -77,9 +77,7 @@ def test_unpublished_weights_of_any_digest_are_needed(store: FolderStore) -> Non
 
 
 def test_failures_alone_are_listed_too(store: FolderStore) -> None:
-    header = replace(
-        next(store.manifests()).shard, measurement_key="d" * 32, checkpoint="lost", weights_digest="e" * 64
-    )
+    header = header_of("d" * 32, 0, 20, checkpoint="lost", weights_digest="e" * 64)
     store.put(failure_of(header))
     (found,) = unused_in(Listing(store), [adv_suite(), shift_suite()], registry(store, "vit", "rpc"))
     assert (found.model, found.key) == ("lost", "d" * 32)

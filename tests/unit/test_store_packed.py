@@ -200,7 +200,7 @@ class TestCompaction:
         store.put(record(0, 2))
         store.put(failure_of(header(0, 2)))
         assert caplog.records == []
-        store.put(record(0, 2, loss_nats=9.0))
+        store.put(record(0, 2, num_queries=9))
         (warning,) = caplog.records
         assert "gave other outcomes when it was measured again" in warning.getMessage()
         assert files_of(store) == ["all-2-4.parquet"]
@@ -286,7 +286,7 @@ class TestMerging:
     def test_a_record_of_another_folder_that_contradicts_a_pack_is_a_conflict(self, tmp_path: Path) -> None:
         target = folder_of(tmp_path / "b", measured(4))
         compact_store(target)
-        source = folder_of(tmp_path / "a", [record(0, 2, loss_nats=9.0)])
+        source = folder_of(tmp_path / "a", [record(0, 2, num_queries=9)])
         merged = merge_stores(target, [source])
         assert merged.conflicts == (header(0, 2).title,)
         assert everything(target) == measured(4)

@@ -104,8 +104,9 @@ def test_other_outcomes_of_a_shard_are_a_conflict_and_the_first_stay(tmp_path: P
 
 
 def _turned(record: Record) -> Outcomes:
-    right = record.outcomes.column("correct_top1")
-    return record.outcomes.replaced(correct_top1=Values(~np.asarray(right)))
+    is_right, target = ~record.outcomes.column("correct_top1"), record.outcomes.column("target")
+    turned = {"correct_top1": Values(is_right), "prediction": Values(np.where(is_right, target, target + 1))}
+    return record.outcomes.replaced(**turned, correct_top5=None, confidence=None, loss_nats=None)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

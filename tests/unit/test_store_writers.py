@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from examples import HEADER, PROVENANCE, failure_of, outcomes_of, record_of
+from examples import PROVENANCE, failure_of, header_of, outcomes_of, record_of
 from robench.store import FolderStore
 from robench.store.paths import Paths
 
@@ -34,13 +34,12 @@ NUM_OWN = 20
 
 
 def header(number: int) -> ShardHeader:
-    key, measurement_key, start = f"{number:032x}", f"{number % 3:032x}", number * 50
-    return replace(HEADER, key=key, measurement_key=measurement_key, start=start, stop=start + 50)
+    return header_of(f"{number % 3:032x}", number * 50, number * 50 + 50)
 
 
 def record(number: int, *, writer: int = 0) -> Record:
-    """The record of a shard; another ``writer`` claims another loss for every example."""
-    outcomes = outcomes_of(header(number), loss_nats=float(writer))
+    """The record of a shard; another ``writer`` claims other passes for every example."""
+    outcomes = outcomes_of(header(number), num_queries=writer)
     return record_of(header(number), outcomes, replace(PROVENANCE, device=f"device-{writer}"))
 
 
