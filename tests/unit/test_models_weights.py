@@ -133,7 +133,7 @@ class TestLocateOnTheHub:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-        with pytest.raises(WeightsError, match=r"install robench\[hub\]"):
+        with pytest.raises(WeightsError, match=r"pip install .*\[hub\]"):
             resolve(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
 
 
