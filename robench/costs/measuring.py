@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from robench.core.containment import Contained
-from robench.core.errors import RobenchError
+from robench.core.errors import RobenchError, described
 from robench.costs.counting import Subject
 from robench.costs.protocols import Protocol
 from robench.devices import is_out_of_memory
@@ -72,16 +72,22 @@ def measured(subjects: Sequence[Subject], protocol: Protocol) -> list[dict[str, 
         for kind, pass_of in kinds.items():
             try:
                 values = _in_turns(subjects, pass_of, protocol)
+            # Broad because it is the models' own code.
             except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                raise RobenchError(
-                    f"{kind} with batches of {protocol.batch_size} does not fit into the memory of"
-                    f" {subjects[0].device}: measure with a smaller --batch-size"
-                ) from error
+                raise _failed(error, kind, subjects, protocol) from error
             for of_model, value in zip(found, values, strict=True):
                 of_model[kind] = value
     return found
+
+
+def _failed(error: Exception, kind: str, subjects: Sequence[Subject], protocol: Protocol) -> RobenchError:
+    names = " or ".join(each.name for each in subjects)
+    what = f"{kind} of {names} with batches of {protocol.batch_size}"
+    if is_out_of_memory(error):
+        return RobenchError(
+            f"{what} does not fit into the memory of {subjects[0].device}: measure with a smaller --batch-size"
+        )
+    return RobenchError(f"{what} fails ({described(error)}): correct the model's code; --counts-only runs no training")
 
 
 @contextmanager

@@ -73,17 +73,23 @@ def test_other_models_in_turns_do_not_count_to_the_memory() -> None:
     }
 
 
-class OutOfMemory(nn.Module):
-    """Model for which no memory is left."""
+class Raises(nn.Module):
+    """Model that raises an error."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Raise what torch raises."""
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        """Raise the error."""
+        raise self.error
 
 
-def test_too_large_a_batch_is_refused_with_advice() -> None:
-    with pytest.raises(RobenchError, match=r"inference with batches of 4 does not fit .* smaller --batch-size"):
-        measured([subject_of(OutOfMemory())], BRIEF)
+def test_too_large_a_batch_and_a_models_own_error_are_refused() -> None:
+    with pytest.raises(RobenchError, match=r"inference of mine with batches of 4 does not fit .* smaller --batch"):
+        measured([subject_of(Raises(torch.OutOfMemoryError("CUDA out of memory")))], BRIEF)
+    with pytest.raises(RobenchError, match=r"inference of mine with batches of 4 fails \(KeyError: 'x'\)"):
+        measured([subject_of(Raises(KeyError("x")))], BRIEF)
 
 
 def test_measuring_draws_nothing_from_the_callers_generator() -> None:
