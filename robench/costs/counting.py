@@ -158,6 +158,7 @@ def _counted(
         parameters=sum(each.numel() for each in parameters),
         linear=trace.linear,
         products=trace.products,
+        biases=trace.biases,
         norm_elements=trace.norm_elements,
     )
 
@@ -167,7 +168,7 @@ class _Trace(TorchDispatchMode):
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
-        self.linear = self.products = self.norm_elements = 0
+        self.linear = self.products = self.biases = self.norm_elements = 0
         self._weights = {_storage(each) for each in parameters}
 
     def __torch_dispatch__(
@@ -182,6 +183,9 @@ class _Trace(TorchDispatchMode):
                 self.linear += count
             else:
                 self.products += count
+            # The bias of ``addmm`` is its first argument, that of a convolution its third.
+            if packet is _aten.addmm or (packet is _aten.convolution and args[2] is not None):
+                self.biases += output.numel()
         elif packet is _aten.native_layer_norm:
             self.norm_elements += args[0].numel()
         return output
