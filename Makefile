@@ -80,6 +80,7 @@ gpu: $(READY)    ## robench measured on a GPU in MINUTES (8): reports/gpu.json a
 	@$(BIN)/python scripts/gpu_battery.py --minutes $(MINUTES)
 
 generated: schemas suites ## every file that scripts write from the code: schemas, suites, pages of docs, CONTRIBUTING
+	@$(BIN)/python scripts/counts.py
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py

@@ -51,6 +51,28 @@ class PublishedReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedCost:
+    """Kind of a printed cost.
+
+    Attributes:
+        kind: counts are the same on every machine; seconds and bytes are those of a device.
+        rule: rule of ``robench.costs`` by which multiply-adds are counted.
+        mode: whether the pass is one of inference or of training.
+        unit: unit that the number must have, where another one is printed.
+    """
+
+    kind: Literal["parameters", "multiply-adds", "seconds", "bytes"]
+    rule: str | None = None
+    mode: Literal["inference", "training"] = "inference"
+    unit: str | None = None
+
+    @property
+    def is_count(self) -> bool:
+        """Return whether the number depends on no device."""
+        return self.kind in ("parameters", "multiply-adds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCell:
     """Printed number of a paper.
 
@@ -63,7 +85,8 @@ class PublishedCell:
             is the family, ``imagenet-c``, or the family and the type, ``imagenet-c/snow``.
         complement: the printed number is 1 minus the metric.
         missing: what robench lacks to measure the number, a clause; None where it lacks nothing. Only then are model,
-            suite, condition and metric all there.
+            suite, condition and metric all there, or the cost.
+        cost: kind of the cost that is printed, in place of suite, condition and metric; None for all other numbers.
         protocol: the measuring protocol stated in the paper, with the names of robench's fields; omits what the paper
             leaves out.
         remark: details of the printed text, or oddities of the number; None if there are none.
@@ -83,6 +106,7 @@ class PublishedCell:
     metric: str | None = None
     complement: bool = False
     missing: str | None = None
+    cost: PrintedCost | None = None
     protocol: Mapping[str, str] = field(default_factory=dict)
     twin: PublishedTwin | None = None
     remark: str | None = None
@@ -93,8 +117,9 @@ class PublishedCell:
 
     @property
     def column_key(self) -> str | None:
-        """Return the key of the suite's column; None if the number cannot be measured."""
-        return None if self.missing is not None else f"{self.condition}/{self.metric}"
+        """Return the key of the suite's column; None if the number cannot be measured, or is a cost."""
+        is_of_suite = self.missing is None and self.cost is None
+        return f"{self.condition}/{self.metric}" if is_of_suite else None
 
     @property
     def is_recipe_stated(self) -> bool:

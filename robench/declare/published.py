@@ -1,7 +1,7 @@
 """Reader of printed tables of papers: a YAML file per table, whose cells combine the fields of row and column."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, MinLen
 
 from robench.core.errors import UnknownNameError
+from robench.costs import RULES
 from robench.declare.document import Document, Number, Problem, show
 from robench.declare.fields import Checked, Name, ReadBy, refused, values_of
 from robench.declare.printed import (
     Better,
+    PrintedCost,
     PublishedCell,
     PublishedReading,
     PublishedRow,
@@ -78,6 +80,7 @@ class CellFields(TwinFields):
 
     unit: str | None = None
     missing: Text | None = None
+    cost: PrintedCost | None = None
     better: Better | None = None
     protocol: Mapping[Text, Spelling] = field(default_factory=dict)
     inferred: tuple[Text, ...] | None = None
@@ -200,7 +203,7 @@ def _row(entry: TableEntry, row: RowEntry) -> PublishedRow:
 def _cell(defaults: CellFields, column: ColumnEntry, row: RowEntry, printed: str) -> PublishedCell:
     stated = _stated(defaults, column, row)
     return PublishedCell(
-        **{name: getattr(stated, name) for name in (*_COLUMN, "missing", "protocol")},
+        **{name: getattr(stated, name) for name in (*_COLUMN, "missing", "cost", "protocol")},
         row=row.label,
         column=column.name,
         printed=printed,
@@ -239,7 +242,7 @@ def _stated(defaults: CellFields, column: ColumnEntry, row: RowEntry) -> CellFie
     layers: tuple[CellFields, ...] = (defaults, column, row)
     twins = [layer.twin for layer in layers]
     stated = CellFields(
-        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "better", "inferred", "readings")),
+        **_last(layers, (*_COLUMN, "complement", "unit", "missing", "cost", "better", "inferred", "readings")),
         protocol={name: text for layer in layers for name, text in layer.protocol.items()},
         twin=TwinFields(**_last(twins, (*_COLUMN, "complement"))),
     )
@@ -338,10 +341,7 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
         yield f"{printed} is not in the row's lines; correct it, or explain the print under remarks"
     if stated.unit is None:
         yield "has no unit; state one, '' for none, in the row, the column or defaults"
-    if stated.missing is not None and not absent:
-        yield "has model, suite, condition and metric, and also missing; leave out what does not apply"
-    if stated.missing is None and absent:
-        yield f"lacks {', '.join(absent)}; state them, or say in missing what robench lacks"
+    yield from _source_problems(stated, absent)
     for name in stated.inferred or ():
         if name in stated.protocol:
             yield f"{name} is in protocol, and also inferred; leave it out of inferred if the paper prints it"
@@ -350,6 +350,25 @@ def _problems_of(entry: TableEntry, column: ColumnEntry, row: RowEntry, printed:
         lacking = [name for name in absent if getattr(twin, name) is None]
         if lacking:
             yield f"its twin lacks {', '.join(lacking)}; state them in twin"
+
+
+def _source_problems(stated: CellFields, absent: Collection[str]) -> Iterator[str]:
+    """Yield the problems of what measures a number: a column of a suite, a cost, or nothing."""
+    cost = stated.cost
+    if cost is None:
+        if stated.missing is not None and not absent:
+            yield "has model, suite, condition and metric, and also missing; leave out what does not apply"
+        if stated.missing is None and absent:
+            yield f"lacks {', '.join(absent)}; state them, or say in missing what robench lacks"
+        return
+    if stated.missing is not None or not {"suite", "condition", "metric"} <= set(absent):
+        yield "has a cost, and also missing, suite, condition or metric; leave out what does not apply"
+    if cost.is_count and "model" in absent:
+        yield "has a cost that is counted, and lacks model; state it"
+    if (cost.rule is not None) != (cost.kind == "multiply-adds"):
+        yield "must have a cost.rule for multiply-adds, and for nothing else"
+    elif cost.rule is not None and cost.rule not in RULES:
+        yield f"cost.rule must be one of {', '.join(RULES)}, got {show(cost.rule)}"
 
 
 def occurs(printed: str, lines: tuple[str, ...]) -> bool:

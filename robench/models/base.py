@@ -24,6 +24,11 @@ class ArchitectureBase(DeclarationBase):
         """Return whether rows of a batch influence each other; None if the code is not robench's."""
         return None
 
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of an input, of a model of texts that of its ids of words; None if it is not declared."""
+        return None
+
     def code_digest(self) -> str | None:
         """Return the SHA-256 of the user's code that builds the model, None without such code."""
         return None

@@ -99,6 +99,11 @@ class LanguageModel(WordModel):
             parts.append(self.losses_of(hidden_WLC[rows, places], targets_WL[rows, places]))
         return torch.cat(parts)
 
+    def outputs_of_ids(self, ids_WL: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:
+        """Return the negative log-likelihoods (W, L) of the same words: the pass whose cost is counted and timed."""
+        hidden_NC = self.hidden(ids_WL, seeds).flatten(0, 1)
+        return self.losses_of(hidden_NC, ids_WL.flatten()).reshape(ids_WL.shape)
+
     def hidden(
         self, inputs_WL: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
     ) -> Tensor:

@@ -39,6 +39,11 @@ class ImageTransformer(Transformer):
     mlp_ratio: Annotated[float, Gt(0), Le(1000)] = 4.0
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Return channels, height and width of an image."""
+        return self.num_channels, self.image_size, self.image_size
+
+    @property
     def num_patches(self) -> int:
         """Return the number of patches of an image."""
         return (self.image_size // self.patch_size) ** 2

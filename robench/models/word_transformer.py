@@ -67,6 +67,11 @@ class WordTransformer(Transformer):
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Return the largest number of words that are read at once."""
+        return (self.context,)
+
+    @property
     def num_tokens(self) -> int:
         """Return the number of tokens of an attention layer."""
         return self.context

@@ -20,6 +20,7 @@ from robench.core.suite import Column, Suite, views_of
 from robench.declare import shipped_folder
 from robench.declare.printed import Reading
 from robench.papers.cost import command_of, cost_of
+from robench.papers.counts import CountsOfModels, shipped_counts
 
 BY_CHECKSUM = "by checksum"
 AS_DECLARED = "as declared"
@@ -84,6 +85,7 @@ class Basis:
         of_authors: the authors' own weights, by entry; their row comes before that of other trainings.
         differences: finds the difference of two models in a column over the same examples, of single checkpoints.
         registries: further registry files, named in commands.
+        counts: parameters and operations of models.
     """
 
     reports: Mapping[str, Report]
@@ -92,6 +94,7 @@ class Basis:
     of_authors: Mapping[str, AuthorsWeights] = field(default_factory=dict)
     differences: Callable[[str, str, str, str], Difference | None] | None = None
     registries: Sequence[Path] = ()
+    counts: CountsOfModels = field(default_factory=shipped_counts)
 
     def found(self, suite: str, model: str, key: str) -> tuple[Row, Estimate] | None:
         """Return a model's row of a suite's report and its number in a column; None if it is not measured."""

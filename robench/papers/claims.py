@@ -36,6 +36,7 @@ ClaimVerdictName = Literal[
     "undecided",
     "one seed",
     "flagged",
+    "other device",
     "other protocol",
     "not measured",
     "no entry",
@@ -167,12 +168,15 @@ def _in_reading(
 ) -> ClaimVerdict:
     (row, of_row), (baseline, of_baseline) = pair
     verdicts = dict.fromkeys((of_row, of_baseline))
-    names: tuple[ClaimVerdictName, ...] = ("no entry", "not measured", "other protocol")
+    names: tuple[ClaimVerdictName, ...] = ("no entry", "other device", "not measured", "other protocol")
     for name in names:
         if reasons := [verdict.reason for verdict in verdicts if verdict.name == name]:
             return ClaimVerdict(name=name, reason="; ".join(reasons))
     sign = -1 if claim.cell.better == "lower" else 1
-    if min(len(row.seeds), len(baseline.seeds)) >= FEWEST_SEEDS:
+    cost = claim.cell.cost
+    if cost is not None:
+        found = _of_counts(printed, sign, row, baseline)
+    elif min(len(row.seeds), len(baseline.seeds)) >= FEWEST_SEEDS:
         found = judged_gain(printed, row.seeds.times(sign), baseline.seeds.times(sign))
     else:
         found = _of_weights(printed, sign, claim, row, baseline, basis)
@@ -183,9 +187,21 @@ def _in_reading(
     notes = [
         "" if row.is_audited and baseline.is_audited else "not both models are audited",
         "" if all(verdict.is_recipe_stated for verdict in verdicts) else "the paper states no recipe",
+        "" if cost is None or cost.unit is None else f"printed in {claim.cell.unit}, which must be {cost.unit}",
         f"{', '.join(claim.cell.inferred)} not printed but inferred" if claim.cell.inferred else "",
     ]
     return replace(found, reason="; ".join([found.reason, *filter(None, notes)]))
+
+
+def _of_counts(printed: PrintedGain, sign: int, row: Number, baseline: Number) -> ClaimVerdict:
+    """Return the verdict on a difference of counts, which has no interval."""
+    assert row.measured is not None and baseline.measured is not None  # noqa: PT018  # they are counted
+    gain = sign * (row.measured - baseline.measured)
+    name: ClaimVerdictName = "smaller"
+    if gain:
+        name = "supported" if (gain > 0) == (printed.gain > 0) else "contradicted"
+    reason = f"counted gain {signed(gain)}, which is exact; printed {signed(printed.gain)}"
+    return ClaimVerdict(name=name, reason=reason, gain=gain)
 
 
 def _of_weights(

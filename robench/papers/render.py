@@ -191,7 +191,7 @@ def _cell_text(cell: TableCell, unit: str, notes: _Notes) -> str:
     if cell.difference is not None:
         parts.append(f"ours {number_text(cell.ours, decimals)}, {cell.difference:+.{decimals}f}")
     parts.append(f"{cell.verdict.title} {notes.mark(str(cell.verdict))}")
-    if cell.inconsistent is not None:
+    if cell.inconsistent is not None and cell.verdict.name != INCONSISTENT:
         parts.append(f"{INCONSISTENT} {notes.mark(f'{INCONSISTENT}: {cell.inconsistent}')}")
     if cell.remark is not None:
         parts.append(f"remark {notes.mark(f'remark: {cell.remark}')}")

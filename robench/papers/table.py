@@ -9,6 +9,7 @@ from robench.core.rendered import Rendered
 from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin, Reading
 from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
+from robench.papers.counts import judged_cost
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.verdicts import Verdict, VerdictName, evidence_on, judged
 
@@ -157,6 +158,12 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
     if cell.missing is not None:
         nothing = Number(unit=cell.unit, model=cell.model, formula=cell.model and basis.formula(cell.model))
         return cell_with(ours=nothing, verdict=Verdict("no entry", cell.missing))
+    if cell.cost is not None:
+        value, verdict = judged_cost(cell, cell.cost, basis.counts)
+        formula = cell.model and basis.formula(cell.model)
+        counted = Number(unit=cell.unit, model=cell.model, formula=formula, measured=value)
+        difference = None if value is None else value - float(cell.value)
+        return cell_with(ours=counted, verdict=verdict, difference=difference)
     assert cell.suite is not None and cell.model is not None and cell.column_key is not None  # noqa: PT018  # by schema
     ours = basis.number(cell.suite, cell.model, cell.column_key, cell.unit, complement=cell.complement)
     found = basis.found(cell.suite, cell.model, cell.column_key)

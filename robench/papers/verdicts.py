@@ -36,6 +36,8 @@ VerdictName = Literal[
     "one seed",
     "inferred",
     "flagged",
+    "print inconsistent",
+    "other device",
     "other protocol",
     "not measured",
     "no entry",

@@ -104,7 +104,7 @@ def choose_workers(
     asked = executor_asked(executor)
     if asked is not None and asked.is_elsewhere:
         return Workers(devices=(), executor=asked, decode_workers=1)
-    found = _devices(device)
+    found = devices_of(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if asked is not None and asked.is_in_process:
         count = 1
@@ -121,7 +121,7 @@ def choose_workers(
     )
 
 
-def _devices(device: str) -> list[str]:
+def devices_of(device: str) -> list[str]:
     """Return the devices selected by ``device``: all GPUs for ``cuda``, one otherwise."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     if device == "auto":

@@ -113,6 +113,7 @@ def test_help_imports_nothing_heavy() -> None:
         ["figure", "seeds", "--help"],
         ["run", "--help"],
         ["train", "--help"],
+        ["cost", "--help"],
         ["transfer", "--help"],
         ["submit", "--help"],
         ["rescore", "--help"],

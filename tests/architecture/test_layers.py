@@ -18,7 +18,7 @@ LAYERS = [
     {"runs", "leaderboard", "papers"},
     {"comparison", "exports"},
     {"declare", "scheduling", "executors", "reports"},
-    {"evaluation", "training"},
+    {"evaluation", "training", "costs"},
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},
     {"tasks"},

@@ -80,9 +80,7 @@ def registry() -> dict[str, Checkpoint]:
 
 @cache
 def suites() -> dict[str, Suite]:
-    names = {
-        cell.suite for table in published_tables() for cell in load_published(*table).cells if cell.missing is None
-    }
+    names = {cell.suite for table in published_tables() for cell in load_published(*table).cells if cell.column_key}
     return {name: find_suite(name) for name in names if name is not None}
 
 
@@ -106,7 +104,7 @@ def test_as_many_numbers_could_be_judged_as_the_page_says() -> None:
     found = {}
     for paper, number in published_tables():
         table = load_published(paper, number)
-        measurable = [cell for cell in table.cells if cell.missing is None]
+        measurable = [cell for cell in table.cells if cell.column_key]
         counts = Counter(best_verdict(table, cell, suites(), registry()).name for cell in measurable)
         if measurable:
             found[table.name] = tuple(counts[name] for name in NAMES)
@@ -125,7 +123,7 @@ def test_what_is_undecided_has_too_small_a_gain_or_is_a_perplexity_without_claim
         (table, cell)
         for table in tables
         for cell in table.cells
-        if cell.missing is None and best_verdict(table, cell, suites(), registry()).name == "undecided"
+        if cell.column_key and best_verdict(table, cell, suites(), registry()).name == "undecided"
     ]
     without = Counter((table.name, cell.metric) for table, cell in undecided if not table.gains_of(cell))
     assert without == {("rkde:6", "perplexity"): 12}

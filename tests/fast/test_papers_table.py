@@ -312,10 +312,11 @@ def test_every_table_has_every_printed_number(paper: str, number: int) -> None:
         wanted = {cell.column: cell.printed for cell in of_paper.cells if cell is not None}
         assert {name: cell.printed for name, cell in row.cells.items()} == wanted
     for cell, of_paper_cell in zip(table.cells, published.cells, strict=True):
-        assert cell.verdict.name == ("no entry" if of_paper_cell.missing else "not measured")
+        if of_paper_cell.cost is None:
+            assert cell.verdict.name == ("no entry" if of_paper_cell.missing else "not measured")
         assert cell.verdict.reason
 
 
 def test_all_tables_have_1314_counted_numbers() -> None:
-    assert num_measured(all_tables()) == (0, 1314)
+    assert num_measured(all_tables()) == (24, 1314)
     assert len(all_tables()) == 46

@@ -21,7 +21,7 @@ from robench.declare import (
     shipped,
     shipped_suites,
 )
-from robench.declare.printed import PublishedTable, PublishedTwin
+from robench.declare.printed import PrintedCost, PublishedTable, PublishedTwin
 from robench.declare.published import occurs
 from robench.metrics.reference_errors import REFERENCES
 
@@ -259,6 +259,16 @@ def test_tables_that_are_not_counted_may_print_what_is_no_number(tmp_path: Path)
         ),
         (
             "missing: no language model}",
+            "missing: no language model, cost: {kind: seconds}}",
+            "row 'Ours', column 'PPL': has a cost, and also missing, suite, condition or metric",
+        ),
+        (
+            "missing: no language model}",
+            "cost: {kind: flops}}",
+            "columns[2].cost.kind: unknown value 'flops'. Known: bytes, multiply-adds, parameters, seconds.",
+        ),
+        (
+            "missing: no language model}",
             "missing: no language model, twin: {suite: digits-shift}}",
             "row 'Ours', column 'PPL': its twin lacks condition, metric; state them in twin",
         ),
@@ -273,6 +283,45 @@ def test_what_breaks_the_schema_is_told_with_its_place(tmp_path: Path, old: str,
         (problem,) = problems_of(tmp_path, text)
         assert wanted in problem
         assert problem.startswith("line ")
+
+
+COSTS = """\
+paper: mine
+table: 2
+title: Costs of a model
+source: Me 2024
+text: mine.txt
+caption_line: 7
+runs: 3
+claims: none
+reason: one model alone
+columns:
+  - {name: Operations, unit: G, model: symvit, cost: {kind: multiply-adds, rule: fvcore}}
+  - {name: Time, unit: s, cost: {kind: seconds}}
+rows:
+  - {label: Ours, line: 9, lines: ["Ours 1.17 0.3"], printed: ["1.17", "0.3"]}
+"""
+
+
+def test_costs_need_no_suite_and_seconds_no_model(tmp_path: Path) -> None:
+    operations, time = read_published(write(tmp_path, COSTS)).cells
+    assert operations.cost == PrintedCost(kind="multiply-adds", rule="fvcore")
+    assert (operations.column_key, operations.missing, operations.cost.is_count) == (None, None, True)
+    assert (time.model, time.cost) == (None, PrintedCost(kind="seconds"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("model: symvit, ", "", "column 'Operations': has a cost that is counted, and lacks model; state it"),
+        (", rule: fvcore", "", "column 'Operations': must have a cost.rule for multiply-adds, and for nothing else"),
+        ("kind: seconds", "kind: seconds, rule: fvcore", "column 'Time': must have a cost.rule for multiply-adds, and"),
+        ("rule: fvcore", "rule: vcore", "cost.rule must be one of linear, biases, products, fvcore, got 'vcore'"),
+    ],
+)
+def test_what_breaks_the_schema_of_costs_is_told(tmp_path: Path, old: str, new: str, wanted: str) -> None:
+    (problem,) = problems_of(tmp_path, COSTS.replace(old, new))
+    assert wanted in problem
 
 
 def test_each_cell_needs_a_unit(tmp_path: Path) -> None:
@@ -335,8 +384,8 @@ def test_an_unknown_table_has_did_you_mean() -> None:
 
 
 def test_every_file_is_a_table_of_a_paper() -> None:
-    files = set((ROOT / "reports" / "published").iterdir())
-    assert files == set(published_tables().values())
+    folder = ROOT / "reports" / "published"
+    assert set(folder.iterdir()) == {*published_tables().values(), folder / "counts.json"}
     assert {paper for paper, _ in TABLES} <= COUNTS.keys()
 
 
@@ -405,7 +454,7 @@ def test_every_name_is_one_of_robenchs(paper: str, number: int) -> None:
         where = f"{cell.row}, {cell.column}"
         assert cell.model is None or cell.model in models(), where
         assert cell.suite is None or cell.suite in shipped_suites(), where
-        if cell.missing is None:
+        if cell.column_key is not None:
             assert cell.column_key in columns_of(str(cell.suite)), where
             assert {read.column_key for _, read in cell.as_read} <= columns_of(str(cell.suite)), where
         elif cell.suite is not None and cell.condition is not None:

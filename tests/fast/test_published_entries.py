@@ -82,7 +82,7 @@ def both(cell: PublishedCell) -> list[Any]:
 def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> None:
     found: dict[str, dict[int, tuple[int, int]]] = {}
     for paper, number in published_tables():
-        measurable = [cell for cell in cells(paper, number) if cell.missing is None]
+        measurable = [cell for cell in cells(paper, number) if cell.column_key]
         if measurable:
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
@@ -268,7 +268,7 @@ def test_entries_have_the_mechanism_and_the_formula_that_rows_or_columns_name(pa
     table = load_published(paper, number)
     are_columns = table.has_models_in_columns or (paper == "rkde" and 7 <= number <= 10)
     for cell in table.cells:
-        if cell.missing is not None:
+        if cell.column_key is None:
             continue
         found = models()[str(cell.model)]
         parts = (found.kind, found.attention.kind, found.residual.kind, getattr(found.attention, "formula", None))

@@ -128,6 +128,14 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("check", "--baseline", "x.py", "--tolerance", "T"),
     ],
     "table": [("table", "T"), ("table", "rpc:1", "--results", "T"), ("table", "rpc:1", "--format", "T")],
+    "cost": [
+        ("cost", "T"),
+        ("cost", "digits-vit", "--registry", "T"),
+        ("cost", "digits-vit", "--counts-only", "--input-shape", "T"),
+        ("cost", "digits-vit", "--ratio-to", "T"),
+        ("cost", "digits-vit", "--device", "T"),
+        ("cost", "digits-vit", "--protocol", "T"),
+    ],
     "leaderboard": [
         ("leaderboard", "--suite", "T"),
         ("leaderboard", "--suite", "digits-adv", "--model", "T"),

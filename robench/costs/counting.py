@@ -1,0 +1,249 @@
+"""Counts of parameters and multiply-adds, by a trace of the operations of a real forward pass.
+
+Models are built and traced on torch's meta device, so that neither weights nor arithmetic are needed. A model whose
+operations depend on values, such as one that sends tokens to experts, is traced on the CPU, with random weights and
+inputs from a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from robench.core.containment import Contained
+from robench.core.declared import Architecture, Preprocessing
+from robench.core.errors import DeclarationError, described
+from robench.costs.rules import Counts
+from robench.declarations.base import DeclarationBase
+from robench.domains import DOMAINS
+from robench.models.base import ArchitectureBase
+from robench.models.build import build
+
+_aten = torch.ops.aten
+META, CPU = torch.device("meta"), torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Model with random weights, and the inputs of a pass.
+
+    Attributes:
+        forward: passes a batch through the model; of a model of texts, ids of words.
+        shape: shape of one example.
+        has_ids: whether inputs are ids of words.
+    """
+
+    name: str
+    module: nn.Module
+    forward: Callable[..., Tensor]
+    shape: tuple[int, ...]
+    has_ids: bool
+    device: torch.device
+
+    def batch(self, size: int) -> tuple[Any, ...]:
+        """Return the arguments of a pass of a batch: inputs, and the seeds of a model that takes some."""
+        shape = (size, *self.shape)
+        inputs = torch.zeros(shape, dtype=torch.int64) if self.has_ids else torch.rand(shape)
+        seeds = [tuple(range(size))] if getattr(self.module, "takes_seeds", False) else []
+        return inputs.to(self.device), *seeds
+
+
+def subject_of(
+    name: str,
+    architecture: Architecture,
+    preprocessing: Preprocessing,
+    device: torch.device,
+    input_shape: Sequence[int] | None = None,
+) -> Subject:
+    """Build a model with random weights of seed 0, in evaluation mode; ``name`` is its name in messages.
+
+    ``input_shape`` replaces the declared shape of an example.
+
+    Raises:
+        DeclarationError: the model cannot be built, or nothing says what shape its inputs have.
+    """
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(0)
+        # Elsewhere initial weights are drawn on the CPU, so that they are the same on every device.
+        with META if device.type == "meta" and _imported(architecture) else CPU:
+            module = build(architecture)
+    module.to(device).eval()
+    of_ids = getattr(module, "outputs_of_ids", None)
+    shape = tuple(input_shape or _declared_shape(architecture, preprocessing) or ())
+    if not shape or (of_ids is None and not DOMAINS[preprocessing.domain].is_real_valued):
+        raise DeclarationError(
+            f"nothing declares the size of the inputs of {name}, of the domain {preprocessing.domain}, that its cost"
+            " depends on: give --input-shape, such as 3,32,32; a model of texts needs a method outputs_of_ids"
+        )
+    return Subject(
+        name=name, module=module, forward=of_ids or module, shape=shape, has_ids=of_ids is not None, device=device
+    )
+
+
+def _imported(architecture: Architecture) -> bool:
+    """Import the implementations of a model's parts; return whether the user's code, which may import more, has none.
+
+    Modules that were first imported on the meta device would have tensors without values ever after.
+    """
+    for each in (architecture, *(getattr(architecture, field.name) for field in fields(architecture))):  # type: ignore[arg-type]  # all declarations are dataclasses
+        if isinstance(each, DeclarationBase):
+            each.implemented()
+    return isinstance(architecture, ArchitectureBase) and not architecture.runs_user_code
+
+
+def _declared_shape(architecture: Architecture, preprocessing: Preprocessing) -> tuple[int, ...] | None:
+    declared = architecture.input_shape if isinstance(architecture, ArchitectureBase) else None
+    crop, num_channels = getattr(preprocessing, "crop", None), preprocessing.num_channels
+    return declared or (None if crop is None or num_channels is None else (num_channels, crop, crop))
+
+
+def counts_of(
+    name: str,
+    architecture: Architecture,
+    preprocessing: Preprocessing,
+    input_shape: Sequence[int] | None = None,
+    *,
+    is_training: bool = False,
+) -> Counts:
+    """Count parameters, and the operations of a forward pass of one example; see ``subject_of``.
+
+    ``is_training`` counts the pass that training makes, without its backward pass.
+
+    Raises:
+        DeclarationError: the model cannot be built, or fails on inputs of the shape.
+    """
+    with Contained(keeps_environment=True):
+        counted = partial(_counted, name, architecture, preprocessing, input_shape, is_training)
+        try:
+            return counted(META)
+        # Broad because operations that depend on values, and code that reads them, fail there in many ways.
+        except Exception:
+            return counted(CPU)
+
+
+def _counted(
+    name: str,
+    architecture: Architecture,
+    preprocessing: Preprocessing,
+    input_shape: Sequence[int] | None,
+    is_training: bool,
+    device: torch.device,
+) -> Counts:
+    subject = subject_of(name, architecture, preprocessing, device, input_shape)
+    module = subject.module.train(is_training).requires_grad_(is_training)
+    parameters = list(module.parameters())
+    trace = _Trace(parameters)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        arguments = subject.batch(1)
+        try:
+            with torch.no_grad():
+                # What does not depend on the input, a frozen model computes once and keeps.
+                subject.forward(*arguments)
+                with trace:
+                    subject.forward(*arguments)
+        # Broad because it is the model's own code.
+        except Exception as error:
+            raise DeclarationError(
+                f"{name} fails on one example of the shape {subject.shape} ({described(error)}): give the shape of its"
+                " inputs by --input-shape"
+            ) from error
+    return Counts(
+        parameters=sum(each.numel() for each in parameters),
+        linear=trace.linear,
+        products=trace.products,
+        biases=trace.biases,
+        norm_elements=trace.norm_elements,
+    )
+
+
+class _Trace(TorchDispatchMode):
+    """Trace that adds up the operations of a pass."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self.linear = self.products = self.biases = self.norm_elements = 0
+        self._weights = {_storage(each) for each in parameters}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run an operation, and count it."""
+        output = func(*args, **(kwargs or {}))
+        packet = getattr(func, "overloadpacket", None)
+        if packet in _PRODUCTS:
+            count, operands, is_linear = _PRODUCTS[packet](args, output)
+            if is_linear or any(_storage(each) in self._weights for each in operands):
+                self.linear += count
+            else:
+                self.products += count
+            # The bias of ``addmm`` is its first argument, that of a convolution its third.
+            if packet is _aten.addmm or (packet is _aten.convolution and args[2] is not None):
+                self.biases += output.numel()
+        elif packet is _aten.native_layer_norm:
+            self.norm_elements += args[0].numel()
+        return output
+
+
+def _storage(tensor: Tensor) -> int:
+    # Addresses of meta tensors are all 0.
+    return int(tensor.untyped_storage()._cdata)
+
+
+# Multiply-adds, operands, and whether the operation is always that of a linear layer.
+_Found = tuple[int, Sequence[Tensor], bool]
+
+
+def _product(args: tuple[Any, ...], output: Tensor, *, first: int, is_linear: bool) -> _Found:
+    """Return the count of a product of matrices or vectors, whose left operand has the place ``first``."""
+    left, right = args[first], args[first + 1]
+    return output.numel() * left.shape[-1], (left, right), is_linear
+
+
+def _summed_product(args: tuple[Any, ...], output: Tensor) -> _Found:
+    """Return the count of ``addbmm``, whose products are summed over the batch."""
+    left, right = args[1], args[2]
+    return left.numel() * right.shape[-1], (left, right), False
+
+
+def _convolution(args: tuple[Any, ...], output: Tensor) -> _Found:
+    inputs, weight, is_transposed = args[0], args[1], args[6]
+    # Each weight of a kernel meets one position of the smaller side for each of its places.
+    places = (inputs if is_transposed else output).shape[2:].numel()
+    return len(inputs) * weight.numel() * places, (weight,), True
+
+
+def _fused_attention(args: tuple[Any, ...], output: Any) -> _Found:
+    """Return the count of both products of attention, of queries (B, H, N, D), keys (B, H, M, D) and values."""
+    queries, keys, values = args[:3]
+    rows = queries.shape[:-1].numel() * keys.shape[-2]
+    return rows * (queries.shape[-1] + values.shape[-1]), (), False
+
+
+_PRODUCTS: Mapping[Any, Callable[[tuple[Any, ...], Any], _Found]] = {
+    _aten.mm: partial(_product, first=0, is_linear=True),
+    _aten.addmm: partial(_product, first=1, is_linear=True),
+    _aten.mv: partial(_product, first=0, is_linear=False),
+    _aten.addmv: partial(_product, first=1, is_linear=False),
+    _aten.dot: partial(_product, first=0, is_linear=False),
+    _aten.bmm: partial(_product, first=0, is_linear=False),
+    _aten.baddbmm: partial(_product, first=1, is_linear=False),
+    _aten.addbmm: _summed_product,
+    _aten.convolution: _convolution,
+    **{
+        getattr(_aten, name): _fused_attention
+        for name in (
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_efficient_attention",
+            "_scaled_dot_product_cudnn_attention",
+            "_scaled_dot_product_fused_attention_overrideable",
+        )
+    },
+}

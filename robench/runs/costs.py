@@ -1,0 +1,129 @@
+"""Costs of registry entries: counts, and on a device seconds and memory, which are kept beside the records."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from robench.attention import ATTENTIONS
+from robench.core.checkpoint import Checkpoint
+from robench.core.containment import Contained
+from robench.core.errors import DeclarationError, UnknownNameError
+from robench.core.files import write_whole, writing
+from robench.core.identity import key_of, to_plain
+from robench.costs import RULES, Protocol
+from robench.costs.counting import counts_of, subject_of
+from robench.costs.measuring import measured
+from robench.evaluation.arithmetic import device_kind, library_versions
+from robench.models.base import ArchitectureBase
+from robench.runs.devices import devices_of
+
+FOLDER = "costs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRequest:
+    """Costs that are asked for.
+
+    Attributes:
+        rules: names of the rules by which multiply-adds are counted.
+        protocol: protocol of seconds and memory; None for counts alone.
+        protocol_name: its name in results.
+        ratio_to: a model of the registry, or the kind of a mechanism that takes the place of each model's own; None for
+            no ratio.
+        input_shape: shape of an input in place of the declared one.
+        results: folder that measurements are kept in.
+    """
+
+    rules: Sequence[str] = tuple(RULES)
+    protocol: Protocol | None = None
+    protocol_name: str = ""
+    device: str = "auto"
+    ratio_to: str | None = None
+    input_shape: tuple[int, ...] | None = None
+    results: Path
+
+
+def cost_document(
+    checkpoint: Checkpoint, checkpoints: Mapping[str, Checkpoint], request: CostRequest
+) -> dict[str, Any]:
+    """Return the costs of a model as plain values; measurements are written to ``results/costs``.
+
+    ``checkpoints`` are those of all registries. Weights are random, and need not be there.
+
+    Raises:
+        RobenchError: the model cannot be built, fails, or does not fit into memory; the other model or the device is
+            unknown; the file cannot be written.
+    """
+    counts, in_training = (
+        counts_of(
+            checkpoint.name,
+            checkpoint.architecture,
+            checkpoint.preprocessing,
+            request.input_shape,
+            is_training=is_training,
+        )
+        for is_training in (False, True)
+    )
+    found: dict[str, Any] = {
+        "model": checkpoint.name,
+        "parameters": counts.parameters,
+        "multiply_adds": {rule: counts.multiply_adds(rule) for rule in request.rules},
+        "training_multiply_adds": {rule: in_training.multiply_adds(rule) for rule in request.rules},
+    }
+    if request.protocol is None:
+        return found
+    device = torch.device(devices_of(request.device)[0])
+    compared = [checkpoint]
+    if request.ratio_to is not None:
+        compared.append(_other(checkpoint, request.ratio_to, checkpoints))
+    with Contained(keeps_environment=True):
+        subjects = [
+            subject_of(each.name, each.architecture, each.preprocessing, device, request.input_shape)
+            for each in compared
+        ]
+    conditions = {
+        "protocol": {"name": request.protocol_name, **asdict(request.protocol)},
+        "ratio_to": request.ratio_to,
+        "input_shape": list(subjects[0].shape),
+        "device": device_kind(device),
+        "threads": torch.get_num_threads(),
+        "versions": library_versions(),
+    }
+    values = measured(subjects, request.protocol)[0]
+    found |= conditions | {"at": datetime.now(UTC).isoformat(timespec="seconds")}
+    found |= {kind: asdict(each) for kind, each in values.items()}
+    plain = [to_plain(each) for each in (checkpoint.architecture, checkpoint.preprocessing)]
+    path = request.results / FOLDER / f"{key_of([checkpoint.name, *plain, conditions])}.json"
+    with writing(path):
+        write_whole(path, f"{json.dumps(found, indent=1)}\n".encode())
+    return found
+
+
+def _other(checkpoint: Checkpoint, name: str, checkpoints: Mapping[str, Checkpoint]) -> Checkpoint:
+    """Return the model that a model is compared with: an entry, or the same model with another mechanism."""
+    if name in checkpoints:
+        return checkpoints[name]
+    if name not in ATTENTIONS:
+        raise UnknownNameError("model or attention", name, [*checkpoints, *ATTENTIONS])
+    architecture = checkpoint.architecture
+    if not isinstance(architecture, ArchitectureBase) or not hasattr(architecture, "attention"):
+        raise DeclarationError(
+            f"{checkpoint.name} has a backbone {architecture.kind!r}, whose attention {name!r} cannot replace: name a"
+            " model of the registry by --ratio-to"
+        )
+    try:
+        attention = ATTENTIONS[name]()
+    except TypeError as error:
+        raise DeclarationError(
+            f"attention {name!r} has fields without defaults ({error}): name a model with it by --ratio-to"
+        ) from error
+    return replace(
+        checkpoint,
+        name=f"{checkpoint.name} with {name}",
+        architecture=replace(architecture, attention=attention),  # type: ignore[type-var]  # all declarations are dataclasses
+    )
