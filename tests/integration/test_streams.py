@@ -50,6 +50,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "train": [("train", "--help")],
     "new": [("new", "attack", "first-walk"), ("new", "attack", "second-walk", "--json")],
     "audit": [("audit", "--help")],
+    "cost": [("cost", "digits-vit", "--counts-only"), ("cost", "digits-vit", "--counts-only", "--json")],
     "run": [("run", "--suite", "digits-adv", "--model", "digits-vit", "--dry-run")],
     "transfer": [("transfer", "--help")],
     "submit": [("submit", "--suite", "digits-adv", "--model", "digits-vit", "--jobs", "2", "--dry-run")],
