@@ -145,6 +145,15 @@ def described_replacement(replaced: Mapping[str, str]) -> str:
     return f"{culprits} replaced {', '.join(names[:3])}{further}, on which the numbers of every model here rest"
 
 
+def replacement_problem(replaced: Mapping[str, str], *, patches: bool) -> str:
+    """Return why a model must not be measured in this process, empty if it may be.
+
+    Functions that imports replaced are added to the ones that a watch found (``replaced``).
+    """
+    found = {**replaced, **_BY_IMPORTS}
+    return "" if is_permitted(found, patches=patches) else described_replacement(found)
+
+
 def _is_own(module_name: str) -> bool:
     return module_name.partition(".")[0] == OWN
 

@@ -14,7 +14,7 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.declared import DatasetDeclaration, Declaration
 from robench.core.errors import ContractError, UsageError, described, shortened
-from robench.core.library_watch import LibraryWatch, described_replacement, is_permitted, replaced_by_imports
+from robench.core.library_watch import LibraryWatch, replacement_problem
 from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model, ReadsAhead
 from robench.core.records import Failure, Record
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
@@ -84,27 +84,23 @@ class Evaluator:
             error=f"{reason}. {self._advice(shard)}" if is_out else reason,
             traceback=trace,
             provenance=provenance(torch.device(self.device), started, self.limit),
-            spoils_process=not self._is_permitted(measurement, measurement.foreign_code),
+            spoils_process=bool(self._replacement(measurement, measurement.foreign_code)),
         )
 
-    def _is_permitted(self, measurement: Measurement, culprit: str) -> bool:
-        """Return whether all functions of libraries are as they were, or the model's entry permits the changes.
+    def _replacement(self, measurement: Measurement, culprit: str) -> str:
+        """Return why this process must not measure, since functions of libraries are replaced; empty if it may.
 
-        New changes are by ``culprit``.
+        New replacements are by ``culprit``.
         """
         if self._watch is not None:
             self._watch.look(culprit)
-        return is_permitted(self._replaced, patches=measurement.checkpoint.patches)
-
-    @property
-    def _replaced(self) -> Mapping[str, str]:
-        by_watch = {} if self._watch is None else self._watch.replaced
-        return {**by_watch, **replaced_by_imports()}
+        replaced = {} if self._watch is None else self._watch.replaced
+        return replacement_problem(replaced, patches=measurement.checkpoint.patches)
 
     def _check_libraries(self, measurement: Measurement, culprit: str) -> None:
         """Raise a ContractError if functions are replaced that the model may not replace."""
-        if not self._is_permitted(measurement, culprit):
-            raise ContractError(described_replacement(self._replaced))
+        if problem := self._replacement(measurement, culprit):
+            raise ContractError(problem)
 
     def _range_of(self, shard: Shard) -> Range | None:
         """Return where the first examples of a shard are, or None for a dataset that cannot be opened."""

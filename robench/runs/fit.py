@@ -28,7 +28,7 @@ from robench.core.errors import (
     WeightsError,
     described,
 )
-from robench.core.library_watch import LibraryWatch, described_replacement, is_permitted, replaced_by_imports
+from robench.core.library_watch import LibraryWatch, replacement_problem
 from robench.core.protocols import ClassifiedDataset, Dataset, Model
 from robench.core.providers import foreign_in, title_of
 from robench.core.suite import Condition
@@ -258,9 +258,8 @@ def check_libraries(request: RunRequest, watch: LibraryWatch) -> None:
             f"model {patching[0]!r} may replace functions of libraries (patches: true), and would share this process "
             "with other models: measure it alone, or with --executor processes"
         )
-    replaced = {**watch.replaced, **replaced_by_imports()}
-    if not is_permitted(replaced, patches=bool(patching)):
-        raise UsageError(f"{described_replacement(replaced)}; {PATCHING_ADVICE}")
+    if problem := replacement_problem(watch.replaced, patches=bool(patching)):
+        raise UsageError(f"{problem}; {PATCHING_ADVICE}")
 
 
 def check_fit_in_subprocess(
@@ -308,9 +307,8 @@ def _refusal(
         watch = LibraryWatch()
         check_fit(checkpoint, opened, loaded_for_checks(checkpoint), conditions)
         watch.look(f"model {checkpoint.name!r}")
-        replaced = {**watch.replaced, **replaced_by_imports()}
-        if not is_permitted(replaced, patches=checkpoint.patches):
-            raise UsageError(f"{described_replacement(replaced)}; {PATCHING_ADVICE}")
+        if problem := replacement_problem(watch.replaced, patches=checkpoint.patches):
+            raise UsageError(f"{problem}; {PATCHING_ADVICE}")
     except RobenchError as error:
         return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
     return "fits"
