@@ -65,7 +65,7 @@ class ProjectedAttention(nn.Module, ABC):
         return (*split_heads(self.q(x_BNC), self.num_heads, 1), *keys_and_values)
 
     def seen(self, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
-        """Return what a forward pass with the same arguments computes; the state stays as it is."""
+        """Return the tensors that a forward pass with the same arguments computes; the state stays as it is."""
         heads = self.project(x_BNC)
         values_BHMD = heads[-1]
         return Seen(
@@ -86,7 +86,7 @@ class ProjectedAttention(nn.Module, ABC):
         return self.mix((*heads[:-1], identity_like(heads[-1])), state)
 
     def rest(self, values_BHMD: Tensor, state: ForwardState | None) -> Tensor | None:
-        """Return the part of the mixture that is not from this layer's values, (B, H, N, D); None if there is none."""
+        """Return the part of the mixture that is not from this layer's values, (B, H, N, D); None without one."""
         return None
 
 

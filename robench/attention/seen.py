@@ -1,4 +1,4 @@
-"""What can be seen of one layer's forward pass, for analyses of what attention does inside a model.
+"""Tensors of one layer's forward pass, for analyses of attention inside a model.
 
 A module of a mechanism shows it by a method ``seen(x_BNC, state) -> Seen``, which computes it beside the forward pass,
 from the same arguments. No forward pass collects anything, so that nothing is slower and no output changes while
@@ -44,7 +44,7 @@ class ShowsInside(Protocol):
     """Module of a mechanism whose forward pass can be seen."""
 
     def seen(self, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
-        """Return what a forward pass with the same arguments computes; the state stays as it is."""
+        """Return the tensors that a forward pass with the same arguments computes; the state stays as it is."""
 
 
 def aside(state: ForwardState | None) -> ForwardState | None:
