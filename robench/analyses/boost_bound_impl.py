@@ -12,8 +12,8 @@ equation 50 has both signs of t / (L - t) reversed, and contradicts equation 49 
 
 The printed K_GRC / K_RC ~ (1 - t / (L + 1))^n means that the quotient of both sides is bounded for all n. It is
 K_n / (L + 1 - t)^n, which rises to L / (L - t) for L > t. For L <= t it has no bound: K_n grows linearly or approaches
-t / (t - L), while the power of L + 1 - t <= 1 does not grow. The ratio of the bounds itself is 1 for n = 1 and less for
-every larger n, whatever L is.
+t / (t - L), while the power of L + 1 - t <= 1 does not grow. For every L, the ratio of the bounds itself is 1 for n = 1
+and less for larger n.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Source: Han et al. 2023, Designing Robust Transformers using Robust Kernel Densi
     mom   the median over blocks of the points of kde from a block, divided by its integral over the grid
 
 The paper prints no parameters of the distributions and no bandwidth. Its theorem 1 needs more than twice as many blocks
-as outliers. With the 5 blocks of its attention every block has its share of the outliers, and the median is as far from
+as outliers. With the 5 blocks of its attention every block contains outliers, and the median is as far from
 the true density as kde. Points that are left over by blocks of equal size are in no block.
 
 A gamma variable with a whole number as its shape is the sum of as many exponential ones.

@@ -5,14 +5,14 @@ from itertools import pairwise
 
 from robench.declarations.base import FieldProblem
 
-# More lines cannot be told apart in a figure.
+# More lines in a figure cannot be distinguished.
 LONGEST = 20
 
 
 def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
-    """Return ``count`` whole numbers, evenly spaced on a logarithmic axis; those that are rounded alike are there once.
+    """Return ``count`` whole numbers, evenly spaced on a logarithmic axis from ``first`` >= 1 to ``last``.
 
-    The ends, ``first`` >= 1 and ``last``, are among them.
+    Numbers that are equal after rounding are there once.
     """
     return tuple(sorted({round(first * (last / first) ** (place / (count - 1))) for place in range(count)}))
 

@@ -73,16 +73,14 @@ class SoftmaxLipschitz(OverTokens):
         "fit": Statistic(meaning="a / sqrt(N) + b", axes=("x",), x=_TOKENS, is_of_examples=False),
         "a": Statistic(meaning="a of the fit", axes=(), is_of_examples=False),
         "b": Statistic(meaning="b of the fit", axes=(), is_of_examples=False),
-        "exponent": Statistic(meaning="slope on logarithmic axes", axes=(), is_of_examples=False),
+        "exponent": Statistic(meaning="exponent of N", axes=(), is_of_examples=False),
         "local": Statistic(meaning=f"{_LIPSCHITZ} near random logits", axes=("x",), x=_TOKENS),
         "local_fit": Statistic(
             meaning="a / sqrt(N) + b, near random logits", axes=("x",), x=_TOKENS, is_of_examples=False
         ),
         "local_a": Statistic(meaning="a of the fit near random logits", axes=(), is_of_examples=False),
         "local_b": Statistic(meaning="b of the fit near random logits", axes=(), is_of_examples=False),
-        "local_exponent": Statistic(
-            meaning="slope on logarithmic axes, near random logits", axes=(), is_of_examples=False
-        ),
+        "local_exponent": Statistic(meaning="exponent of N, near random logits", axes=(), is_of_examples=False),
     }
 
     num_samples: Annotated[int, Ge(2), Le(LARGEST)] = 200

@@ -74,10 +74,10 @@ def root_fit(sizes_X: Tensor, values_X: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def line(x_X: Tensor, values_X: Tensor) -> tuple[Tensor, Tensor]:
-    """Return slope and intercept of the line with the least sum of squared differences."""
+    """Return factor and intercept of the line with the least sum of squared differences."""
     centred_X = x_X - x_X.mean()
-    slope = (centred_X * values_X).sum() / centred_X.square().sum()
-    return slope, values_X.mean() - slope * x_X.mean()
+    factor = (centred_X * values_X).sum() / centred_X.square().sum()
+    return factor, values_X.mean() - factor * x_X.mean()
 
 
 def spectral_norms(p_SN: Tensor) -> Tensor:
