@@ -17,7 +17,9 @@ limit a_1 = 1, the point above. So L falls like 1 / N once N is far above exp(w)
 over a limited range of N.
 
 For logits that are N(0, s^2) and noise that is N(0, r^2), the change by noise approaches
-sqrt(exp(s^2) (exp(r^2) - 1) / N), by the law of large numbers for the sums of exponentials.
+sqrt(exp(s^2) (exp(r^2) - 1) / N), by the law of large numbers for the sums of exponentials. The larger s, the more
+tokens this takes: from about s = 3 on a few logits dominate up to N = 10^4, and the change hardly falls. The asymptote
+is cut at sqrt(2), the largest possible change.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def softmax_noise(declaration: SoftmaxNoise) -> Mapping[str, Curve]:
     squared = math.exp(declaration.scale**2) * math.expm1(declaration.noise**2)
     return {
         "change": Curve(values=change_SX, x=sizes_X),
-        "asymptote": Curve(values=(squared / sizes_X).sqrt(), x=sizes_X),
+        "asymptote": Curve(values=(squared / sizes_X).sqrt().clamp(max=math.sqrt(2)), x=sizes_X),
     }
 
 

@@ -100,7 +100,7 @@ def softmax_noise(declaration: SoftmaxNoise) -> Mapping[str, object]:
             row.append(math.sqrt(sum((a - b) ** 2 for a, b in zip(after, before, strict=True))))
     s, r = declaration.scale, declaration.noise
     mean_square = math.exp(2 * s * s) * (math.exp(r * r) - 1) / math.exp(s * s)
-    return {"change": change, "asymptote": [math.sqrt(mean_square / size) for size in declaration.sizes]}
+    return {"change": change, "asymptote": [math.sqrt(min(2, mean_square / size)) for size in declaration.sizes]}
 
 
 def boost_bound(declaration: BoostBound) -> Mapping[str, object]:
