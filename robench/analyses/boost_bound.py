@@ -51,7 +51,7 @@ class BoostBound(AnalysisBase):
             is_of_examples=False,
         ),
         "holds": Statistic(
-            meaning="whether L > t, as the theorem needs", axes=("y",), y=_CONSTANT, is_of_examples=False
+            meaning="whether L > t, as the theorem needs", axes=("x",), x=_CONSTANT, is_of_examples=False
         ),
     }
 

@@ -48,5 +48,5 @@ def boost_bound(declaration: BoostBound) -> Mapping[str, Curve]:
         "bound_ratio": Curve(values=ratio_YX, x=layers_X, y=lipschitz_Y),
         "printed": Curve(values=printed_YX, x=layers_X, y=lipschitz_Y),
         "excess": Curve(values=ratio_YX / printed_YX, x=layers_X, y=lipschitz_Y),
-        "holds": Curve(values=(lipschitz_Y > t).double(), y=lipschitz_Y),
+        "holds": Curve(values=(lipschitz_Y > t).double(), x=lipschitz_Y),
     }

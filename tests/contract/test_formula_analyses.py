@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import reference_formulas
 import torch
@@ -14,14 +15,17 @@ from robench.analyses import ANALYSES, softmax_bounds_impl
 from robench.analyses.boost_bound import BoostBound
 from robench.analyses.density_contours import DensityContours
 from robench.analyses.density_contours_impl import drawn
+from robench.analyses.results import read_analysis
 from robench.analyses.smoothing_powers import SmoothingPowers
 from robench.analyses.softmax_bounds import SoftmaxLipschitz, SoftmaxNoise
 from robench.analyses.softmax_bounds_impl import root_fit, spectral_norms
 from robench.core.errors import DeclarationError
 from robench.declarations.base import FieldsError
+from robench.runs.analyses import AnalysisRequest, analyse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from robench.analyses.base import AnalysisBase, Curve
 
@@ -83,6 +87,19 @@ def test_curves_are_as_declared(declaration: AnalysisBase) -> None:
         assert (list(curve.values.shape), curve.values.dtype) == (shape, torch.float64)
         assert bool(curve.values.isfinite().all())
         assert torch.equal(curve.values, again[name].values)
+
+
+@small
+def test_kept_results_are_read_again(declaration: AnalysisBase, tmp_path: Path) -> None:
+    """Random samples are kept as examples."""
+    ((made, path),) = analyse(AnalysisRequest(analysis=declaration, results=tmp_path))
+    assert path is not None
+    read = read_analysis(path)
+    has_samples = any(each.is_of_examples for each in declaration.statistics.values())
+    assert len(read.examples) == (FEW["num_samples"] if has_samples else 0)
+    for one, other in zip(made.numbers, read.numbers, strict=True):
+        assert (one.name, one.axes) == (other.name, other.axes)
+        np.testing.assert_array_equal(one.values, other.values)
 
 
 # Fewer tokens than exp(range), and more.
