@@ -100,10 +100,18 @@ def analyse(
     if checkpoint is None:
         with fixed_arithmetic(torch.device("cpu")):
             numbers = tuple(_numbers(analysis, name, each) for name, each in analysis.implemented()(analysis).items())
-        found = [Analysed(facts=facts | _surroundings(torch.device("cpu")), examples=(), numbers=numbers)]
+        found = [
+            Analysed(facts=facts | _surroundings(torch.device("cpu")), examples=_samples_of(numbers), numbers=numbers)
+        ]
     else:
         found = _of_model(request, checkpoint, facts, on_progress)
     return [(each, _kept(each, request.results)) for each in found]
+
+
+def _samples_of(numbers: Sequence[Numbers]) -> tuple[str, ...]:
+    """Return the numbers of a formula's random samples, which are its examples; empty if it has none."""
+    counts = [len(each.values) for each in numbers if "example" in each.axes]
+    return tuple(map(str, range(counts[0]))) if counts else ()
 
 
 def _of_model(
