@@ -88,7 +88,7 @@ def eigenvalue_sizes(matrix: Matrix) -> Vector:
         coefficients.append(-sum(a[i][j] * m[j][i] for i in range(size) for j in range(size)) / k)
     powers = [float(each) for each in coefficients]
     roots = [complex(0.4, 0.9) ** i for i in range(size)]
-    for _ in range(500):
+    for _ in range(150):
         for i, root in enumerate(roots):
             value = complex(0)
             for each in powers:

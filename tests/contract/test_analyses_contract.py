@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -141,14 +142,22 @@ def test_numbers_of_weights_that_are_known_in_closed_form() -> None:
     size = 6
     uniform, alone = torch.full((size, size), 1 / size).double(), torch.eye(size).double()
     shifted = alone.roll(1, dims=1)
-    rank = {"effective_rank": EffectiveRank(), "distance": AttentionDistance(), "smoothing": Spectrum()}
+    of = {
+        "entropy": Entropy(),
+        "effective_rank": EffectiveRank(),
+        "distance": AttentionDistance(),
+        "smoothing": Spectrum(),
+    }
 
     def number(name: str, weights: torch.Tensor) -> float:
-        return numbers_of(rank[name], (of_weights(weights),))[name].item()
+        return numbers_of(of[name], (of_weights(weights),))[name].item()
 
     assert [number("effective_rank", each) for each in (uniform, alone, 0 * alone)] == pytest.approx([1, size, 0])
     assert number("distance", shifted) == pytest.approx((size - 1) * 2 / size)
     assert [number("smoothing", each) for each in (uniform, alone, shifted)] == pytest.approx([0, 1, 1])
+    # Signed weights count by their sizes.
+    signs = torch.tensor([1.0, -1.0]).double().repeat(size // 2)
+    assert number("entropy", signs * uniform) == pytest.approx(math.log(size))
     # Twicing makes 2 x - x^2 of an eigenvalue x.
     symmetric = uniform / 2 + alone / 2
     eigenvalues, twiced = (
