@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,27 +32,32 @@ def layout_of(architecture: Architecture) -> TokenLayout:
     return TokenLayout(num_special=architecture.num_tokens - architecture.num_patches, grid=(side, side))
 
 
-def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout) -> Pass:
-    """Return the tensors of the attention layers and blocks of a module, while ``run`` passes a batch through it once.
+def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, num_rows: int | None = None) -> Pass:
+    """Return the tensors of the attention layers and blocks of a module, while ``run`` passes a batch through it.
 
-    Nothing else of the module changes, and its outputs are those without hooks.
+    Nothing else of the module changes, and its outputs are those without hooks. Seen are the first ``num_rows`` rows of
+    the first pass, None for all: a language model reads a long text as rows of windows, in several passes.
     """
     layers: list[Seen] = []
     tokens: list[Tensor] = []
+    attentions = attentions_of(module)
+    blocks = list(module.blocks) if isinstance(module, TransformerModel) else []
 
     def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
         assert isinstance(attention, ShowsInside)
-        layers.append(attention.seen(*given))
+        if len(layers) < len(attentions):
+            layers.append(_first(attention.seen(*given), num_rows))
 
     def enter(block: nn.Module, given: tuple[Any, ...]) -> None:
-        tokens.append(given[0].clone())
+        if not tokens:
+            tokens.append(given[0][:num_rows].clone())
 
     def leave(block: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
-        tokens.append(output.clone())
+        if len(tokens) <= len(blocks):
+            tokens.append(output[:num_rows].clone())
 
-    blocks = list(module.blocks) if isinstance(module, TransformerModel) else []
     with torch.no_grad(), ExitStack() as hooks:
-        for attention in attentions_of(module):
+        for attention in attentions:
             hooks.callback(attention.register_forward_pre_hook(look).remove)
         for place, block in enumerate(blocks):
             if place == 0:
@@ -59,6 +65,12 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout) -
             hooks.callback(block.register_forward_hook(leave).remove)
         run()
     return Pass(layers=tuple(layers), tokens_BNC=tuple(tokens), layout=layout)
+
+
+def _first(seen: Seen, num_rows: int | None) -> Seen:
+    tensors = {each.name: getattr(seen, each.name) for each in fields(seen)}
+    cut: dict[str, Any] = {name: None if each is None else each[:num_rows] for name, each in tensors.items()}
+    return Seen(**cut)
 
 
 def attentions_of(module: nn.Module) -> list[nn.Module]:

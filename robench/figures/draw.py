@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.figures.plots import LinePanel, Plot, SeedPanel, SeedRow, Series
+from robench.figures.plots import LinePanel, MapPanel, Plot, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
 
 # In inches, at the sizes of the settings.
@@ -52,13 +52,13 @@ def drawn(plot: Plot) -> Figure:
     styles = {model: style_of(place) for place, model in enumerate(plot.models)}
     has_rows = isinstance(plot.panels[0], SeedPanel)
     count = len(plot.panels)
-    num_columns = count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5
+    num_columns = plot.columns or (count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5)
     num_rows = -(-count // num_columns)
     beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
     width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside)
     notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
     with settings():
-        handles = _seed_handles(plot) if has_rows else _line_handles(names, styles.values())
+        handles = _handles(plot, names, styles)
         per_line, num_lines = _shape_of_legend([name for name, _ in handles], width)
         panel_height = 0.75 + _ROW * len(names) if has_rows else _PANEL_HEIGHT
         height = num_rows * panel_height + _LINE * (num_lines + len(notes)) + 0.3
@@ -68,6 +68,8 @@ def drawn(plot: Plot) -> Figure:
             is_first = place % num_columns == 0
             if isinstance(panel, SeedPanel):
                 _draw_rows(grid[place], panel, styles, names if is_first else None)
+            elif isinstance(panel, MapPanel):
+                _draw_map(grid[place], panel, says_y=is_first)
             else:
                 _draw_lines(grid[place], panel, styles, says_y=is_first or _differs(plot, place))
                 _label_ticks(grid[place], panel, width / num_columns)
@@ -100,11 +102,34 @@ def _draw_lines(axes: Axes, panel: LinePanel, styles: Mapping[str, Style], *, sa
 
 def _label_ticks(axes: Axes, panel: LinePanel, width: float) -> None:
     """Label the places of a panel of so many inches, or count where it has none."""
-    if panel.ticks:
+    if panel.is_logarithmic:
+        axes.set_xscale("log")
+    elif panel.ticks:
         axes.set_xticks([place for place, _ in panel.ticks], _spread(panel.ticks, width))
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=_counts(panel), nbins=6))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _counts(panel: LinePanel) -> bool:
+    return all(point.x.is_integer() for series in panel.series for point in series.points)
+
+
+def _draw_map(axes: Axes, panel: MapPanel, *, says_y: bool) -> None:
+    steps = [(places[-1] - places[0]) / max(1, len(places) - 1) or 1.0 for places in (panel.x, panel.y)]
+    left, right = panel.x[0] - steps[0] / 2, panel.x[-1] + steps[0] / 2
+    top, bottom = panel.y[0] - steps[1] / 2, panel.y[-1] + steps[1] / 2
+    image = axes.imshow(panel.values, cmap="viridis", extent=(left, right, bottom, top), interpolation="nearest")
+    axes.set_title(_title(panel.title))
+    axes.set_xlabel(legible(panel.x_label))
+    if says_y:
+        axes.set_ylabel(legible(panel.y_label))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    bar.set_label(legible(panel.label))
+    bar.locator = MaxNLocator(nbins=4)
+    bar.update_ticks()
 
 
 def _draw_series(axes: Axes, series: Series, style: Style) -> None:
@@ -165,6 +190,14 @@ def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
         axes.errorbar(
             [row.mean], [place + _MEAN_AT], xerr=lengths, linestyle="none", marker="D", color=style.colour, capsize=1.8
         )
+
+
+def _handles(plot: Plot, names: Sequence[str], styles: Mapping[str, Style]) -> list[tuple[str, Line2D]]:
+    """Return the entries of the legend; maps name their models in their titles."""
+    first = plot.panels[0]
+    if isinstance(first, MapPanel):
+        return []
+    return _seed_handles(plot) if isinstance(first, SeedPanel) else _line_handles(names, styles.values())
 
 
 def _line_handles(names: Sequence[str], styles: Iterable[Style]) -> list[tuple[str, Line2D]]:
