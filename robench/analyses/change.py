@@ -22,6 +22,6 @@ class AttentionChange(AnalysisBase):
     subject: ClassVar[Subject] = "change"
     needs: ClassVar[tuple[Part, ...]] = ("weights", "tokens")
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "attention_change": Statistic(meaning="total variation distance of attention", axes=("layer", "head")),
-        "token_change": Statistic(meaning="relative change of tokens (layer 0: embedding)", axes=("layer",)),
+        "attention_change": Statistic(meaning="total variation distance", axes=("layer", "head")),
+        "token_change": Statistic(meaning="change (0: embedding)", axes=("layer",)),
     }

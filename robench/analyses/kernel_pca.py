@@ -59,12 +59,8 @@ class Eigenvectors(AnalysisBase):
     title: ClassVar[str] = "whether values are eigenvectors of the keys' Gram matrix"
     needs: ClassVar[tuple[Part, ...]] = ("keys", "values")
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "difference_mean": Statistic(
-            meaning="mean difference of the ratios of two tokens", axes=AXES_OF_VALUES, x=VALUE_AXIS
-        ),
-        "difference_deviation": Statistic(
-            meaning="standard deviation of the differences", axes=AXES_OF_VALUES, x=VALUE_AXIS
-        ),
+        "difference_mean": Statistic(meaning="mean difference of ratios", axes=AXES_OF_VALUES, x=VALUE_AXIS),
+        "difference_deviation": Statistic(meaning="deviation of differences", axes=AXES_OF_VALUES, x=VALUE_AXIS),
         "eigenvalue_max": Statistic(meaning="largest size of an eigenvalue", axes=AXES),
         "eigenvalue_min": Statistic(meaning="smallest size of an eigenvalue", axes=AXES),
         "eigenvalue_mean": Statistic(meaning="mean size of the eigenvalues", axes=AXES),

@@ -31,8 +31,8 @@ class Spectrum(AnalysisBase):
 
     Eigenvalues, and not singular values: it is by their powers that repeated attention vanishes in proposition 1, and
     Twicing attention makes 2 x - x^2 of each eigenvalue x. They are complex where queries are not keys, so their sizes
-    are shown. The smoothing is what one layer leaves, the proportion of the values' deviation from their mean.
-    It is 0 where all tokens become equal, and may be above 1.
+    are shown, the mean over heads. The smoothing is what one layer leaves, the proportion of the values' deviation from
+    their mean. It is 0 where all tokens become equal, and may be above 1.
 
     Source: Twicing Attention, arXiv:2503.00687, equations 11 and 12 and proposition 1.
     """
@@ -43,9 +43,9 @@ class Spectrum(AnalysisBase):
     needs: ClassVar[tuple[Part, ...]] = ("weights", "values")
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "eigenvalue": Statistic(
-            meaning="size of the eigenvalues of attention, mean over heads",
+            meaning="size of eigenvalues",
             axes=("layer", "x"),
-            x="rank by size",
+            x="rank by size, from 0",
         ),
-        "smoothing": Statistic(meaning="proportion of the values' deviation that is left", axes=("layer", "head")),
+        "smoothing": Statistic(meaning="deviation of values left", axes=("layer", "head")),
     }

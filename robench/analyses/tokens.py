@@ -25,7 +25,7 @@ class TokenSimilarity(AnalysisBase):
     title: ClassVar[str] = "how alike tokens become from block to block"
     needs: ClassVar[tuple[Part, ...]] = ("tokens",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "similarity": Statistic(meaning="cosine similarity of tokens (layer 0: embedding)", axes=("layer",)),
+        "similarity": Statistic(meaning="similarity (0: embedding)", axes=("layer",)),
     }
 
     special: bool = True

@@ -35,7 +35,5 @@ class AttentionDistance(AnalysisBase):
     title: ClassVar[str] = "how far from each token its attention reaches"
     needs: ClassVar[tuple[Part, ...]] = ("weights",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "distance": Statistic(
-            meaning="mean distance of attention", unit="patches, or tokens without patches", axes=("layer", "head")
-        ),
+        "distance": Statistic(meaning="mean distance", unit="patches or tokens", axes=("layer", "head")),
     }
