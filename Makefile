@@ -82,6 +82,7 @@ gpu: $(READY)    ## robench measured on a GPU in MINUTES (8): reports/gpu.json a
 generated: schemas suites ## every file that scripts write from the code: schemas, suites, pages of docs, CONTRIBUTING
 	@$(BIN)/python scripts/counts.py
 	@$(BIN)/python scripts/attention_page.py
+	@$(BIN)/python scripts/analysis_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
 	@$(BIN)/python scripts/cifar10_page.py

@@ -7,6 +7,16 @@ __all__ = ["ANALYSES"]
 
 _BUILTIN: dict[str, str] = {
     "entropy": "robench.analyses.weights:Entropy",
+    "attention-distance": "robench.analyses.weights:AttentionDistance",
+    "effective-rank": "robench.analyses.spectra:EffectiveRank",
+    "spectrum": "robench.analyses.spectra:Spectrum",
+    "attention-map": "robench.analyses.maps:AttentionMap",
+    "attention-received": "robench.analyses.maps:AttentionReceived",
+    "rollout": "robench.analyses.maps:Rollout",
+    "token-similarity": "robench.analyses.tokens:TokenSimilarity",
+    "projection-error": "robench.analyses.kernel_pca:ProjectionError",
+    "eigenvectors": "robench.analyses.kernel_pca:Eigenvectors",
+    "attention-change": "robench.analyses.change:AttentionChange",
     "softmax-lipschitz": "robench.analyses.softmax_bounds:SoftmaxLipschitz",
     "softmax-noise": "robench.analyses.softmax_bounds:SoftmaxNoise",
     "boost-bound": "robench.analyses.boost_bound:BoostBound",

@@ -30,7 +30,9 @@ class Statistic:
         unit: such as ``nats`` or ``patches``; empty for a pure number.
         axes: axes of the number, in this order, after that of the examples.
         x, y: labels of these axes with their units, if the number has them.
-        is_of_examples: whether each example has its own, so that there are intervals; otherwise there is one number.
+        is_of_examples: whether each example, or random sample of a formula, has its own, so that there are intervals.
+        is_map: whether ``y`` and ``x`` are places in a plane, drawn as colours; else there is a line for each ``y``.
+        beside: statistic whose panel it shares in figures; empty for one of its own.
     """
 
     meaning: str
@@ -39,6 +41,8 @@ class Statistic:
     x: str = ""
     y: str = ""
     is_of_examples: bool = True
+    is_map: bool = False
+    beside: str = ""
 
 
 class AnalysisBase(DeclarationBase):

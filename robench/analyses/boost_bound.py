@@ -13,7 +13,7 @@ from robench.declarations.base import FieldProblem
 # Beyond these, powers of the largest number of layers are too small or too large for float64.
 LEAST, MOST = 0.01, 1000.0
 _LAYERS = "number of layers"
-_CONSTANT = "Lipschitz constant L of each layer"
+_CONSTANT = "constant L of a layer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class BoostBound(AnalysisBase):
     subject: ClassVar[Subject] = "formula"
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "bound_ratio": Statistic(
-            meaning="ratio of the upper bounds, K_GRC / K_RC",
+            meaning="ratio of bounds, K_GRC / K_RC",
             axes=("y", "x"),
             x=_LAYERS,
             y=_CONSTANT,
@@ -44,15 +44,13 @@ class BoostBound(AnalysisBase):
             meaning="(1 - t / (L + 1))^n", axes=("y", "x"), x=_LAYERS, y=_CONSTANT, is_of_examples=False
         ),
         "excess": Statistic(
-            meaning="ratio of the upper bounds, relative to the printed one",
+            meaning="ratio over the printed one",
             axes=("y", "x"),
             x=_LAYERS,
             y=_CONSTANT,
             is_of_examples=False,
         ),
-        "holds": Statistic(
-            meaning="whether L > t, as the theorem needs", axes=("x",), x=_CONSTANT, is_of_examples=False
-        ),
+        "holds": Statistic(meaning="1 if L > t, else 0", axes=("x",), x=_CONSTANT, is_of_examples=False),
     }
 
     t: Annotated[float, Gt(0), Le(1)] = 0.5

@@ -12,7 +12,12 @@ from robench.declarations.base import SEEDS, FieldProblem
 
 def _density(meaning: str) -> Statistic:
     return Statistic(
-        meaning=meaning, axes=("y", "x"), x="first coordinate", y="second coordinate", is_of_examples=False
+        meaning=meaning,
+        axes=("y", "x"),
+        x="first coordinate",
+        y="second coordinate",
+        is_of_examples=False,
+        is_map=True,
     )
 
 

@@ -154,8 +154,14 @@ def _described(numbers: Numbers) -> dict[str, Any]:
         "axes": list(declared.axes),
         "labels": [declared.x, declared.y],
         "is_of_examples": declared.is_of_examples,
+        "is_map": declared.is_map,
+        "beside": declared.beside,
         "shape": list(numbers.values.shape),
-        "places": {axis: list(map(float, numbers.places(axis))) for axis in ("x", "y") if axis in numbers.axes},
+        "places": {
+            axis: list(map(float, places))
+            for axis, places in (("x", numbers.x), ("y", numbers.y))
+            if places is not None
+        },
     }
 
 
@@ -189,6 +195,8 @@ def _read(name: str, found: Mapping[str, Any], values: NDArray[np.float64]) -> N
         x=found["labels"][0],
         y=found["labels"][1],
         is_of_examples=found["is_of_examples"],
+        is_map=found["is_map"],
+        beside=found["beside"],
     )
     places = {axis: np.array(each) for axis, each in found["places"].items()}
     return Numbers(

@@ -15,8 +15,8 @@ _POWER = "power n"
 _EIGENVALUE = "eigenvalue x"
 
 
-def _capacity(meaning: str) -> Statistic:
-    return Statistic(meaning=meaning, axes=("x",), x=_POWER, is_of_examples=False)
+def _capacity(meaning: str, beside: str = "") -> Statistic:
+    return Statistic(meaning=meaning, axes=("x",), x=_POWER, is_of_examples=False, beside=beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class SmoothingPowers(AnalysisBase):
             meaning="(2x - x^2)^n", axes=("y", "x"), x=_EIGENVALUE, y=_POWER, is_of_examples=False
         ),
         "capacity": _capacity("integral of x^n"),
-        "twicing_capacity": _capacity("integral of (2x - x^2)^n"),
-        "capacity_asymptote": _capacity("1 / n"),
-        "twicing_capacity_asymptote": _capacity("sqrt(pi) / (2 sqrt(n))"),
+        "twicing_capacity": _capacity("integral of (2x - x^2)^n", "capacity"),
+        "capacity_asymptote": _capacity("1 / n", "capacity"),
+        "twicing_capacity_asymptote": _capacity("sqrt(pi) / (2 sqrt(n))", "capacity"),
     }
 
     powers: Annotated[tuple[Annotated[int, Ge(1), Le(MOST)], ...], MinLen(1), MaxLen(LONGEST)] = (1, 2, 6, 12)

@@ -70,13 +70,13 @@ class SoftmaxLipschitz(OverTokens):
     title: ClassVar[str] = "how far softmax moves at most for a change of its logits"
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "lipschitz": Statistic(meaning=_LIPSCHITZ, axes=("x",), x=_TOKENS, is_of_examples=False),
-        "fit": Statistic(meaning="a / sqrt(N) + b", axes=("x",), x=_TOKENS, is_of_examples=False),
+        "fit": Statistic(meaning="a / sqrt(N) + b", axes=("x",), x=_TOKENS, is_of_examples=False, beside="lipschitz"),
         "a": Statistic(meaning="a of the fit", axes=(), is_of_examples=False),
         "b": Statistic(meaning="b of the fit", axes=(), is_of_examples=False),
         "exponent": Statistic(meaning="exponent of N", axes=(), is_of_examples=False),
         "local": Statistic(meaning=f"{_LIPSCHITZ} near random logits", axes=("x",), x=_TOKENS),
         "local_fit": Statistic(
-            meaning="a / sqrt(N) + b, near random logits", axes=("x",), x=_TOKENS, is_of_examples=False
+            meaning="a / sqrt(N) + b, near random logits", axes=("x",), x=_TOKENS, is_of_examples=False, beside="local"
         ),
         "local_a": Statistic(meaning="a of the fit near random logits", axes=(), is_of_examples=False),
         "local_b": Statistic(meaning="b of the fit near random logits", axes=(), is_of_examples=False),
@@ -103,7 +103,11 @@ class SoftmaxNoise(OverTokens):
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "change": Statistic(meaning="change of softmax by noise", axes=("x",), x=_TOKENS),
         "asymptote": Statistic(
-            meaning="change of softmax by noise, for many tokens", axes=("x",), x=_TOKENS, is_of_examples=False
+            meaning="change of softmax by noise, for many tokens",
+            axes=("x",),
+            x=_TOKENS,
+            is_of_examples=False,
+            beside="change",
         ),
     }
 

@@ -1,4 +1,4 @@
-"""Analyses of the weights of attention."""
+"""Analyses of the weights of attention, row by row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,4 +17,23 @@ class Entropy(AnalysisBase):
     needs: ClassVar[tuple[Part, ...]] = ("weights",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "entropy": Statistic(meaning="entropy of attention", unit="nats", axes=("layer", "head")),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionDistance(AnalysisBase):
+    """Distance of a token from the tokens it attends to, the mean by the sizes of its weights.
+
+    Of images it is the Euclidean distance between centres of patches, in patches, without class and distillation
+    tokens; of other inputs it is |i - j|, in tokens.
+
+    Source: Dosovitskiy et al. 2021, arXiv:2010.11929, figure 7, which has it in pixels: times the size of a patch.
+    """
+
+    kind: ClassVar[str] = "attention-distance"
+    implementation: ClassVar[str] = "robench.analyses.weights_impl:attention_distance"
+    title: ClassVar[str] = "how far from each token its attention reaches"
+    needs: ClassVar[tuple[Part, ...]] = ("weights",)
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "distance": Statistic(meaning="mean distance", unit="patches or tokens", axes=("layer", "head")),
     }

@@ -17,14 +17,19 @@ from robench.reports.seeds import SEED_INTERVAL, t_interval
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
 # A logarithmic axis from this ratio of its largest place to its smallest on.
 _MANY_TIMES = 30
+# The same of values.
+_FAR_MORE = 1000
 _SAME = ("analysis", "settings", "dataset", "seed")
+_MOST_COLUMNS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """Means of one statistic of one model and condition, with those of its seeds where there are several."""
+    """Means of one statistic of one model under one condition, and of each of its seeds."""
 
     label: str
     numbers: Numbers
@@ -32,46 +37,48 @@ class _Line:
 
     @property
     def means(self) -> Means:
-        """Return the means over the seeds, with the interval over seeds; of one seed its own."""
-        if len(self.seeds) == 1:
-            return self.seeds[0]
-        values = np.stack([each.values for each in self.seeds])
-        bounds = np.apply_along_axis(lambda each: np.array(t_interval(list(each))), 0, values)
+        """Return the means over the seeds with their interval; of a single seed its own."""
         first = self.seeds[0]
-        return Means(
-            axes=first.axes, values=values.mean(axis=0), low=bounds[0], high=bounds[1], num_examples=first.num_examples
-        )
+        if len(self.seeds) == 1:
+            return first
+        values = np.stack([each.values for each in self.seeds])
+        low, high = np.apply_along_axis(lambda each: np.array(t_interval(list(each))), 0, values)
+        return Means(axes=first.axes, values=values.mean(axis=0), low=low, high=high, num_examples=first.num_examples)
 
 
 def analysis_plot(results: Sequence[Analysed]) -> Plot:
-    """Return the plot of an analysis: a panel a statistic, a map a layer and model, or lines where there is one axis.
+    """Return the plot of results of one analysis: maps of each layer if it has any, or else a panel for each statistic.
 
     Raises:
-        UsageError: the results are of several analyses, settings or datasets, or of different numbers of examples.
+        UsageError: the results are of several analyses, settings or datasets, or of different examples.
         IncompleteError: there is nothing to draw.
     """
     _check_alike(results)
-    names = [each.name for each in results[0].numbers]
-    panels: list[LinePanel | MapPanel] = []
-    notes: list[str] = []
-    for name in names:
-        lines = _lines(results, name)
-        panels += _panels(lines)
-        if not lines[0].means.axes:
-            notes += [f"{line.label}: {name} = {float(line.means.values):.4g}." for line in lines]
-    # Kinds of panels are not mixed in one figure: maps where there are any.
-    maps = [panel for panel in panels if isinstance(panel, MapPanel)]
-    kept = maps or panels
-    if not kept:
+    groups: dict[str, list[_Line]] = {}
+    for numbers in results[0].numbers:
+        groups.setdefault(numbers.statistic.beside or numbers.name, []).extend(_lines(results, numbers))
+    drawn = [lines for lines in groups.values() if lines[0].means.axes]
+    maps = [panel for lines in drawn for line in lines for panel in _maps(line)]
+    panels: Sequence[LinePanel | MapPanel] = maps or [
+        panel for name, lines in groups.items() for panel in _line_panels(name, lines)
+    ]
+    if not panels:
         raise IncompleteError(f"there is nothing to draw: {results[0].title} has single numbers alone")
-    labels = tuple(dict.fromkeys(line.label for name in names for line in _lines(results, name)))
+    labels = _labels(panels)
+    single = (line for lines in groups.values() for line in lines if not line.means.axes)
+    notes = [f"{line.label} = {float(line.means.values):.4g}." for line in single]
     return Plot(
-        panels=tuple(kept),
+        panels=tuple(panels),
         models=labels,
         labels=labels,
-        notes=(*notes, *_notes(results)),
+        notes=(*notes, *_notes(results, has_whiskers=not maps)),
         columns=_columns(maps) if maps else None,
     )
+
+
+def _labels(panels: Sequence[LinePanel | MapPanel]) -> tuple[str, ...]:
+    lines = (series.model for panel in panels if isinstance(panel, LinePanel) for series in panel.series)
+    return tuple(dict.fromkeys(lines)) or tuple(panel.title for panel in panels)
 
 
 def _check_alike(results: Sequence[Analysed]) -> None:
@@ -83,99 +90,116 @@ def _check_alike(results: Sequence[Analysed]) -> None:
         raise UsageError("results of one figure must be of the same examples: analyse them with the same --count")
 
 
-def _lines(results: Sequence[Analysed], name: str) -> list[_Line]:
+def _lines(results: Sequence[Analysed], wanted: Numbers) -> list[_Line]:
+    """Return the lines of one statistic, one for each entry and condition; of a formula one."""
     conditions = {each.facts.get("condition") for each in results}
     groups: dict[str, list[Numbers]] = {}
     for each in results:
-        label = entry_name(each.facts["model"]) if "model" in each.facts else name
+        label = entry_name(each.facts["model"]) if "model" in each.facts else wanted.statistic.meaning
         if len(conditions) > 1:
             label = f"{label}, {each.facts['condition']}"
-        groups.setdefault(label, []).extend(found for found in each.numbers if found.name == name)
-    return [
-        _Line(label=label, numbers=found[0], seeds=tuple(map(means_of, found)))
-        for label, found in groups.items()
-        if found
-    ]
+        groups.setdefault(label, []).extend(found for found in each.numbers if found.name == wanted.name)
+    return [_Line(label=label, numbers=found[0], seeds=tuple(map(means_of, found))) for label, found in groups.items()]
 
 
-def _panels(lines: Sequence[_Line]) -> Iterator[LinePanel | MapPanel]:
-    first = lines[0]
-    axes, statistic = first.means.axes, first.numbers.statistic
-    label = f"{statistic.meaning} ({statistic.unit})" if statistic.unit else statistic.meaning
-    if axes[-2:] == ("y", "x"):
-        for line in lines:
-            yield from _maps(line, label)
-    elif len(axes) == 1:
-        yield _line_panel(lines, first.numbers.name, label, None)
-    elif axes[:1] == ("layer",) and len(axes) == 2:
-        for layer in range(first.means.values.shape[0]):
-            yield _line_panel(lines, f"layer {layer}", label, layer)
+def _axis_label(line: _Line) -> str:
+    statistic = line.numbers.statistic
+    return f"{statistic.meaning} ({statistic.unit})" if statistic.unit else statistic.meaning
 
 
-def _line_panel(lines: Sequence[_Line], title: str, label: str, layer: int | None) -> LinePanel:
+def _line_panels(name: str, lines: Sequence[_Line]) -> Iterator[LinePanel]:
+    """Yield the panels of one statistic: one, or where there are layers and places one for each layer."""
+    first = lines[0].means
+    if len(first.axes) == 1:
+        yield _line_panel(name, lines, [(line.label, line, ()) for line in lines])
+    elif first.axes[:1] == ("layer",):
+        for layer in range(len(first.values)):
+            title = name if len(first.values) == 1 else f"{name}, layer {layer}"
+            yield _line_panel(title, lines, [(line.label, line, (layer,)) for line in lines])
+    elif first.axes == ("y", "x"):
+        places = [(line, row, y) for line in lines for row, y in enumerate(line.numbers.places("y"))]
+        yield _line_panel(
+            name, lines, [(f"{line.numbers.statistic.y} = {y:g}", line, (row,)) for line, row, y in places]
+        )
+
+
+def _line_panel(title: str, lines: Sequence[_Line], cuts: Sequence[tuple[str, _Line, tuple[int, ...]]]) -> LinePanel:
+    """Return a panel of lines; each is given by its label and the place of its values on the axes before the last."""
     numbers = lines[0].numbers
     axis = lines[0].means.axes[-1]
     places = numbers.places(axis)
     series: list[Series] = []
-    for line in lines:
+    for label, line, index in cuts:
         if len(line.seeds) > 1:
-            series += [_series(line.label, places, each, layer, is_seed=True) for each in line.seeds]
-        series.append(_series(line.label, places, line.means, layer))
+            series += [_series(label, places, each, index, is_seed=True) for each in line.seeds]
+        series.append(_series(label, places, line.means, index))
+    values = [point.value for each in series for point in each.points if point.value is not None]
     return LinePanel(
-        title=title,
+        title=title.replace("_", " "),
         x_label=numbers.statistic.x if axis == "x" else axis,
-        y_label=label,
+        y_label=_axis_label(lines[0]),
         ticks=(),
         series=tuple(series),
         is_per_cent=False,
         is_logarithmic=bool(places[0] > 0 and places[-1] / places[0] > _MANY_TIMES),
+        is_logarithmic_in_y=min(values) > 0 and max(values) / min(values) > _FAR_MORE,
     )
 
 
 def _series(
-    label: str, places: Sequence[float] | np.ndarray, means: Means, layer: int | None, *, is_seed: bool = False
+    label: str, places: NDArray[np.float64], means: Means, index: tuple[int, ...], *, is_seed: bool = False
 ) -> Series:
-    value, low, high = (each if layer is None else each[layer] for each in (means.values, means.low, means.high))
+    values, lows, highs = (each[index] for each in (means.values, means.low, means.high))
     points = tuple(
         Point(
             x=float(place),
-            value=float(value[index]),
-            low=None if np.isnan(low[index]) else float(low[index]),
-            high=None if np.isnan(high[index]) else float(high[index]),
+            value=float(value),
+            low=None if np.isnan(low) else float(low),
+            high=None if np.isnan(high) else float(high),
         )
-        for index, place in enumerate(places)
+        for place, value, low, high in zip(places, values, lows, highs, strict=True)
     )
     return Series(model=label, points=points, is_seed=is_seed)
 
 
-def _maps(line: _Line, label: str) -> Iterator[MapPanel]:
+def _maps(line: _Line) -> Iterator[MapPanel]:
+    """Yield the maps of one model or formula, one for each layer; none of a statistic without places in a plane."""
     means, numbers = line.means, line.numbers
-    layers = means.values if means.axes[0] == "layer" else means.values[None]
-    for place, values in enumerate(layers):
+    if not numbers.statistic.is_map:
+        return
+    has_layers = means.axes[0] == "layer"
+    # Rows of patches count from the top; coordinates rise.
+    step = 1 if numbers.y is None else -1
+    for layer, values in enumerate(means.values if has_layers else means.values[None]):
         yield MapPanel(
-            title=f"{line.label}, layer {place}" if means.axes[0] == "layer" else numbers.name,
+            title=f"{line.label}, layer {layer}" if has_layers else line.label,
             x_label=numbers.statistic.x,
             y_label=numbers.statistic.y,
             x=tuple(map(float, numbers.places("x"))),
-            y=tuple(map(float, numbers.places("y"))),
-            values=tuple(tuple(map(float, row)) for row in values),
-            label=label,
+            y=tuple(map(float, numbers.places("y")))[::step],
+            values=tuple(tuple(map(float, row)) for row in values)[::step],
+            label=_axis_label(line),
+            has_contours=numbers.y is not None,
         )
 
 
 def _columns(maps: Sequence[MapPanel]) -> int | None:
     """Return the number of maps in a row: the layers of one model."""
-    count = sum(panel.title.rpartition(", layer ")[0] == maps[0].title.rpartition(", layer ")[0] for panel in maps)
-    return count if 1 < count <= 12 else None
+    models = [panel.title.rpartition(", layer ")[0] for panel in maps]
+    count = models.count(models[0])
+    return count if models[0] and 1 < count <= _MOST_COLUMNS else None
 
 
-def _notes(results: Sequence[Analysed]) -> Iterator[str]:
+def _notes(results: Sequence[Analysed], *, has_whiskers: bool) -> Iterator[str]:
     facts = results[0].facts
     if "model" not in facts:
-        yield f"Analysis {facts['analysis']}, from formulas alone."
+        samples = f", {len(results[0].examples):,} random samples; whiskers: {INTERVAL}" if results[0].examples else ""
+        yield f"Analysis {facts['analysis']}, of formulas{samples}."
         return
-    conditions = sorted({each.facts["condition"] for each in results})
+    conditions = list(dict.fromkeys(each.facts["condition"] for each in results))
     yield f"{len(results[0].examples)} examples of {facts['dataset']}, {' and '.join(conditions)}."
     models = {each.facts["model"] for each in results}
     has_seeds = len(set(map(entry_name, models))) < len(models)
-    yield f"Means over examples and heads; whiskers: {SEED_INTERVAL if has_seeds else INTERVAL}."
+    yield "Means over examples and heads."
+    if has_whiskers:
+        yield f"Whiskers: {SEED_INTERVAL if has_seeds else INTERVAL}."

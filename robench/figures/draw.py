@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.figures.plots import LinePanel, MapPanel, Plot, SeedPanel, SeedRow, Series
@@ -93,6 +93,9 @@ def _draw_lines(axes: Axes, panel: LinePanel, styles: Mapping[str, Style], *, sa
     axes.set_xlabel(legible(panel.x_label))
     if says_y:
         axes.set_ylabel(legible(panel.y_label))
+    if panel.is_logarithmic_in_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     if panel.is_per_cent:
         axes.set_ylim(-3, 103)
         axes.set_yticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100"])
@@ -104,6 +107,8 @@ def _label_ticks(axes: Axes, panel: LinePanel, width: float) -> None:
     """Label the places of a panel of so many inches, or count where it has none."""
     if panel.is_logarithmic:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     elif panel.ticks:
         axes.set_xticks([place for place, _ in panel.ticks], _spread(panel.ticks, width))
     else:
@@ -119,7 +124,10 @@ def _draw_map(axes: Axes, panel: MapPanel, *, says_y: bool) -> None:
     steps = [(places[-1] - places[0]) / max(1, len(places) - 1) or 1.0 for places in (panel.x, panel.y)]
     left, right = panel.x[0] - steps[0] / 2, panel.x[-1] + steps[0] / 2
     top, bottom = panel.y[0] - steps[1] / 2, panel.y[-1] + steps[1] / 2
+    axes.grid(visible=False)
     image = axes.imshow(panel.values, cmap="viridis", extent=(left, right, bottom, top), interpolation="nearest")
+    if panel.has_contours:
+        axes.contour(panel.x, panel.y, panel.values, colors="white", linewidths=0.5)
     axes.set_title(_title(panel.title))
     axes.set_xlabel(legible(panel.x_label))
     if says_y:

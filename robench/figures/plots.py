@@ -52,7 +52,7 @@ class LinePanel:
 
     Attributes:
         ticks: places on the axis with their labels, ascending; empty where the axis counts.
-        is_logarithmic: whether the horizontal axis is.
+        is_logarithmic, is_logarithmic_in_y: whether the horizontal and the vertical axis are.
     """
 
     title: str
@@ -62,6 +62,7 @@ class LinePanel:
     series: tuple[Series, ...]
     is_per_cent: bool
     is_logarithmic: bool = False
+    is_logarithmic_in_y: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,7 @@ class MapPanel:
     Attributes:
         x, y: places of the columns and rows, evenly spaced; ``values``: rows of numbers, the first at the top.
         label: label of the scale of colours, with its unit.
+        has_contours: whether lines of equal numbers are drawn.
     """
 
     title: str
@@ -107,6 +109,7 @@ class MapPanel:
     y: tuple[float, ...]
     values: tuple[tuple[float, ...], ...]
     label: str
+    has_contours: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,7 @@ def _names_of_alike(conditions: Sequence[Condition]) -> dict[str, str]:
             key = key_of([fields, condition.dataset.name, condition.num_examples])
             groups.setdefault(key, []).append(condition.name)
     return {
-        name: commonprefix(alike).rstrip("-_0") or alike[0]
+        name: commonprefix(alike).rstrip("-_0") or alike[0]  # noqa: RUF071  # names, not paths
         for alike in groups.values()
         if len(alike) > 1
         for name in alike

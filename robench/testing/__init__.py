@@ -12,6 +12,7 @@ expected. In a test suite::
 The modules contain the single checks (``attack.ATTACK_CHECKS`` and its like), which robench's tests run one by one.
 """
 
+from robench.testing.analysis import check_analysis
 from robench.testing.attack import check_attack
 from robench.testing.attention import check_attention
 from robench.testing.corruption import check_corruption
@@ -22,6 +23,7 @@ from robench.testing.metric import check_metric
 from robench.testing.task import check_task
 
 __all__ = [
+    "check_analysis",
     "check_attack",
     "check_attention",
     "check_corruption",
