@@ -32,7 +32,7 @@ class Statistic:
         x, y: labels of these axes with their units, if the number has them.
         is_of_examples: whether each example, or random sample of a formula, has its own, so that there are intervals.
         is_map: whether ``y`` and ``x`` are places in a plane, drawn as colours; else there is a line for each ``y``.
-        beside: statistic whose panel it shares in figures; empty for one of its own.
+        beside: statistic in whose panel of a figure it is drawn; empty for a panel of its own.
     """
 
     meaning: str
