@@ -54,7 +54,7 @@ def attention_named(name: str, checkpoints: Mapping[str, Checkpoint]) -> Any:
     Fields without a default are ``NUMBER``.
 
     Raises:
-        RobenchError: there is no such mechanism or model, the model has no such attention, or a field without default takes no number.
+        RobenchError: the name is unknown, the model has no attention of robench's, or a field does not take ``NUMBER``.
     """
     if name in ATTENTIONS:
         declared: Any = ATTENTIONS[name]
@@ -143,7 +143,7 @@ def _size(name: str, attention: Any, tokens: int, request: GrowthRequest, device
 
 
 def _exponents(sizes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fitted exponents by kind of cost, those of multiply-adds by rule, and the sizes that they are of."""
+    """Return the fitted exponents by kind of cost, those of multiply-adds by rule, and the fitted sizes."""
     if not sizes:
         return {}
     found: dict[str, Any] = {
