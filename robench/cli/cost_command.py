@@ -14,7 +14,7 @@ from robench.cli.names import complete_models, models_of_registry
 from robench.cli.options import json_option, number_option, option, registry_option, results_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import DeclarationError, UsageError
-from robench.costs import PROTOCOLS, RULES, TOKENS, Limits
+from robench.costs import DEFAULT_RULE, PROTOCOLS, RULES, TOKENS, Limits
 from robench.declare import find_checkpoints, read_registries
 
 _GROWTH = "growth"
@@ -92,7 +92,7 @@ def command(
         limits = Limits(seconds=max_seconds, bytes=1e9 * max_gigabytes)
         conditions |= {"tokens": TOKENS if tokens is None else _tokens(tokens), "limits": limits}
         _print_found(
-            _growths(models, registries, conditions), as_json, partial(print_growth, rules=rules or ("products",))
+            _growths(models, registries, conditions), as_json, partial(print_growth, rules=rules or (DEFAULT_RULE,))
         )
         return 0
     shape = None if input_shape is None else _shape(input_shape)

@@ -6,9 +6,10 @@ Counts and their rules (``rules.py``), the protocols of measurement (``protocols
 
 from robench.costs.growth import TOKENS, Limits, fitted_exponent, larger_half
 from robench.costs.protocols import PROTOCOLS, Protocol
-from robench.costs.rules import RULES, Counts, Rule
+from robench.costs.rules import DEFAULT_RULE, RULES, Counts, Rule
 
 __all__ = [
+    "DEFAULT_RULE",
     "PROTOCOLS",
     "RULES",
     "TOKENS",

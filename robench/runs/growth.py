@@ -18,10 +18,10 @@ from robench.core.identity import key_of, to_plain
 from robench.costs import RULES, TOKENS, Limits, Protocol, fitted_exponent, larger_half
 from robench.costs.counting import counts_of, subject_of
 from robench.costs.measuring import measured
+from robench.costs.stored import FOLDER
 from robench.declarations.base import FieldsError
 from robench.evaluation.arithmetic import device_kind, library_versions
 from robench.models.single_layer import SingleLayer
-from robench.runs.costs import FOLDER
 from robench.runs.devices import devices_of
 
 # Default of numbers that have none, such as features: the smallest usual one.
