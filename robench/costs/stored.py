@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ class StoredCost:
         described: the same in words.
         seconds: median and quartiles of a sample by kind of pass, ``inference`` or ``training``.
         peak_bytes: largest memory by kind of pass.
+        ratio_to: model that it was measured in turns with; None for none.
+        ratios: median and quartiles of the ratio to that model by kind of pass.
         at: time of the measurement, UTC, ISO 8601.
     """
 
@@ -32,6 +34,8 @@ class StoredCost:
     seconds: Mapping[str, tuple[float, float, float]]
     peak_bytes: Mapping[str, float]
     at: str
+    ratio_to: str | None = None
+    ratios: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
 
 def stored_costs(results: Path) -> tuple[StoredCost, ...]:
@@ -58,6 +62,8 @@ def _read(path: Path) -> Iterator[StoredCost]:
             seconds={kind: _quartiles(document[kind]["seconds"]) for kind in kinds},
             peak_bytes={kind: float(document[kind]["peak_bytes"]) for kind in kinds},
             at=str(document["at"]),
+            ratio_to=document.get("ratio_to"),
+            ratios={kind: _quartiles(found) for kind in kinds if (found := document[kind].get("ratio"))},
         )
     # A folder of results may have any files; another form of document is not a measurement.
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
