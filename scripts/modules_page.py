@@ -20,7 +20,7 @@ Written by `make generated` from the docstrings; edit those. Packages come from 
 # From the lowest layer to the highest; the last has the modules beside the packages.
 PACKAGES = (
     *("core", "declarations", "domains", "tasks", "attention", "attacks", "corruptions"),
-    *("models", "datasets", "perturbations", "metrics", "store", "evaluation", "training", "costs"),
+    *("models", "datasets", "perturbations", "metrics", "store", "evaluation", "training", "costs", "analyses"),
     *("declare", "scheduling", "executors", "reports", "comparison", "exports"),
     *("papers", "leaderboard", "runs", "figures"),
     *("cli", "api", "testing", ""),

@@ -48,7 +48,7 @@ from torch import Tensor
 from robench.attention.elliptical import Elliptical
 from robench.attention.geometry import Geometry
 from robench.attention.heads import causal, dot_scores, running_mean
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import ProjectedAttention, identity_like
 from robench.attention.state import ForwardState
 
 
@@ -66,15 +66,22 @@ class EllipticalAttention(ProjectedAttention):
         Raises:
             ContractError: this is a later layer that reads earlier values, and the state holds none of the one before.
         """
+        return self.attend(self.stretched(heads, state), *heads[1:])
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N): the metric depends on the values."""
+        return self.attend(self.stretched(heads, state), heads[1], identity_like(heads[2]))
+
+    def stretched(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return the queries times the diagonal of W, (B, H, N, D), and publish this layer's values to the next."""
         q_BHND, k_BHND, v_BHND = heads
         if not self.is_over_layers:
-            diagonal = sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal)
-            return self.attend(q_BHND * diagonal, k_BHND, v_BHND)
+            return q_BHND * sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal)
         state = ForwardState() if state is None else state
         if self.layer > 0:
             q_BHND = q_BHND * self.relevance(v_BHND, state.values_of(self.layer - 1))
         state.values_BHND[self.layer] = v_BHND
-        return self.attend(q_BHND, k_BHND, v_BHND)
+        return q_BHND
 
     def relevance(self, v_BHND: Tensor, earlier_BHND: Tensor) -> Tensor:
         """Return the diagonal of W, (B, H, 1, D), in a causal form those of all W_i, (B, H, N, D).

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from robench.attention.geometry import Geometry
 from robench.attention.neutreno import Neutreno
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import ProjectedAttention, identity_like
 from robench.attention.state import ForwardState
 
 
@@ -42,9 +42,17 @@ class NeutrenoAttention(ProjectedAttention):
         """
         q_BHND, k_BHND, v_BHND = heads
         output_BHND = self.attend(q_BHND, k_BHND, v_BHND)
+        rest_BHND = self.rest(v_BHND, state)
+        return output_BHND if rest_BHND is None else output_BHND + rest_BHND
+
+    def rest(self, values_BHMD: Tensor, state: ForwardState | None) -> Tensor | None:
+        """Return alpha (V0 - V), (B, H, N, D); layer 0 has none, and publishes its values to the later ones."""
         state = ForwardState() if state is None else state
         if self.layer == 0:
-            state.values_BHND[0] = v_BHND
-        else:
-            output_BHND = output_BHND + self.alpha * (state.values_of(0) - v_BHND)
-        return output_BHND
+            state.values_BHND[0] = values_BHMD
+            return None
+        return self.alpha * (state.values_of(0) - values_BHMD)
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return those of softmax attention, (B, H, N, N)."""
+        return self.attend(heads[0], heads[1], identity_like(heads[2]))

@@ -48,6 +48,7 @@ from torch.nn.functional import normalize
 from robench.attention.geometry import Geometry
 from robench.attention.heads import merge_heads, running_mean, split_heads
 from robench.attention.primal import Primal
+from robench.attention.seen import Seen
 from robench.attention.state import ForwardState
 
 
@@ -72,14 +73,22 @@ class PrimalAttention(nn.Module):
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C); the KSVD loss is added to the losses of the state if requested there."""
+        mixed_BNC: Tensor = self.proj(merge_heads(self.mix(x_BNC, *self.queries_and_keys(x_BNC), state)))
+        return mixed_BNC
+
+    def seen(self, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
+        """Return queries, keys and heads: there are neither values nor weights."""
         q_BHND, k_BHND = self.queries_and_keys(x_BNC)
+        return Seen(heads_BHND=self.mix(x_BNC, q_BHND, k_BHND, None), queries_BHND=q_BHND, keys_BHMD=k_BHND)
+
+    def mix(self, x_BNC: Tensor, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
+        """Return the output of each head, (B, H, N, D), and add the KSVD loss to the state's if requested there."""
         e_BHNS = normalize(q_BHND, dim=-1) @ self.projection(self.we, x_BNC)
         r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
         if state is not None and state.losses_B is not None:
             state.losses_B.append(self.ksvd_loss(e_BHNS, r_BHNS))
-        mixed_BHND = self.concate_weight(torch.cat([e_BHNS, r_BHNS], dim=-1))
-        mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
-        return mixed_BNC
+        mixed_BHND: Tensor = self.concate_weight(torch.cat([e_BHNS, r_BHNS], dim=-1))
+        return mixed_BHND
 
     def queries_and_keys(self, x_BNC: Tensor) -> tuple[Tensor, Tensor]:
         """Return the queries and the keys, (B, H, N, D) each, in a causal form their cumulative means."""

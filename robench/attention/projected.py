@@ -7,10 +7,12 @@ queries then has ``kv`` alone.
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
 from robench.attention.geometry import Geometry
 from robench.attention.heads import attend, causal, causal_attend, merge_heads, split_heads
+from robench.attention.seen import Seen, aside
 from robench.attention.state import ForwardState
 from robench.declarations.base import DeclarationBase
 
@@ -61,3 +63,34 @@ class ProjectedAttention(nn.Module, ABC):
         if self.q is None:
             return keys_and_values
         return (*split_heads(self.q(x_BNC), self.num_heads, 1), *keys_and_values)
+
+    def seen(self, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
+        """Return the tensors that a forward pass with the same arguments computes; the state stays as it is."""
+        heads = self.project(x_BNC)
+        values_BHMD = heads[-1]
+        return Seen(
+            heads_BHND=self.mix(heads, aside(state)),
+            queries_BHND=heads[0],
+            keys_BHMD=heads[-2] if self.num_projections <= 3 else None,
+            values_BHMD=values_BHMD,
+            weights_BHNM=self.weights(heads, aside(state)),
+            rest_BHND=self.rest(values_BHMD, aside(state)),
+        )
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return the weights of the values, (B, H, N, M), from the projections.
+
+        Here they are the mixture of the identity in place of the values, which is right if ``mix`` is linear in them. A
+        mechanism whose weights depend on its values overrides this.
+        """
+        return self.mix((*heads[:-1], identity_like(heads[-1])), state)
+
+    def rest(self, values_BHMD: Tensor, state: ForwardState | None) -> Tensor | None:
+        """Return the part of the mixture that is not from this layer's values, (B, H, N, D); None without one."""
+        return None
+
+
+def identity_like(values_BHMD: Tensor) -> Tensor:
+    """Return the identity as values, (B, H, M, M)."""
+    B, H, M, _ = values_BHMD.shape
+    return torch.eye(M, dtype=values_BHMD.dtype, device=values_BHMD.device).expand(B, H, M, M)

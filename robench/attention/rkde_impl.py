@@ -79,15 +79,18 @@ class RkdeAttention(ProjectedAttention):
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
+        return self.weights(heads, state) @ heads[2]
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
         q_BHND, k_BHND, v_BHND = heads
         k_BHND = unit(k_BHND)
         joint_BHMM = gaussian_gram(torch.cat([k_BHND, v_BHND], dim=-1), self.precision)
-        weights_BHNM = quotients(
+        return quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
             self.log_weights(joint_BHMM),
             self.log_weights(gaussian_gram(k_BHND, self.precision)),
         )
-        return weights_BHNM @ v_BHND
 
     def log_weights(self, gram_BHMM: Tensor) -> Tensor:
         """Return the logarithms of the weights, (B, H, 1, M), in a causal form those of each prefix, (B, H, N, M)."""

@@ -23,7 +23,7 @@ Cost: ``num_iterations`` causal softmax attentions.
 from torch import Tensor
 
 from robench.attention.geometry import Geometry
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import ProjectedAttention, identity_like
 from robench.attention.rpc_asymmetric import RpcAsymmetric
 from robench.attention.rpc_impl import pursue, threshold_of
 from robench.attention.state import ForwardState
@@ -38,6 +38,14 @@ class RpcAsymmetricAttention(ProjectedAttention):
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
+        return self.attend(heads[0], self.cleaned(heads), heads[2])
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return those of the last iteration, (B, H, N, N); they depend on the values where there are several."""
+        return self.attend(heads[0], self.cleaned(heads), identity_like(heads[2]))
+
+    def cleaned(self, heads: tuple[Tensor, ...]) -> Tensor:
+        """Return the keys of the last iteration, (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         threshold = threshold_of(k_BHND, self.declaration, is_causal=self.is_causal)
         return pursue(k_BHND, v_BHND, threshold, self.declaration.num_iterations, q_BHND, attend=self.attend)

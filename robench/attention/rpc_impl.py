@@ -45,7 +45,7 @@ from torch import Tensor
 
 from robench.attention.geometry import Geometry
 from robench.attention.heads import running_mean
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import ProjectedAttention, identity_like
 from robench.attention.rpc import Rpc
 from robench.attention.state import ForwardState
 
@@ -59,6 +59,16 @@ class RpcAttention(ProjectedAttention):
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
+        cleaned_BHND = self.cleaned(heads)
+        return self.attend(cleaned_BHND, cleaned_BHND, heads[1])
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return those of the last iteration, (B, H, N, N); they depend on the values where there are several."""
+        cleaned_BHND = self.cleaned(heads)
+        return self.attend(cleaned_BHND, cleaned_BHND, identity_like(heads[1]))
+
+    def cleaned(self, heads: tuple[Tensor, ...]) -> Tensor:
+        """Return the keys of the last iteration, (B, H, N, D)."""
         k_BHND, v_BHND = heads
         threshold = threshold_of(k_BHND, self.declaration, is_causal=self.is_causal)
         return pursue(k_BHND, v_BHND, threshold, self.declaration.num_iterations, attend=self.attend)
@@ -73,18 +83,19 @@ def pursue(
     *,
     attend: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """Return the low-rank part L, (B, H, N, D), after ``num_iterations`` of principal attention pursuit.
+    """Return the cleaned keys K', (B, H, N, D), of the last of ``num_iterations`` of principal attention pursuit.
 
-    The threshold is one for each head, (B, H, 1, 1), or one for each of its tokens, (B, H, N, 1). Without separate
-    queries, the cleaned keys are also the queries.
+    The output is softmax attention of these keys to the values. The threshold is one for each head, (B, H, 1, 1), or
+    one for each of its tokens, (B, H, N, 1). Without separate queries, the cleaned keys are also the queries.
     """
     low_rank_BHND = scaled_dual_BHND = torch.zeros_like(k_BHND)
-    for _ in range(num_iterations):
+    for iteration in range(num_iterations):
         sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold)
         cleaned_BHND = k_BHND - sparse_BHND - scaled_dual_BHND
-        low_rank_BHND = attend(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
-        scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
-    return low_rank_BHND
+        if iteration < num_iterations - 1:
+            low_rank_BHND = attend(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
+            scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
+    return cleaned_BHND
 
 
 def shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:

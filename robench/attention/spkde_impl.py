@@ -63,14 +63,17 @@ class SpkdeAttention(ProjectedAttention):
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
+        return self.weights(heads, state) @ heads[2]
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
         q_BHND, k_BHND, v_BHND = heads
         k_BHND = unit(k_BHND)
-        weights_BHNN = quotients(
+        return quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
             self.row_log_weights(torch.cat([k_BHND, v_BHND], dim=-1)),
             self.row_log_weights(k_BHND),
         )
-        return weights_BHNN @ v_BHND
 
     def row_log_weights(self, points_BHND: Tensor) -> Tensor:
         """Return the logarithms of the weights, (B, H, 1, N), in a causal form for each prefix, (B, H, N, N).

@@ -163,6 +163,21 @@ def training(
     return _draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
 
 
+@command.command("analysis")
+@click.argument("files", nargs=-1, required=True, type=AbsolutePath(), metavar="FILE...")
+@panel_option
+@output_option
+def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> int:
+    """Draw results of 'robench analyse': lines over layers, or maps of patches. It wrote the FILEs.
+
+    They are of one analysis, of one or several models, seeds and conditions, on the same examples.
+    """
+    from robench.analyses.results import read_analysis
+    from robench.figures import analysis_plot
+
+    return _draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
+
+
 def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
     from robench.figures import SUFFIXES, check_matplotlib, rendered, with_panels
 

@@ -13,6 +13,7 @@ import click
 import yaml
 from click.shell_completion import CompletionItem
 
+from robench.analyses import ANALYSES
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.cli.names import beginning_with, given_registries
@@ -192,6 +193,7 @@ CATALOGUE: Mapping[str, Callable[[Sequence[Path]], list[Entry]]] = {
     "domains": lambda registries: _family(DOMAINS, lambda name, domain: {"summary": domain.title}),
     "tasks": lambda registries: _family(TASKS, _task),
     "executors": lambda registries: _family(EXECUTORS, _declared),
+    "analyses": lambda registries: _family(ANALYSES, _declared),
 }
 
 

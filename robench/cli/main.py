@@ -48,6 +48,7 @@ COMMANDS = {
     "export": "Write results as tidy tables (CSV, Parquet), or images before and after an attack.",
     "table": "Print papers' tables with the measured numbers and verdicts.",
     "cost": "Count and measure what models cost: parameters, multiply-adds, seconds, memory.",
+    "analyse": "Analyse attention inside models, on clean or attacked examples.",
     "list": "List models, suites, or plug-ins of a family.",
     "show": "Show everything known about one of them.",
     "validate": "Check suite and registry files; list all problems.",

@@ -266,4 +266,4 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
             "which 'robench list executors' lists"
         )
     shorthands = [f"{name.partition('_')[2]}={value}" for name, value in given.items()]
-    return assigned(declared, [*shorthands, *assignments], EXECUTOR_OPTION)
+    return assigned(declared, [*shorthands, *assignments], EXECUTOR_OPTION, "executor")

@@ -7,6 +7,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from robench.cli.names import models_of_registry, models_of_results
 from robench.cli.options import (
     all_examples_option,
@@ -75,10 +77,13 @@ class Selection:
         return tuple(find_checkpoints(names, self.registries, all_seeds=self.all_seeds))
 
     def store(self) -> FolderStore:
-        """Return the store of the results folder."""
+        """Return the store of the results folder, or of an archive of results, unpacked while the command runs."""
+        from robench.papers.archive import is_archive, unpacked
         from robench.store import FolderStore
 
-        return FolderStore(self.results)
+        if not is_archive(self.results):
+            return FolderStore(self.results)
+        return FolderStore(click.get_current_context().with_resource(unpacked(self.results)))
 
     def rows(self, store: FolderStore) -> list[str] | None:
         """Return the names of the models with results, with all their seeds if asked for; None for all models.

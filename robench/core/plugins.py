@@ -23,7 +23,7 @@ from robench.core.user_code import contained_import, is_target, missing_module, 
 GROUP = "robench.plugins"
 FAMILIES = (
     *("attack", "corruption", "attention", "backbone", "residual", "dataset", "metric", "training"),
-    *("domain", "task", "executor"),
+    *("domain", "task", "executor", "analysis"),
 )
 # Reserved kind for declarations in the user's own code, located by ``target``.
 USER_CODE = "python"

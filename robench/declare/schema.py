@@ -218,11 +218,11 @@ def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:
     return document.settle(member, problems)
 
 
-def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
+def assigned(declared: type[D], assignments: Sequence[str], option: str, family: str) -> D:
     """Return a declaration with the fields that texts of the form ``NAME=VALUE`` give it.
 
     Values are read as in YAML files, except that those of text fields need no quotes. ``option`` is what the
-    assignments were given by, for messages.
+    assignments were given by, and ``family`` the declared one, for messages.
 
     Raises:
         UsageError: an assignment has another form, no such field, or an invalid value; all fields are listed.
@@ -234,9 +234,9 @@ def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
     for text in assignments:
         name, mark, value = text.partition("=")
         if not mark:
-            raise UsageError(f"{option} {show(text)} must be NAME=VALUE; executor {declared.kind}: {known}")
+            raise UsageError(f"{option} {show(text)} must be NAME=VALUE; {family} {declared.kind}: {known}")
         if name not in names:
-            raise UsageError(f"{option}: executor {declared.kind} has no field {show(name)}; {known}")
+            raise UsageError(f"{option}: {family} {declared.kind} has no field {show(name)}; {known}")
         if name in values:
             raise UsageError(f"{option} gives {name} twice; leave one out")
         values[name] = value if str in (hints[name], *get_args(hints[name])) else plain_scalar(value)
@@ -246,7 +246,7 @@ def assigned(declared: type[D], assignments: Sequence[str], option: str) -> D:
         return construct(declared, values)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, each['loc']))} {each['msg']}".strip() for each in error.errors())
-        raise UsageError(*(f"{option}: executor {declared.kind}: {problem}" for problem in problems)) from None
+        raise UsageError(*(f"{option}: {family} {declared.kind}: {problem}" for problem in problems)) from None
 
 
 @cache

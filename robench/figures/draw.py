@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.figures.plots import LinePanel, PlacePanel, Plot, SeedPanel, SeedRow, Series
+from robench.figures.plots import LinePanel, MapPanel, PlacePanel, Plot, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
 
 # In inches, at the sizes of the settings.
@@ -52,16 +52,16 @@ def drawn(plot: Plot) -> Figure:
     styles = {model: style_of(place) for place, model in enumerate(plot.models)}
     has_rows = isinstance(plot.panels[0], SeedPanel)
     count = len(plot.panels)
-    num_columns = count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5
+    num_columns = plot.columns or (count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5)
     num_rows = -(-count // num_columns)
     beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
     width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside)
     notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
+    has_places = isinstance(plot.panels[0], PlacePanel)
     with settings():
-        has_lines = isinstance(plot.panels[0], LinePanel)
-        handles = _seed_handles(plot) if has_rows else _handles(names, styles.values(), has_lines=has_lines)
+        handles = _handles(plot, names, styles)
         per_line, num_lines = _shape_of_legend([name for name, _ in handles], width)
-        panel_height = 0.75 + _ROW * len(names) if has_rows else _PANEL_HEIGHT if has_lines else _PLACES_HEIGHT
+        panel_height = 0.75 + _ROW * len(names) if has_rows else _PLACES_HEIGHT if has_places else _PANEL_HEIGHT
         height = num_rows * panel_height + _LINE * (num_lines + len(notes)) + 0.3
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
@@ -71,6 +71,8 @@ def drawn(plot: Plot) -> Figure:
                 _draw_rows(grid[place], panel, styles, names if is_first else None)
             elif isinstance(panel, PlacePanel):
                 _draw_places(grid[place], panel, styles)
+            elif isinstance(panel, MapPanel):
+                _draw_map(grid[place], panel, says_y=is_first)
             else:
                 _draw_lines(grid[place], panel, styles, says_y=is_first or _differs(plot, place))
                 _label_ticks(grid[place], panel, width / num_columns)
@@ -103,11 +105,34 @@ def _draw_lines(axes: Axes, panel: LinePanel, styles: Mapping[str, Style], *, sa
 
 def _label_ticks(axes: Axes, panel: LinePanel, width: float) -> None:
     """Label the places of a panel of so many inches, or count where it has none."""
-    if panel.ticks:
+    if panel.is_logarithmic:
+        axes.set_xscale("log")
+    elif panel.ticks:
         axes.set_xticks([place for place, _ in panel.ticks], _spread(panel.ticks, width))
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=_counts(panel), nbins=6))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _counts(panel: LinePanel) -> bool:
+    return all(point.x.is_integer() for series in panel.series for point in series.points)
+
+
+def _draw_map(axes: Axes, panel: MapPanel, *, says_y: bool) -> None:
+    steps = [(places[-1] - places[0]) / max(1, len(places) - 1) or 1.0 for places in (panel.x, panel.y)]
+    left, right = panel.x[0] - steps[0] / 2, panel.x[-1] + steps[0] / 2
+    top, bottom = panel.y[0] - steps[1] / 2, panel.y[-1] + steps[1] / 2
+    image = axes.imshow(panel.values, cmap="viridis", extent=(left, right, bottom, top), interpolation="nearest")
+    axes.set_title(_title(panel.title))
+    axes.set_xlabel(legible(panel.x_label))
+    if says_y:
+        axes.set_ylabel(legible(panel.y_label))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    bar.set_label(legible(panel.label))
+    bar.locator = MaxNLocator(nbins=4)
+    bar.update_ticks()
 
 
 def _draw_series(axes: Axes, series: Series, style: Style) -> None:
@@ -197,7 +222,16 @@ def _draw_places(axes: Axes, panel: PlacePanel, styles: Mapping[str, Style]) -> 
         side.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
-def _handles(names: Sequence[str], styles: Iterable[Style], *, has_lines: bool) -> list[tuple[str, Line2D]]:
+def _handles(plot: Plot, names: Sequence[str], styles: Mapping[str, Style]) -> list[tuple[str, Line2D]]:
+    """Return the entries of the legend; maps name their models in their titles."""
+    first = plot.panels[0]
+    if isinstance(first, MapPanel):
+        return []
+    has_lines = isinstance(first, LinePanel)
+    return _seed_handles(plot) if isinstance(first, SeedPanel) else _line_handles(names, styles.values(), has_lines)
+
+
+def _line_handles(names: Sequence[str], styles: Iterable[Style], has_lines: bool) -> list[tuple[str, Line2D]]:
     return [
         (name, Line2D([], [], color=style.colour, linestyle=style.dashes if has_lines else "none", marker=style.marker))
         for name, style in zip(names, styles, strict=True)

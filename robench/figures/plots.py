@@ -52,6 +52,7 @@ class LinePanel:
 
     Attributes:
         ticks: places on the axis with their labels, ascending; empty where the axis counts.
+        is_logarithmic: whether the horizontal axis is.
     """
 
     title: str
@@ -60,6 +61,7 @@ class LinePanel:
     ticks: tuple[tuple[float, str], ...]
     series: tuple[Series, ...]
     is_per_cent: bool
+    is_logarithmic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,19 +113,39 @@ class PlacePanel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MapPanel:
+    """Panel of numbers at places in the plane, as colours.
+
+    Attributes:
+        x, y: places of the columns and rows, evenly spaced; ``values``: rows of numbers, the first at the top.
+        label: label of the scale of colours, with its unit.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
     """Plot of one or several panels of one kind, over the same models.
 
     Attributes:
+        columns: number of panels in a row; None for a number that follows from theirs.
         models: in the order of legend and styles; ``labels``: their names in the legend where these say more.
         left_out: models that are not drawn, since there are too many for one legend.
     """
 
-    panels: tuple[LinePanel | SeedPanel | PlacePanel, ...]
+    panels: tuple[LinePanel | SeedPanel | MapPanel | PlacePanel, ...]
     models: tuple[str, ...]
     labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    columns: int | None = None
 
 
 def with_panels(plot: Plot, wanted: Sequence[str]) -> Plot:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
+from os.path import commonprefix
 
 from robench.core.budgets import Spelled
 from robench.core.errors import IncompleteError
+from robench.core.identity import key_of, to_plain
 from robench.core.suite import Condition, Suite, View, views_of
 from robench.domains import DOMAINS
 from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Point
@@ -29,11 +31,15 @@ def chosen_lines(charts: Iterable[Chart], most: int | None = MOST_LINES) -> list
 
 
 def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
-    """Yield a chart of each metric over the budgets of each sweep, or over the distances of a minimum-norm attack."""
+    """Yield a chart of each metric over budgets, or over the distances of a minimum-norm attack.
+
+    Budgets are those of a sweep, or of several conditions that differ in nothing else.
+    """
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+    names = _names_of_alike(suite.conditions)
     found: dict[tuple[str, str, str, str], list[tuple[float, str, BoardColumn]]] = {}
     for each in (column for column in columns if column.suite == suite.name):
-        if each.unit == PROPORTION and (place := _place(each, views)) is not None:
+        if each.unit == PROPORTION and (place := _place(each, views, names)) is not None:
             condition, axis, unit, x, tick = place
             found.setdefault((condition, each.metric, axis, unit), []).append((x, tick, each))
     for (condition, metric, axis, unit), several in found.items():
@@ -98,7 +104,25 @@ def _proportion(coverages: Mapping[str, Coverage], view: View, verdict: str) -> 
         return None
 
 
-def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, str, float, str] | None:
+def _names_of_alike(conditions: Sequence[Condition]) -> dict[str, str]:
+    """Return the common beginning of the names of conditions that differ in their budgets alone, by condition."""
+    groups: dict[str, list[str]] = {}
+    for condition in conditions:
+        fields = to_plain(condition.perturbation)
+        if isinstance(fields, dict) and fields.pop("epsilon", None) is not None:
+            key = key_of([fields, condition.dataset.name, condition.num_examples])
+            groups.setdefault(key, []).append(condition.name)
+    return {
+        name: commonprefix(alike).rstrip("-_0") or alike[0]
+        for alike in groups.values()
+        if len(alike) > 1
+        for name in alike
+    }
+
+
+def _place(
+    column: BoardColumn, views: Mapping[str, View], names: Mapping[str, str]
+) -> tuple[str, str, str, float, str] | None:
     """Return the condition, its axis with its unit, the place on it and its label; None of columns without a budget."""
     distance = column.column.distance
     view = views[column.column.conditions[0]]
@@ -112,10 +136,11 @@ def _place(column: BoardColumn, views: Mapping[str, View]) -> tuple[str, str, st
             distance.value.spelling if isinstance(distance.value, Spelled) else f"{float(distance.value):g}",
         )
     threat_model = view.attack.threat_model
-    if len(column.column.conditions) != 1 or view.epsilon is None or threat_model is None:
+    name = names.get(view.condition.name) if view.epsilon is None else view.condition.name
+    if len(column.column.conditions) != 1 or name is None or threat_model is None:
         return None
     axis, unit = f"budget, {threat_model.norm}", _unit_in(view.condition, threat_model.space)
-    return view.condition.name, axis, unit, float(threat_model.epsilon), threat_model.epsilon_text
+    return name, axis, unit, float(threat_model.epsilon), threat_model.epsilon_text
 
 
 def _unit_in(condition: Condition, space: str) -> str:

@@ -60,6 +60,11 @@ class LoadedModel:
         # Shared by all copies, since compiling takes long.
         self._compiled = CompiledPasses(self._module, takes_seeds=self.takes_seeds)
 
+    @property
+    def module(self) -> nn.Module:
+        """Return the module itself, for hooks."""
+        return self._module
+
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
 

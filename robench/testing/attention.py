@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from robench.attention.base import AttentionBase
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
+from robench.attention.seen import ShowsInside
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.models.build import build
@@ -272,6 +273,38 @@ def its_parameters_are_as_many_as_declared(declaration: AttentionBase, geometry:
     )
 
 
+def shows_what_it_computes(declaration: AttentionBase, geometry: Geometry) -> None:
+    """Check what a module with a method ``seen`` shows: shapes, heads that are weighted values, and no side effects."""
+    module, x_BNC = layer_of(declaration, geometry).eval(), tokens_for(geometry)
+    if not isinstance(module.layer, ShowsInside):
+        return
+    state, B, N = module.state_for(x_BNC), *x_BNC.shape[:2]
+    before_BNC = module(x_BNC)
+    published = dict(state.values_BHND)
+    shown = module.layer.seen(x_BNC, state)
+    is_kept = state.values_BHND.keys() == published.keys() and state.losses_B is None
+    require(is_kept, "publishes values or losses when it is seen", "a state that stays as it is (attention.seen.aside)")
+    require(torch.equal(module(x_BNC), before_BNC), "gives other outputs after it was seen", "the same bytes")
+    of_heads = (B, geometry.num_heads, N, geometry.head_dim)
+    for name in ("heads_BHND", "queries_BHND"):
+        value = getattr(shown, name)
+        found = None if value is None else tuple(value.shape)
+        require(found in (None, of_heads), f"shows {name} of shape {found}", str(of_heads))
+    _require_finite(declaration, "seen heads", shown.heads_BHND)
+    if shown.weights_BHNM is None:
+        return
+    require(shown.values_BHMD is not None, "shows weights and no values", "the values that they weigh")
+    assert shown.values_BHMD is not None
+    mixed_BHND = shown.weights_BHNM @ shown.values_BHMD
+    if shown.rest_BHND is not None:
+        mixed_BHND = mixed_BHND + shown.rest_BHND
+    require(
+        torch.allclose(mixed_BHND, shown.heads_BHND, rtol=INSIDE_TOLERANCE, atol=INSIDE_TOLERANCE),
+        f"shows heads that differ from weights @ values + rest by {(mixed_BHND - shown.heads_BHND).abs().max():.2g}",
+        "the weights of this pass",
+    )
+
+
 def builds_in_a_backbone(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check that a small vision transformer with the mechanism can be built, scores images, and is differentiable."""
     side = round((geometry.num_tokens - 1) ** 0.5)
@@ -306,6 +339,7 @@ ATTENTION_CHECKS: tuple[Check, ...] = (
     bfloat16_is_finite,
     its_state_survives_a_round_trip,
     its_parameters_are_as_many_as_declared,
+    shows_what_it_computes,
     builds_in_a_backbone,
 )
 

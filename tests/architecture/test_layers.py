@@ -18,7 +18,7 @@ LAYERS = [
     {"runs", "leaderboard", "papers"},
     {"comparison", "exports"},
     {"declare", "scheduling", "executors", "reports"},
-    {"evaluation", "training", "costs"},
+    {"evaluation", "training", "costs", "analyses"},
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},
     {"tasks"},
@@ -30,7 +30,10 @@ LAYERS = [
 RANK = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
 ATTENTION_IMPORTERS = {"models", "attention", "testing"}
 # What all others may import of it: the mapping from kinds to declarations.
-ATTENTION_KINDS = {"robench.attention", "robench.attention.ATTENTIONS"}
+ATTENTION_KINDS = {
+    *("robench.attention", "robench.attention.ATTENTIONS"),
+    *("robench.attention.seen", "robench.attention.seen.Seen", "robench.attention.seen.ShowsInside"),
+}
 
 
 def layer_of(path: Path, package: Path) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from robench.analyses import ANALYSES
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.corruptions import TYPES
@@ -54,6 +55,7 @@ NAMES: Mapping[str, frozenset[str]] = {
     "attacks": frozenset(ATTACKS),
     "corruptions": frozenset(TYPES),
     "perturbations": frozenset(PERTURBATIONS) - {"clean"},
+    "analyses": frozenset(ANALYSES),
     "attentions": frozenset(ATTENTIONS),
     "backbones": frozenset(BACKBONES),
     "residuals": frozenset(RESIDUALS),
@@ -71,6 +73,7 @@ MODULES: Mapping[str, frozenset[str]] = {
         *(path for each in PERTURBATIONS.values() for path in (each.__module__, each.implementation))
     )
     - {"robench.perturbations.clean"},
+    "analyses": modules_of(*(path for each in ANALYSES.values() for path in (each.__module__, each.implementation))),
     "attentions": modules_of(
         *(path for each in ATTENTIONS.values() for path in (each.__module__, each.implementation))
     ),

@@ -237,6 +237,10 @@ class HasADeadParameter(HonestAttention):
     implementation = f"{IMPL}:HasADeadParameter"
 
 
+class ShowsOtherWeights(HonestAttention):
+    implementation = f"{IMPL}:ShowsOtherWeights"
+
+
 class DeclaresNoParameters(HonestAttention):
     implementation = f"{IMPL}:DeclaresNoParameters"
 

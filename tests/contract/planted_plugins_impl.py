@@ -257,6 +257,12 @@ class HasADeadParameter(HonestModule):
         self.unused = torch.nn.Parameter(torch.zeros(3))
 
 
+class ShowsOtherWeights(HonestModule):
+    def mix(self, heads: tuple[Tensor, ...], state: Any) -> Tensor:
+        q, k, v = heads
+        return attend(q + v.mean(dim=(-2, -1), keepdim=True), k, v)
+
+
 class DeclaresNoParameters(HonestModule):
     def __init__(self, declaration: Any, geometry: Any) -> None:
         super().__init__(declaration, geometry)

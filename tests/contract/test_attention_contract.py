@@ -20,6 +20,7 @@ from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
 from robench.attention.build import build_attention, declaration_at
 from robench.attention.geometry import Geometry
+from robench.attention.heads import merge_heads
 from robench.attention.nystrom import Nystrom
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
@@ -141,6 +142,11 @@ class TestEveryMechanism:
     @pytest.mark.parametrize("check", ATTENTION_CHECKS, ids=lambda check: check.__name__)
     def test_it_keeps_what_every_attention_promises(self, declaration: AttentionBase, check: Any) -> None:
         check(declaration, geometry_of(declaration))
+
+    def test_its_shown_heads_are_those_of_its_output(self, declaration: AttentionBase) -> None:
+        module, x_BNC = made(declaration).eval(), tokens()
+        shown = module.layer.seen(x_BNC, module.state_for(x_BNC))
+        assert torch.equal(module.layer.proj(merge_heads(shown.heads_BHND)), module(x_BNC))
 
     def test_it_keeps_what_every_declaration_promises(self, declaration: AttentionBase) -> None:
         for check in DECLARATION_CHECKS:

@@ -153,6 +153,7 @@ def test_a_mistake_of_a_corruption_is_found(declared: Any, found: str) -> None:
         (planted.WritesIntoTokens, "writes into the tokens"),
         (planted.KeepsAHiddenState, "gives other outputs after its state dict was loaded into another layer"),
         (planted.HasADeadParameter, "has parameter unused without a gradient"),
+        (planted.ShowsOtherWeights, "shows heads that differ from weights @ values + rest by"),
         (planted.DeclaresNoParameters, "has 8450 parameters beside those of softmax attention"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -29,6 +29,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     ],
     "export": [("export", "--help"), ("export", "images", "--help")],
     "explain": [("explain", "--help")],
+    "analyse": [("analyse", "--help")],
     "figure": [("figure", "--help"), ("figure", "seeds", "--help")],
     "rescore": [("rescore", "--help")],
     "list": [("list", "models"), ("list", "models", "--json")],

@@ -45,8 +45,8 @@ def test_a_kind_alone_stays_a_name() -> None:
 def test_values_are_read_by_the_types_of_their_fields() -> None:
     given = ["queue=7", "account=null", "count=3", "share=0.25", "exclusive=true", "mode=slow"]
     wanted = Everything(queue="7", account="null", count=3, share=0.25, exclusive=True, mode="slow")
-    assert assigned(Everything, given, "--x") == wanted
-    assert assigned(Everything, ["queue=a=b"], "--x") == Everything(queue="a=b")
+    assert assigned(Everything, given, "--x", "executor") == wanted
+    assert assigned(Everything, ["queue=a=b"], "--x", "executor") == Everything(queue="a=b")
 
 
 UNREADABLE = """
@@ -97,13 +97,13 @@ def test_the_address_is_a_field_like_all_others() -> None:
 )
 def test_a_wrong_assignment_is_named(assignments: list[str], found: str) -> None:
     with pytest.raises(UsageError) as caught:
-        assigned(Everything, assignments, "--x")
+        assigned(Everything, assignments, "--x", "executor")
     assert found in str(caught.value)
 
 
 def test_all_wrong_values_are_named_at_once() -> None:
     with pytest.raises(UsageError) as caught:
-        assigned(Ray, ["gpus_per_worker=0", "cpus_per_worker=x"], "--executor-option")
+        assigned(Ray, ["gpus_per_worker=0", "cpus_per_worker=x"], "--executor-option", "executor")
     assert len(caught.value.lines) == 2
 
 

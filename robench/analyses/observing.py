@@ -1,0 +1,126 @@
+"""Forward passes seen from inside: hooks on attention layers and blocks, for the time of one pass."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from robench.analyses.base import Pass, TokenLayout
+from robench.attention.seen import Seen, ShowsInside
+from robench.core.errors import DeclarationError
+from robench.models.transformer_impl import TransformerModel
+from robench.models.vit import ImageTransformer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from robench.analyses.base import AnalysisBase, Part
+    from robench.core.declared import Architecture
+
+_FIELDS = {"queries": "queries_BHND", "keys": "keys_BHMD", "values": "values_BHMD", "weights": "weights_BHNM"}
+
+
+def layout_of(architecture: Architecture) -> TokenLayout:
+    """Return the meaning of a model's tokens; only those of image transformers have places."""
+    if not isinstance(architecture, ImageTransformer):
+        return TokenLayout()
+    side = architecture.image_size // architecture.patch_size
+    return TokenLayout(num_special=architecture.num_tokens - architecture.num_patches, grid=(side, side))
+
+
+def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, num_rows: int | None = None) -> Pass:
+    """Return the tensors of the attention layers and blocks of a module, while ``run`` passes a batch through it.
+
+    Nothing else of the module changes, and its outputs are those without hooks. Seen are the first ``num_rows`` rows of
+    the first pass, None for all: a language model reads a long text as rows of windows, in several passes.
+    """
+    layers: list[Seen] = []
+    tokens: list[Tensor] = []
+    attentions = attentions_of(module)
+    blocks = list(module.blocks) if isinstance(module, TransformerModel) else []
+
+    def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
+        assert isinstance(attention, ShowsInside)
+        if len(layers) < len(attentions):
+            layers.append(_first(attention.seen(*given), num_rows))
+
+    def enter(block: nn.Module, given: tuple[Any, ...]) -> None:
+        if not tokens:
+            tokens.append(given[0][:num_rows].clone())
+
+    def leave(block: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
+        if len(tokens) <= len(blocks):
+            tokens.append(output[:num_rows].clone())
+
+    with torch.no_grad(), ExitStack() as hooks:
+        for attention in attentions:
+            hooks.callback(attention.register_forward_pre_hook(look).remove)
+        for place, block in enumerate(blocks):
+            if place == 0:
+                hooks.callback(block.register_forward_pre_hook(enter).remove)
+            hooks.callback(block.register_forward_hook(leave).remove)
+        run()
+    return Pass(layers=tuple(layers), tokens_BNC=tuple(tokens), layout=layout)
+
+
+def _first(seen: Seen, num_rows: int | None) -> Seen:
+    tensors = {each.name: getattr(seen, each.name) for each in fields(seen)}
+    cut: dict[str, Any] = {name: None if each is None else each[:num_rows] for name, each in tensors.items()}
+    return Seen(**cut)
+
+
+def attentions_of(module: nn.Module) -> list[nn.Module]:
+    """Return the attention layers that can be seen, in the order of the module's parts."""
+    return [each for each in module.modules() if isinstance(each, ShowsInside)]
+
+
+def check_shown(analysis: AnalysisBase, seen: Pass, model: str) -> None:
+    """Refuse a pass that lacks what an analysis needs.
+
+    Raises:
+        DeclarationError: it does; the message names the layers, and the analyses that are possible.
+    """
+    if not seen.layers and not seen.tokens_BNC:
+        raise DeclarationError(
+            f"nothing can be seen of {model}: no part of it has a method 'seen', as robench's own attention mechanisms"
+            " have. Name a model of a robench backbone, or give its attention that method (docs/analysis.md)"
+        )
+    lacking = {part: _layers_without(part, seen) for part in analysis.needs}
+    problems = [
+        f"{part} in layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+        for part, layers in lacking.items()
+        if layers
+    ]
+    if analysis.needs_grid and seen.layout.grid is None:
+        problems.append("patches of images: its tokens are others")
+    if problems:
+        raise DeclarationError(
+            f"analysis {analysis.kind} of {model} needs {'; '.join(problems)}, which cannot be seen there. Possible"
+            f" are: {', '.join(possible_analyses(seen)) or 'none'}"
+        )
+
+
+def possible_analyses(seen: Pass) -> Sequence[str]:
+    """Return the kinds of analyses that a pass shows enough for."""
+    from robench.analyses import ANALYSES
+
+    return [
+        kind
+        for kind, declared in ANALYSES.items()
+        if declared.subject != "formula"
+        and not any(_layers_without(part, seen) for part in declared.needs)
+        and not (declared.needs_grid and seen.layout.grid is None)
+    ]
+
+
+def _layers_without(part: Part, seen: Pass) -> list[int]:
+    if part == "tokens":
+        return [] if seen.tokens_BNC else [0]
+    if not seen.layers:
+        return [0]
+    name = _FIELDS.get(part, "heads_BHND")
+    return [place for place, layer in enumerate(seen.layers) if getattr(layer, name) is None]

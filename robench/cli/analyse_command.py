@@ -1,0 +1,206 @@
+"""``robench analyse``: attention inside models."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from robench.cli.names import models_of_registry
+from robench.cli.options import (
+    all_seeds_option,
+    conditions_option,
+    data_root_option,
+    dataset_option,
+    device_option,
+    json_option,
+    model_option,
+    number_option,
+    option,
+    registry_option,
+    results_option,
+    seed_option,
+    suite_option,
+)
+from robench.cli.progress import steps_shown
+from robench.cli.terminal import out, out_json, out_table, say
+from robench.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robench.analyses.results import Analysed, Means, Numbers
+
+SET_OPTION = "--set"
+# Longer axes are for figures and files.
+MOST_ROWS = 40
+
+
+@click.command("analyse")
+@click.argument("kind", metavar="ANALYSIS")
+@model_option(required=False)
+@all_seeds_option
+@suite_option(required=False)
+@conditions_option("A condition of the suite, whose perturbed examples are analysed too.")
+@dataset_option
+@number_option("--count", "Number of first examples.", default=100, show_default=True)
+@option(SET_OPTION, "settings", multiple=True, metavar="NAME=VALUE", help="A field, such as formula=paper.")
+@seed_option
+@registry_option
+@data_root_option
+@device_option
+@results_option
+@json_option
+def command(
+    kind: str,
+    models: tuple[str, ...],
+    all_seeds: bool,
+    suites: tuple[str, ...],
+    conditions: tuple[str, ...],
+    dataset: str | None,
+    count: int,
+    settings: tuple[str, ...],
+    seed: int | None,
+    registries: tuple[Path, ...],
+    data_root: Path | None,
+    device: str,
+    results: Path,
+    as_json: bool,
+) -> int:
+    """Analyse attention inside each model; 'robench list analyses' has the kinds of ANALYSIS.
+
+    Examples are the first of --dataset, or those of a suite's conditions. The numbers are kept in the folder analyses
+    of --results, from which 'robench figure analysis' draws them; no outcome changes. Analyses of formulas need neither
+    models nor examples.
+    """
+    from robench.analyses import ANALYSES
+    from robench.core.errors import UnknownNameError
+    from robench.declare import assigned, find_checkpoints
+
+    if kind not in ANALYSES:
+        raise UnknownNameError("analysis", kind, ANALYSES)
+    analysis = assigned(ANALYSES[kind], settings, SET_OPTION, "analysis")
+    is_formula = analysis.subject == "formula"
+    if is_formula and (models or suites or dataset):
+        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite and --dataset")
+    if not is_formula and not models:
+        raise UsageError(f"analysis {kind} is of models: name some with --model")
+    from robench.runs.analyses import AnalysisRequest, analyse
+
+    asked = AnalysisRequest(
+        analysis=analysis,
+        count=count,
+        seed=seed or 0,
+        device=device,
+        data_root=data_root,
+        results=results,
+        **({} if is_formula else _examples(suites, conditions, dataset, registries)),
+    )
+    found: list[tuple[Analysed, Path | None]] = []
+    if is_formula:
+        found += analyse(asked)
+    else:
+        for checkpoint in find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds):
+            with steps_shown(checkpoint.name, "examples") as on_progress:
+                found += analyse(asked, checkpoint, on_progress)
+    if as_json:
+        out_json([_document(each, path) for each, path in found])
+        return 0
+    for each, path in found:
+        _print(each)
+        say(f"wrote {path}")
+    return 0
+
+
+def _examples(
+    suites: Sequence[str], conditions: Sequence[str], dataset: str | None, registries: Sequence[Path]
+) -> dict[str, Any]:
+    """Return the fields of a request that say which examples are analysed."""
+    from robench.core.errors import UnknownNameError
+    from robench.declare import find_datasets, find_suites
+    from robench.runs.pictured import views_named
+
+    if not suites:
+        if conditions:
+            raise UsageError("--condition names conditions of a suite: add --suite")
+        if dataset is None:
+            raise UsageError("name the examples with --dataset, or with --suite")
+        known = find_datasets(registries)
+        if dataset not in known:
+            raise UnknownNameError("dataset", dataset, known)
+        return {"dataset": known[dataset]}
+    if len(suites) > 1:
+        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
+    (suite,) = find_suites(suites, registries, dataset)
+    suite.check_dataset()
+    views = [view for view in views_named(suite, conditions) if not view.attack.is_clean] if conditions else []
+    return {
+        "dataset": (views[0].condition if views else suite.conditions[0]).dataset,
+        "suite": suite,
+        "views": tuple(views),
+    }
+
+
+def _print(analysed: Analysed) -> None:
+    """Print the means of an analysis: a row for each place on the first axis, a column for each statistic."""
+    from robench.analyses.results import INTERVAL, means_of
+
+    facts, means = analysed.facts, [(each, means_of(each)) for each in analysed.numbers]
+    out(", ".join([analysed.title, *([facts["condition"]] if "condition" in facts else [])]))
+    drawn = [each.name for each, mean in means if not _is_listed(mean)]
+    by_axes: dict[tuple[Any, ...], list[tuple[Numbers, Means]]] = {}
+    for each, mean in means:
+        if _is_listed(mean):
+            places = tuple(each.places(mean.axes[0])) if mean.axes else ()
+            by_axes.setdefault((mean.axes, places), []).append((each, mean))
+    for (axes, places), columns in by_axes.items():
+        statistics = [each.statistic for each, _ in columns]
+        labels = [statistics[0].x if axis == "x" else axis for axis in axes]
+        names = [f"{each.name} ({each.statistic.unit})" if each.statistic.unit else each.name for each, _ in columns]
+        header = [*labels, *names]
+        rows = [[f"{place:g}", *(_text(mean, index) for _, mean in columns)] for index, place in enumerate(places)]
+        rows = rows or [[_text(mean, ()) for _, mean in columns]]
+        out_table(header, rows, ["right"] * len(header))
+    for name in drawn:
+        out(f"{name}: drawn by 'robench figure analysis'.")
+    if any(mean.num_examples for _, mean in means):
+        count = max(mean.num_examples for _, mean in means)
+        out(f"{count} examples of {facts['dataset']}; means over examples and heads [{INTERVAL}].")
+    out("")
+
+
+def _is_listed(mean: Means) -> bool:
+    return len(mean.axes) < 2 and mean.values.size <= MOST_ROWS
+
+
+def _text(mean: Means, index: Any) -> str:
+    value, low, high = (each[index] for each in (mean.values, mean.low, mean.high))
+    return f"{value:.4g}" if low != low else f"{value:.4g} [{low:.4g}, {high:.4g}]"
+
+
+def _document(analysed: Analysed, path: Path | None) -> dict[str, Any]:
+    from robench.analyses.results import means_of
+
+    statistics = {}
+    for each in analysed.numbers:
+        mean = means_of(each)
+        bounds = {}
+        with suppress(ValueError):
+            bounds = {name: _plain(getattr(mean, name)) for name in ("low", "high")}
+        statistics[each.name] = {
+            "meaning": each.statistic.meaning,
+            "unit": each.statistic.unit,
+            "axes": list(mean.axes),
+            **{axis: list(map(float, each.places(axis))) for axis in mean.axes if axis in ("x", "y")},
+            "mean": mean.values.tolist(),
+            **bounds,
+        }
+    return {**analysed.facts, "num_examples": len(analysed.examples), "statistics": statistics, "file": str(path)}
+
+
+def _plain(bounds: Any) -> Any:
+    if (bounds != bounds).any():
+        raise ValueError("no interval")
+    return bounds.tolist()

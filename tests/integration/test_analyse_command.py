@@ -1,0 +1,101 @@
+"""``robench analyse`` and its figure: kept numbers, means with intervals, refusals; outcomes stay as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Robench
+
+ENTROPY = ("analyse", "entropy", "--model", "digits-vit")
+
+
+def test_numbers_are_kept_and_means_have_students_intervals(robench: Robench, tmp_path: Path) -> None:
+    ended = robench(*ENTROPY, "--dataset", "digits", "--count", 12, "--results", tmp_path, "--json")
+    assert ended.code == 0
+    (found,) = json.loads(ended.stdout)
+    (kept,) = (tmp_path / "analyses").iterdir()
+    assert found["file"] == str(kept)
+    rows = pd.read_parquet(kept)
+    # Of digits-vit: 4 layers of 4 heads.
+    assert len(rows) == 12 * 4 * 4
+    by_example = rows.groupby(["layer", "example"])["value"].mean().unstack().to_numpy()
+    statistic = found["statistics"]["entropy"]
+    assert statistic["axes"] == ["layer"]
+    np.testing.assert_allclose(statistic["mean"], by_example.mean(axis=1))
+    wanted = stats.t.interval(0.95, 11, by_example.mean(axis=1), stats.sem(by_example, axis=1))
+    np.testing.assert_allclose([statistic["low"], statistic["high"]], wanted)
+    # The same analysis takes the other's place.
+    ended = robench(*ENTROPY, "--dataset", "digits", "--count", 12, "--results", tmp_path)
+    assert len(list((tmp_path / "analyses").iterdir())) == 1
+    assert f"{statistic['mean'][0]:.4g} [{statistic['low'][0]:.4g}, {statistic['high'][0]:.4g}]" in ended.stdout
+    assert "12 examples of digits; means over examples and heads" in ended.stdout
+
+
+def test_attacked_examples_are_analysed_and_drawn_and_no_outcome_changes(
+    robench: Robench, tmp_path: Path, small_suite: Callable[..., Path]
+) -> None:
+    suite = small_suite()
+    asked = ("--suite", suite, "--results", tmp_path / "results")
+    assert robench("run", "--model", "digits-vit", *asked).code == 0
+    before = robench("report", *asked, "--json").stdout
+    ended = robench(*ENTROPY, *asked, "--condition", "fgsm", "--count", 3)
+    assert ended.code == 0, ended.stderr
+    assert robench("report", *asked, "--json").stdout == before
+    again = robench("run", "--model", "digits-vit", "--suite", suite, "--results", tmp_path / "again")
+    assert again.code == 0
+    assert _outcomes(tmp_path / "again") == _outcomes(tmp_path / "results")
+    files = sorted((tmp_path / "results" / "analyses").iterdir())
+    assert len(files) == 2
+    figure = tmp_path / "figure.svg"
+    assert robench("figure", "analysis", *files, "--output", figure).code == 0
+    assert figure.read_bytes().startswith(b"<?xml")
+
+
+def _outcomes(results: Path) -> list[bytes]:
+    """Return the columns of all records, without what says when and how fast they were measured."""
+    frames = [pd.read_parquet(path) for path in sorted(results.glob("**/*.parquet")) if "analyses" not in path.parts]
+    assert frames
+    return sorted(frame.to_json().encode() for frame in frames)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("entropi", "--model", "digits-vit", "--dataset", "digits"), "Did you mean 'entropy'?"),
+        (("entropy", "--dataset", "digits"), "analysis entropy is of models: name some with --model"),
+        (("entropy", "--model", "digits-vit"), "name the examples with --dataset, or with --suite"),
+        (("entropy", "--model", "digits-vit", "--dataset", "digitz"), "Did you mean 'digits'?"),
+        (("entropy", "--model", "digits-vit", "--dataset", "digits", "--condition", "pgd"), "add --suite"),
+        (("entropy", "--model", "digits-vit", "--dataset", "digits", "--set", "a=1"), "has no field 'a'"),
+        (("entropy", "--model", "digits-primal-vit", "--dataset", "digits"), "needs weights in layer 3, which cannot"),
+    ],
+)
+def test_bad_input_is_refused(robench: Robench, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    ended = robench("analyse", *arguments, "--results", tmp_path)
+    assert ended.code == 2
+    assert message in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_of_different_examples_or_of_other_files_are_refused(robench: Robench, tmp_path: Path) -> None:
+    for count in (2, 3):
+        robench(*ENTROPY, "--dataset", "digits", "--count", count, "--results", tmp_path)
+    files = sorted((tmp_path / "analyses").iterdir())
+    ended = robench("figure", "analysis", *files, "--output", tmp_path / "x.svg")
+    assert ended.code == 2
+    assert "must be of the same examples" in ended.stderr
+    other = tmp_path / "other.parquet"
+    other.write_bytes(b"nothing")
+    ended = robench("figure", "analysis", other, "--output", tmp_path / "x.svg")
+    assert ended.code != 0
+    assert "is not the result of an analysis" in ended.stderr
