@@ -235,7 +235,7 @@ def test_each_kind_has_its_help(robench: Robench) -> None:
         ended = robench("figure", kind, "--help")
         assert ended.code == 0
         assert "--output FILE" in ended.stdout
-        assert ("--suite" in ended.stdout) is (kind != "training")
+        assert ("--suite" in ended.stdout) is (kind not in ("analysis", "training"))
 
 
 def test_cost_is_drawn_against_counts_and_kept_seconds(robench: Robench, asked: list[object], tmp_path: Path) -> None:
