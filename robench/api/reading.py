@@ -14,6 +14,7 @@ from robench.core.files import absolute
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
+from robench.costs.stored import stored_costs
 from robench.declare import read_registries, seeds_of_models
 from robench.exports import outcomes_table
 from robench.leaderboard import Leaderboard, leaderboard_of, ranked
@@ -141,7 +142,8 @@ def paper_table(
     published = find_published([name])
     with unpacked(folder) if is_archive(folder) else nullcontext(folder) as found:
         store = FolderStore(found)
-        (table,) = tables_of(published, measured_of_tables(published, store, registries), store, registries)
+        measured = measured_of_tables(published, store, registries)
+        (table,) = tables_of(published, measured, store, registries, stored_costs(found))
     return table
 
 

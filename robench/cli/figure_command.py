@@ -14,12 +14,16 @@ from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
+from robench.costs import DEFAULT_RULE, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from robench.figures import Plot
+    from robench.figures import CostAxis, Plot
     from robench.training.history import TrainingHistory
+
+
+COSTS = ("multiply-adds", "parameters", "seconds")
 
 
 @click.group("figure")
@@ -80,6 +84,52 @@ def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
 
     of_all_seeds = replace(selection, all_seeds=True)
     return _draw(lambda: seeds_plot(of_all_seeds.leaderboard(is_tested=False)), panels, output)
+
+
+@command.command("cost")
+@selecting((*OF_RESULTS, all_seeds_option))
+@option("--column", required=True, metavar="COLUMN", help="Number of the vertical axis, such as pgd/top1_accuracy.")
+@option(
+    "--against",
+    type=click.Choice(COSTS),
+    default=COSTS[0],
+    show_default=True,
+    help="Number of the horizontal axis; seconds are kept in --results by 'robench cost'.",
+)
+@option(
+    "--rule",
+    type=click.Choice(list(RULES)),
+    default=DEFAULT_RULE,
+    show_default=True,
+    help="Rule by which multiply-adds are counted.",
+)
+@output_option
+def cost(selection: Selection, column: str, against: str, rule: str, output: Path) -> int:
+    """Draw a number of each model, such as its accuracy under an attack, against what the model costs.
+
+    Whiskers are 95 % intervals, of seconds the quartiles. Seconds are of models measured under the same conditions.
+    """
+    from robench.figures import cost_plot
+
+    def plot_of() -> Plot:
+        board = selection.leaderboard(is_tested=False)
+        return cost_plot(board, column, _cost_axis(selection, [row.model for row in board.rows], against, rule))
+
+    return _draw(plot_of, (), output)
+
+
+def _cost_axis(selection: Selection, models: Sequence[str], against: str, rule: str) -> CostAxis:
+    from robench.costs.stored import stored_costs
+    from robench.figures import CostAxis, seconds_axis
+
+    if against == "seconds":
+        return seconds_axis(stored_costs(selection.results), models)
+    counts = selection.counts(models)
+    if against == "parameters":
+        values = {model: each.parameters / 1e6 for model, each in counts.items()}
+        return CostAxis(label="parameters (M)", noun="counted parameters", values=values, bounds={})
+    values = {model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()}
+    return CostAxis(label=f"multiply-adds (G, {rule})", noun="counted multiply-adds", values=values, bounds={})
 
 
 @command.command("training")

@@ -15,6 +15,7 @@ from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.core.shard import EXACT_DTYPE
+from robench.costs import DEFAULT_RULE, RULES
 from robench.leaderboard import MANIFEST_NAME, SUFFIXES, arranged_board, ranked, render_manifest
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
 from robench.reports import RENDERERS, arranged, report_of_store
@@ -123,12 +124,24 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
     show_default=True,
     help="Format of the table; several go into a folder.",
 )
+@option("--costs", "has_costs", is_flag=True, help="Columns of parameters and multiply-adds, which have no rank.")
+@option(
+    "--rule",
+    "rules",
+    multiple=True,
+    type=click.Choice(list(RULES)),
+    default=(DEFAULT_RULE,),
+    show_default=True,
+    help="Rule by which --costs counts multiply-adds; see 'robench cost'.",
+)
 @path_option(
     "--output",
     "FILE|FOLDER",
     f"File to write, or existing folder for {NAME}.html and the like; default: standard output.",
 )
-def leaderboard_command(selection: Selection, formats: tuple[str, ...], output: Path | None) -> int:
+def leaderboard_command(
+    selection: Selection, formats: tuple[str, ...], has_costs: bool, rules: tuple[str, ...], output: Path | None
+) -> int:
     """Write one table over one or several suites from kept results; no model, data or GPU is needed.
 
     The default is one HTML page that needs no network: columns sort, rows are filtered and compared, and each number
@@ -137,6 +150,7 @@ def leaderboard_command(selection: Selection, formats: tuple[str, ...], output: 
     names = tuple(dict.fromkeys(formats))
     paths = _paths(output, names)
     board = selection.leaderboard()
+    board = selection.with_costs(board, tuple(dict.fromkeys(rules))) if has_costs else board
     texts = [BOARD_RENDERERS[name](board) for name in names]
     for text, path in zip(texts, paths, strict=True):
         _put(text, path)

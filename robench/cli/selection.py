@@ -21,6 +21,7 @@ from robench.cli.options import (
     seed_option,
     suite_option,
 )
+from robench.cli.terminal import say
 from robench.core.shard import EXACT_DTYPE, Precision
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.suite import Suite
+    from robench.costs import Counts
     from robench.leaderboard import Leaderboard
     from robench.runs import RunRequest
     from robench.store import FolderStore
@@ -112,6 +114,24 @@ class Selection:
             average_seeds=self.all_seeds,
             is_tested=is_tested,
         )
+
+    def counts(self, models: Sequence[str]) -> dict[str, Counts]:
+        """Return the counts of models of the registries; others are named in a message."""
+        from robench.declare import read_registries
+        from robench.runs.costs import counts_of_models
+
+        known = read_registries(self.registries)
+        counts, reasons = counts_of_models({name: known[name] for name in models if name in known})
+        for name in models:
+            if name not in counts:
+                say(f"{name} is not counted: {reasons.get(name, 'no registry that was read has it')}")
+        return counts
+
+    def with_costs(self, board: Leaderboard, rules: Sequence[str]) -> Leaderboard:
+        """Return a leaderboard with columns of parameters and multiply-adds; see ``leaderboard.costs``."""
+        from robench.leaderboard.costs import with_costs
+
+        return with_costs(board, self.counts([row.model for row in board.rows]), rules)
 
     def request(self, **settings: Any) -> RunRequest:
         """Return the request to measure the models; ``settings`` are its further fields."""

@@ -9,6 +9,7 @@ from robench.cli.options import format_option, option, path_option, registry_opt
 from robench.cli.terminal import out, out_document
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
+from robench.costs.stored import stored_costs
 from robench.declare import published_tables
 from robench.papers import (
     FORMATS,
@@ -68,7 +69,7 @@ def command(
             count, num_bytes = add_records(records, archive)
             out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
             return 0
-        tables = tables_of(published, measured, store, registries)
+        tables = tables_of(published, measured, store, registries, stored_costs(folder))
         if output is not None:
             _write(tables, measured, folder, output)
             return 0

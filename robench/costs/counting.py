@@ -57,13 +57,13 @@ class Subject:
 def subject_of(
     name: str,
     architecture: Architecture,
-    preprocessing: Preprocessing,
+    preprocessing: Preprocessing | None,
     device: torch.device,
     input_shape: Sequence[int] | None = None,
 ) -> Subject:
     """Build a model with random weights of seed 0, in evaluation mode; ``name`` is its name in messages.
 
-    ``input_shape`` replaces the declared shape of an example.
+    ``input_shape`` replaces the declared shape of an example. A layer of tokens has no preprocessing.
 
     Raises:
         DeclarationError: the model cannot be built, or nothing says what shape its inputs have.
@@ -76,9 +76,10 @@ def subject_of(
     module.to(device).eval()
     of_ids = getattr(module, "outputs_of_ids", None)
     shape = tuple(input_shape or _declared_shape(architecture, preprocessing) or ())
-    if not shape or (of_ids is None and not DOMAINS[preprocessing.domain].is_real_valued):
+    domain = None if preprocessing is None else preprocessing.domain
+    if not shape or (of_ids is None and domain is not None and not DOMAINS[domain].is_real_valued):
         raise DeclarationError(
-            f"nothing declares the size of the inputs of {name}, of the domain {preprocessing.domain}, that its cost"
+            f"nothing declares the size of the inputs of {name}, of the domain {domain}, that its cost"
             " depends on: give --input-shape, such as 3,32,32; a model of texts needs a method outputs_of_ids"
         )
     return Subject(
@@ -97,16 +98,16 @@ def _imported(architecture: Architecture) -> bool:
     return isinstance(architecture, ArchitectureBase) and not architecture.runs_user_code
 
 
-def _declared_shape(architecture: Architecture, preprocessing: Preprocessing) -> tuple[int, ...] | None:
+def _declared_shape(architecture: Architecture, preprocessing: Preprocessing | None) -> tuple[int, ...] | None:
     declared = architecture.input_shape if isinstance(architecture, ArchitectureBase) else None
-    crop, num_channels = getattr(preprocessing, "crop", None), preprocessing.num_channels
+    crop, num_channels = (getattr(preprocessing, name, None) for name in ("crop", "num_channels"))
     return declared or (None if crop is None or num_channels is None else (num_channels, crop, crop))
 
 
 def counts_of(
     name: str,
     architecture: Architecture,
-    preprocessing: Preprocessing,
+    preprocessing: Preprocessing | None,
     input_shape: Sequence[int] | None = None,
     *,
     is_training: bool = False,
@@ -130,7 +131,7 @@ def counts_of(
 def _counted(
     name: str,
     architecture: Architecture,
-    preprocessing: Preprocessing,
+    preprocessing: Preprocessing | None,
     input_shape: Sequence[int] | None,
     is_training: bool,
     device: torch.device,

@@ -21,8 +21,10 @@ class Protocol:
     trains: bool = True
 
 
+# ``growth`` is of single layers.
 # ``twicing``: Abdullaev & Nguyen 2025, arXiv:2503.00687, table 5, and the authors' time.py.
 PROTOCOLS: Mapping[str, Protocol] = {
     "brief": Protocol(batch_size=8, warm_ups=3, repeats=10),
     "twicing": Protocol(batch_size=1, warm_ups=1000, repeats=1000, trains=False),
+    "growth": Protocol(batch_size=1, warm_ups=1, repeats=5, trains=False),
 }

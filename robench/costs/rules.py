@@ -28,6 +28,7 @@ RULES: Mapping[str, Rule] = {
     "products": Rule(meaning="linear, and products of activations, such as those of attention"),
     "fvcore": Rule(meaning="products, and 5 for each element of a LayerNorm, as fvcore counts", norm_elements=5),
 }
+DEFAULT_RULE = "products"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.figures.plots import LinePanel, MapPanel, Plot, SeedPanel, SeedRow, Series
+from robench.figures.plots import LinePanel, MapPanel, PlacePanel, Plot, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
 
 # In inches, at the sizes of the settings.
-_PANEL_WIDTH, _PANEL_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 4.0
+_PANEL_WIDTH, _PANEL_HEIGHT, _PLACES_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 2.6, 4.0
 _CHARACTER, _SMALL_CHARACTER, _LINE, _ROW = 0.075, 0.062, 0.16, 0.22
 _BESIDE_AXES = 0.7
 _MARKED_POINTS = 12
@@ -57,10 +57,11 @@ def drawn(plot: Plot) -> Figure:
     beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
     width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside)
     notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
+    has_places = isinstance(plot.panels[0], PlacePanel)
     with settings():
         handles = _handles(plot, names, styles)
         per_line, num_lines = _shape_of_legend([name for name, _ in handles], width)
-        panel_height = 0.75 + _ROW * len(names) if has_rows else _PANEL_HEIGHT
+        panel_height = 0.75 + _ROW * len(names) if has_rows else _PLACES_HEIGHT if has_places else _PANEL_HEIGHT
         height = num_rows * panel_height + _LINE * (num_lines + len(notes)) + 0.3
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
@@ -68,6 +69,8 @@ def drawn(plot: Plot) -> Figure:
             is_first = place % num_columns == 0
             if isinstance(panel, SeedPanel):
                 _draw_rows(grid[place], panel, styles, names if is_first else None)
+            elif isinstance(panel, PlacePanel):
+                _draw_places(grid[place], panel, styles)
             elif isinstance(panel, MapPanel):
                 _draw_map(grid[place], panel, says_y=is_first)
             else:
@@ -200,17 +203,45 @@ def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
         )
 
 
+def _draw_places(axes: Axes, panel: PlacePanel, styles: Mapping[str, Style]) -> None:
+    for each in panel.places:
+        style = styles[each.model]
+        lengths = [
+            None if bounds is None else [[max(0.0, middle - bounds[0])], [max(0.0, bounds[1] - middle)]]
+            for middle, bounds in ((each.x, each.x_bounds), (each.y, each.y_bounds))
+        ]
+        axes.errorbar(
+            [each.x],
+            [each.y],
+            xerr=lengths[0],
+            yerr=lengths[1],
+            linestyle="none",
+            marker=style.marker,
+            color=style.colour,
+            elinewidth=0.8,
+            capsize=1.8,
+        )
+    axes.set_title(_title(panel.title))
+    axes.set_xlabel(legible(panel.x_label))
+    axes.set_ylabel(legible(panel.y_label))
+    axes.margins(0.1)
+    for side in (axes.xaxis, axes.yaxis):
+        side.set_major_locator(MaxNLocator(nbins=5))
+        side.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
 def _handles(plot: Plot, names: Sequence[str], styles: Mapping[str, Style]) -> list[tuple[str, Line2D]]:
     """Return the entries of the legend; maps name their models in their titles."""
     first = plot.panels[0]
     if isinstance(first, MapPanel):
         return []
-    return _seed_handles(plot) if isinstance(first, SeedPanel) else _line_handles(names, styles.values())
+    has_lines = isinstance(first, LinePanel)
+    return _seed_handles(plot) if isinstance(first, SeedPanel) else _line_handles(names, styles.values(), has_lines)
 
 
-def _line_handles(names: Sequence[str], styles: Iterable[Style]) -> list[tuple[str, Line2D]]:
+def _line_handles(names: Sequence[str], styles: Iterable[Style], has_lines: bool) -> list[tuple[str, Line2D]]:
     return [
-        (name, Line2D([], [], color=style.colour, linestyle=style.dashes, marker=style.marker))
+        (name, Line2D([], [], color=style.colour, linestyle=style.dashes if has_lines else "none", marker=style.marker))
         for name, style in zip(names, styles, strict=True)
     ]
 

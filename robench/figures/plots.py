@@ -93,6 +93,27 @@ class SeedPanel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Point of one model, with the bounds of its intervals along both axes; None where there is no interval."""
+
+    model: str
+    x: float
+    y: float
+    x_bounds: tuple[float, float] | None = None
+    y_bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacePanel:
+    """Panel with a point for each model over two numbers."""
+
+    title: str
+    x_label: str
+    y_label: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MapPanel:
     """Panel of numbers at places in the plane, as colours.
 
@@ -122,7 +143,7 @@ class Plot:
         left_out: models that are not drawn, since there are too many for one legend.
     """
 
-    panels: tuple[LinePanel | SeedPanel | MapPanel, ...]
+    panels: tuple[LinePanel | SeedPanel | MapPanel | PlacePanel, ...]
     models: tuple[str, ...]
     labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -149,7 +170,7 @@ def with_panels(plot: Plot, wanted: Sequence[str]) -> Plot:
     return replace(plot, panels=kept)
 
 
-_IN_PER_CENT = ("share", "ratio")
+IN_PER_CENT = ("share", "ratio")
 
 
 def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
@@ -176,27 +197,27 @@ def seeds_plot(board: Leaderboard) -> Plot:
     panels = tuple(
         SeedPanel(
             title=column.label,
-            x_label=_axis_of(column),
+            x_label=axis_of(column),
             rows=tuple(_seed_row(row.model, row.cells[column.key], column.unit) for row in board.rows),
         )
         for column in board.columns
         if any(row.cells[column.key].estimate for row in board.rows)
     )
     if not panels:
-        raise _nothing(board, "column")
+        raise nothing_of(board, "column")
     several = any(row.seeds for row in board.rows)
     notes = [f"Whiskers: {SEED_INTERVAL}."] if several else []
     return Plot(
         panels=panels,
         models=tuple(row.model for row in board.rows),
-        labels=tuple(map(_label, board.rows)),
-        notes=(*notes, *_notes(board, board.rows)),
+        labels=tuple(map(label_of, board.rows)),
+        notes=(*notes, *notes_of(board, board.rows)),
     )
 
 
 def _line_plot(board: Leaderboard, charts: Sequence[Chart], noun: str, all_models: bool, intervals: list[str]) -> Plot:
     if not charts:
-        raise _nothing(board, noun)
+        raise nothing_of(board, noun)
     best = chosen_lines(charts, None)
     in_order = [row.model for row in board.rows if row.model in best]
     models = in_order if all_models else best[:MOST_LINES]
@@ -206,8 +227,8 @@ def _line_plot(board: Leaderboard, charts: Sequence[Chart], noun: str, all_model
     return Plot(
         panels=tuple(_line_panel(chart, models, several=len(groups) > 1) for chart in charts),
         models=tuple(models),
-        labels=tuple(_label(row) for row in drawn),
-        notes=(*_whiskers(drawn, intervals), *_notes(board, drawn)),
+        labels=tuple(label_of(row) for row in drawn),
+        notes=(*whiskers_of(drawn, intervals), *notes_of(board, drawn)),
         left_out=tuple(row.model for row in board.rows if row.model not in models),
     )
 
@@ -236,7 +257,7 @@ def _seed_row(model: str, cell: Cell, unit: str) -> SeedRow:
     estimate = cell.estimate
     if estimate is None or not all(map(isfinite, (estimate.value, *estimate.of_seeds))):
         return SeedRow(model=model, gap=cell_text(cell))
-    factor = 100 if unit in _IN_PER_CENT else 1
+    factor = 100 if unit in IN_PER_CENT else 1
     if not estimate.of_seeds:
         return SeedRow(model=model, seeds=(factor * estimate.value,))
     return SeedRow(
@@ -248,17 +269,20 @@ def _seed_row(model: str, cell: Cell, unit: str) -> SeedRow:
     )
 
 
-def _axis_of(column: BoardColumn) -> str:
+def axis_of(column: BoardColumn) -> str:
+    """Return the label of an axis of a column's numbers, with their unit."""
     # Other units are in the title of the metric, such as "median distance (pixels)".
-    return f"{column.metric} (%)" if column.unit in _IN_PER_CENT else column.metric
+    return f"{column.metric} (%)" if column.unit in IN_PER_CENT else column.metric
 
 
-def _label(row: BoardRow) -> str:
+def label_of(row: BoardRow) -> str:
+    """Return a model's name in a legend."""
     # A coupled model's numbers hold at its batch size only.
     return row.model if row.batch_size is None else f"{clipped(row.model)} (batch size {row.batch_size})"
 
 
-def _whiskers(rows: Sequence[BoardRow], intervals: Sequence[str]) -> Iterator[str]:
+def whiskers_of(rows: Sequence[BoardRow], intervals: Sequence[str]) -> Iterator[str]:
+    """Yield a note on the kinds of the rows' intervals."""
     if not intervals:
         return
     over_examples = " or ".join(intervals)
@@ -270,7 +294,8 @@ def _whiskers(rows: Sequence[BoardRow], intervals: Sequence[str]) -> Iterator[st
         yield f"Whiskers: {SEED_INTERVAL}; of one checkpoint, {over_examples} over examples."
 
 
-def _notes(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
+def notes_of(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
+    """Yield the suites, limits and raised flags behind the rows."""
     yield f"{clipped(board.title)}."
     if limits := sorted({row.limit for row in rows if row.limit is not None}):
         yield f"First {' or '.join(map(str, limits))} examples of each condition."
@@ -284,7 +309,8 @@ def _notes(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
         yield clipped(f"Flags are raised for {'; '.join(flagged)}.", NOTE_WIDTH)
 
 
-def _nothing(board: Leaderboard, noun: str) -> IncompleteError:
+def nothing_of(board: Leaderboard, noun: str) -> IncompleteError:
+    """Return the error that no model has a number to draw."""
     return IncompleteError(
         f"there is nothing to draw: no {noun} of {clipped(board.title)} has a number for these models. "
         "'robench status' shows what is missing, 'robench run' measures it; or choose another suite or --results."

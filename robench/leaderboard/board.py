@@ -35,10 +35,11 @@ class BoardSuite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardColumn:
-    """Column of one suite.
+    """Column of one suite, or of costs.
 
     Attributes:
         key: the suite's name and the column's key, joined by a slash.
+        suite: empty of a column of costs, which has neither ranks nor tests.
         label: the column's label; with the suite's name before it where there are several suites.
         measurements: keys of ``BoardRow.measured`` that the column is computed from.
         metric: title of the metric; ``unit``: of its estimates; ``interval``: method of its bounds.

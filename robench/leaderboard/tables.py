@@ -32,7 +32,11 @@ def notes_of(board: Leaderboard) -> tuple[str, ...]:
 def tests_of(board: Leaderboard) -> str:
     """Return the tests behind the marks, and the numbers by which their p-values are multiplied; empty for none."""
     tests = [rank.test for row in board.rows for rank in row.ranks.values() if rank.test is not None]
-    return tests_text(tests, [column.num_columns for column in board.columns], len(board.rows)) if tests else ""
+    return (
+        tests_text(tests, [column.num_columns for column in board.columns if column.suite], len(board.rows))
+        if tests
+        else ""
+    )
 
 
 def marked(row: BoardRow, key: str, text: str) -> str:

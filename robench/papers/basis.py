@@ -17,6 +17,7 @@ from robench.core.flags import concerns
 from robench.core.records import Manifest
 from robench.core.report import Estimate, Report, Row
 from robench.core.suite import Column, Suite, views_of
+from robench.costs.stored import StoredCost
 from robench.declare import shipped_folder
 from robench.declare.printed import Reading
 from robench.papers.cost import command_of, cost_of
@@ -86,6 +87,7 @@ class Basis:
         differences: finds the difference of two models in a column over the same examples, of single checkpoints.
         registries: further registry files, named in commands.
         counts: parameters and operations of models.
+        costs: measured seconds and memory of models, the latest first.
     """
 
     reports: Mapping[str, Report]
@@ -95,6 +97,7 @@ class Basis:
     differences: Callable[[str, str, str, str], Difference | None] | None = None
     registries: Sequence[Path] = ()
     counts: CountsOfModels = field(default_factory=shipped_counts)
+    costs: Sequence[StoredCost] = ()
 
     def found(self, suite: str, model: str, key: str) -> tuple[Row, Estimate] | None:
         """Return a model's row of a suite's report and its number in a column; None if it is not measured."""

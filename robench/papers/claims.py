@@ -27,6 +27,7 @@ from robench.comparison.spread import (
 )
 from robench.declare.printed import PrintedClaim, PublishedTable, Reading
 from robench.papers.basis import READINGS, Basis, Number
+from robench.papers.ratios import OF_BASELINE, how_to_measure, is_ratio, judged_ratio, relative_gain
 from robench.papers.verdicts import Verdict, signed
 
 ClaimVerdictName = Literal[
@@ -90,7 +91,7 @@ class JudgedClaim:
     Attributes:
         row: label of the model's row, or name of its column where models are columns; ``baseline``: of its baseline.
         column: the other of both.
-        unit: unit of all gains.
+        unit: unit of all gains; of seconds and bytes per cent of the baseline.
         printed_gain: positive where the row is better.
     """
 
@@ -139,8 +140,8 @@ def judged_claims(published: PublishedTable, numbers: Numbers, basis: Basis) -> 
             row=claim.model,
             baseline=claim.baseline_model,
             column=claim.place,
-            unit=claim.cell.unit,
-            printed_gain=float(claim.gain),
+            unit=OF_BASELINE if is_ratio(claim) else claim.cell.unit,
+            printed_gain=relative_gain(claim) if is_ratio(claim) else float(claim.gain),
             verdict=_judged(claim, published.runs, counts[claim.model], numbers, basis),
         )
         for claim in claims
@@ -167,6 +168,8 @@ def _in_reading(
     printed: PrintedGain, claim: PrintedClaim, pair: Sequence[tuple[Number, Verdict]], basis: Basis
 ) -> ClaimVerdict:
     (row, of_row), (baseline, of_baseline) = pair
+    if is_ratio(claim) and "no entry" not in (of_row.name, of_baseline.name):
+        return _of_ratio(claim, basis)
     verdicts = dict.fromkeys((of_row, of_baseline))
     names: tuple[ClaimVerdictName, ...] = ("no entry", "other device", "not measured", "other protocol")
     for name in names:
@@ -191,6 +194,14 @@ def _in_reading(
         f"{', '.join(claim.cell.inferred)} not printed but inferred" if claim.cell.inferred else "",
     ]
     return replace(found, reason="; ".join([found.reason, *filter(None, notes)]))
+
+
+def _of_ratio(claim: PrintedClaim, basis: Basis) -> ClaimVerdict:
+    """Return the verdict on seconds or bytes, by their ratio to the baseline's."""
+    found = judged_ratio(claim, basis.costs)
+    if found is None:
+        return ClaimVerdict(name="other device", reason=how_to_measure(claim))
+    return ClaimVerdict(name=found.name, reason=found.reason, gain=found.gain)
 
 
 def _of_counts(printed: PrintedGain, sign: int, row: Number, baseline: Number) -> ClaimVerdict:

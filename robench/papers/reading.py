@@ -15,6 +15,7 @@ from robench.core.protocols import Store
 from robench.core.records import Manifest
 from robench.core.report import Report
 from robench.core.suite import Suite
+from robench.costs.stored import StoredCost
 from robench.declare import find_datasets, find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedTable
 from robench.papers.basis import Authors, Basis, authors_of
@@ -168,9 +169,16 @@ def measured_of_tables(published: Sequence[PublishedTable], store: Store, regist
 
 
 def tables_of(
-    published: Sequence[PublishedTable], measured: Measured, store: Store, registries: Sequence[Path]
+    published: Sequence[PublishedTable],
+    measured: Measured,
+    store: Store,
+    registries: Sequence[Path],
+    costs: Sequence[StoredCost] = (),
 ) -> list[PaperTable]:
-    """Return the printed tables with the numbers of a store, in their order; ``registries`` are named in commands."""
+    """Return the printed tables with the numbers of a store, in their order; ``registries`` are named in commands.
+
+    ``costs`` are those of the results folder.
+    """
     reports = reports_for(measured.models, measured.suites, store, measured.checkpoints, measured.authors)
     basis = Basis(
         reports=reports,
@@ -179,6 +187,7 @@ def tables_of(
         of_authors=measured.authors.weights,
         registries=registries,
         differences=partial(_difference, measured, reports, store),
+        costs=costs,
     )
     return [table_of(each, basis) for each in published]
 

@@ -12,17 +12,16 @@ import torch
 from robench.attention import ATTENTIONS
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
-from robench.core.errors import DeclarationError, UnknownNameError
+from robench.core.errors import DeclarationError, RobenchError, UnknownNameError
 from robench.core.files import write_whole, writing
 from robench.core.identity import key_of, to_plain
-from robench.costs import RULES, Protocol
+from robench.costs import RULES, Counts, Protocol
 from robench.costs.counting import counts_of, subject_of
 from robench.costs.measuring import measured
+from robench.costs.stored import FOLDER
 from robench.evaluation.arithmetic import device_kind, library_versions
 from robench.models.base import ArchitectureBase
 from robench.runs.devices import devices_of
-
-FOLDER = "costs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +101,18 @@ def cost_document(
     with writing(path):
         write_whole(path, f"{json.dumps(found, indent=1)}\n".encode())
     return found
+
+
+def counts_of_models(checkpoints: Mapping[str, Checkpoint]) -> tuple[dict[str, Counts], dict[str, str]]:
+    """Return the counts of models in inference by name, and the reason for each that cannot be counted."""
+    counts: dict[str, Counts] = {}
+    reasons: dict[str, str] = {}
+    for name, checkpoint in checkpoints.items():
+        try:
+            counts[name] = counts_of(name, checkpoint.architecture, checkpoint.preprocessing)
+        except RobenchError as error:
+            reasons[name] = str(error)
+    return counts, reasons
 
 
 def _other(checkpoint: Checkpoint, name: str, checkpoints: Mapping[str, Checkpoint]) -> Checkpoint:

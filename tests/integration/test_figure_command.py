@@ -230,9 +230,19 @@ class TestRefusals:
 
 
 def test_each_kind_has_its_help(robench: Robench) -> None:
-    assert set(command.commands) == {*KINDS, "training"}
+    assert set(command.commands) == {*KINDS, "analysis", "cost", "training"}
     for kind in command.commands:
         ended = robench("figure", kind, "--help")
         assert ended.code == 0
         assert "--output FILE" in ended.stdout
-        assert ("--suite" in ended.stdout) is (kind != "training")
+        assert ("--suite" in ended.stdout) is (kind not in ("analysis", "training"))
+
+
+def test_cost_is_drawn_against_counts_and_kept_seconds(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    given = ("figure", "cost", *asked, "--column", "clean/top1_accuracy", "--output", tmp_path / "cost.svg")
+    ended = robench(*given)
+    assert ended.code == 0
+    assert (tmp_path / "cost.svg").read_bytes().startswith(MAGIC[".svg"])
+    ended = robench(*given, "--against", "seconds")
+    assert ended.code == 1
+    assert "has seconds in the folder costs of --results, which 'robench cost MODEL...' measures" in ended.stderr

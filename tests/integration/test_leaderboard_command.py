@@ -118,3 +118,16 @@ def test_seeds_become_one_row(robench: Robench, asked: list[object], tmp_path: P
     rows = {row["model"]: row for row in json.loads(ended.stdout)["rows"]}
     assert rows["digits-vit"]["seeds"] == ["digits-vit", "digits-vit@1"]
     assert len(rows["digits-vit"]["cells"]["adv/clean/top1_accuracy"]["of_seeds"]) == 2
+
+
+def test_costs_are_columns_by_rule(robench: Robench, asked: list[object]) -> None:
+    ended = robench(*asked, "--format", "json", "--costs", "--rule", "linear")
+    assert ended.code == 0
+    document = json.loads(ended.stdout)
+    assert [column["label"] for column in document["columns"]][-2:] == ["parameters (M)", "multiply-adds (linear, G)"]
+    symvit = document["rows"][0]
+    assert symvit["cells"]["costs/parameters"]["value"] == pytest.approx(0.13153)
+    without = json.loads(robench(*asked, "--format", "json").stdout)
+    assert [row["cells"].keys() for row in without["rows"]] == [
+        {key for key in row["cells"] if not key.startswith("costs/")} for row in document["rows"]
+    ]

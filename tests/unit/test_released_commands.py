@@ -58,6 +58,7 @@ MODELS: Mapping[str, Callable[[Mapping[str, str]], Declaration]] = {
     "deit_tiny_patch16_224": lambda options: Softmax(),
     "deit_tiny_distilled_patch16_224": lambda options: Softmax(),
     "deit_robust_tiny_patch16_224": rkde,
+    "deit_robust_small_patch16_224": rkde,
     "deit_rvt_tiny_patch16_224": lambda options: Rvt(formula="released"),
     "deit_spkde_tiny_patch16_224": spkde,
     "deit_mom_tiny_patch16_224": mom,

@@ -49,7 +49,7 @@ function showComparison() {
     make("th", { scope: "col" }, text)));
   const columns = data.columns.filter((_, place) => !headers[place + FIRST].hidden);
   const lines = columns.map((column) => comparisonLine(column, first, second, names));
-  const counts = [...new Set(columns.map((column) => column.num_columns))].join(" or ");
+  const counts = [...new Set(columns.map((column) => column.num_columns).filter(Boolean))].join(" or ");
   const words = "Differences are the first model less the second; of proportions in points of per cent. p: two-sided, "
     + `times ${counts} columns of the suite; a dash where there is no test. "Better" is named below 0.05 alone.`;
   openDialog(byId("comparison"), `${names[0]} and ${names[1]}`, make("p", {}, words),

@@ -72,9 +72,9 @@ function showNumber(row, column) {
     ["training seeds", cell.of_seeds ? cell.of_seeds.map((value, place) =>
       `${row.seeds.length === cell.of_seeds.length ? `${row.seeds[place]}: ` : ""}${numberText(value, column)}`).join(", ")
       : "one checkpoint"],
-    ["examples", cell.missing ? `${cell.num_examples}, ${cell.missing} missing` : String(cell.num_examples)],
+    ["examples", suite === undefined ? "" : cell.missing ? `${cell.num_examples}, ${cell.missing} missing` : String(cell.num_examples)],
     ["beside the others", cell.value === null ? "" : rankText(cell)],
-    ["suite", `${suite.name}, version ${suite.version}`],
+    ["suite", suite ? `${suite.name}, version ${suite.version}` : "none: a count of the architecture"],
     ["restricted to", row.limit === undefined ? "" : `the first ${row.limit} examples`],
     ["measured on", row.all_examples ? "all examples, whatever number the suite states" : ""],
     ["batch size", row.batch_size === undefined ? "" : `holds at ${row.batch_size} only: its rows are coupled`],

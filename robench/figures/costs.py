@@ -1,0 +1,114 @@
+"""Plots of robustness against cost: a point for each model of a leaderboard over what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from robench.core.errors import IncompleteError
+from robench.core.inert import clipped
+from robench.figures.plots import (
+    IN_PER_CENT,
+    Place,
+    PlacePanel,
+    Plot,
+    axis_of,
+    label_of,
+    notes_of,
+    nothing_of,
+    whiskers_of,
+)
+from robench.reports.arrangement import one_column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from robench.costs.stored import StoredCost
+    from robench.leaderboard.board import BoardRow, Leaderboard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostAxis:
+    """Costs of models on one axis.
+
+    Attributes:
+        label: label of the axis, with its unit; ``noun``: the cost in a message.
+        values: cost by model, in that unit; ``bounds``: lower and upper quartile, of measured costs.
+        note: what the costs were measured with; empty for counts.
+    """
+
+    label: str
+    noun: str
+    values: Mapping[str, float]
+    bounds: Mapping[str, tuple[float, float]]
+    note: str = ""
+
+
+def seconds_axis(costs: Sequence[StoredCost], models: Sequence[str]) -> CostAxis:
+    """Return the milliseconds of inference of models, under the conditions that most of them were measured under.
+
+    ``costs`` are the latest first; of conditions with as many models the latest count, and of a model's measurements
+    under them too.
+    """
+    by_conditions: dict[str, dict[str, StoredCost]] = {}
+    for cost in costs:
+        if cost.model in models and "inference" in cost.seconds:
+            by_conditions.setdefault(cost.conditions, {}).setdefault(cost.model, cost)
+    found = max(by_conditions.values(), key=len, default={})
+    described = next((cost.described for cost in found.values()), "")
+    return CostAxis(
+        label="inference (ms a sample)",
+        noun="seconds in the folder costs of --results, which 'robench cost MODEL...' measures",
+        values={model: 1e3 * cost.seconds["inference"][0] for model, cost in found.items()},
+        bounds={
+            model: (1e3 * cost.seconds["inference"][1], 1e3 * cost.seconds["inference"][2])
+            for model, cost in found.items()
+        },
+        note=f"Times: median and quartiles on {described}." if described else "",
+    )
+
+
+def cost_plot(board: Leaderboard, name: str, axis: CostAxis) -> Plot:
+    """Return a column of a leaderboard against a cost, a point a model.
+
+    ``name`` is that of the column, as for ``reports.arranged``.
+
+    Raises:
+        UsageError: no column is so named, or several are.
+        IncompleteError: no model has both numbers.
+    """
+    wanted = one_column([each.column for each in board.columns], name)
+    column = next(each for each in board.columns if each.column is wanted)
+    factor = 100 if column.unit in IN_PER_CENT else 1
+    places: list[Place] = []
+    drawn: list[BoardRow] = []
+    for row in board.rows:
+        estimate = row.cells[column.key].estimate
+        if estimate is None or not isfinite(estimate.value) or row.model not in axis.values:
+            continue
+        has_interval = estimate.low is not None and estimate.high is not None
+        places.append(
+            Place(
+                model=row.model,
+                x=axis.values[row.model],
+                y=factor * estimate.value,
+                x_bounds=axis.bounds.get(row.model),
+                y_bounds=(factor * (estimate.low or 0.0), factor * (estimate.high or 0.0)) if has_interval else None,
+            )
+        )
+        drawn.append(row)
+    if not places:
+        if any(row.cells[column.key].estimate for row in board.rows):
+            raise IncompleteError(f"there is nothing to draw: no model of {clipped(board.title)} has {axis.noun}")
+        raise nothing_of(board, f"column {wanted.key}")
+    counts = sorted({row.cells[column.key].num_examples for row in drawn})
+    n = " or ".join(f"{count:,}" for count in counts)
+    notes = (f"n = {n} examples a model.", *whiskers_of(drawn, [column.interval]), *([axis.note] if axis.note else []))
+    return Plot(
+        panels=(PlacePanel(title=column.label, x_label=axis.label, y_label=axis_of(column), places=tuple(places)),),
+        models=tuple(row.model for row in drawn),
+        labels=tuple(map(label_of, drawn)),
+        notes=(*notes, *notes_of(board, drawn)),
+        left_out=tuple(row.model for row in board.rows if row not in drawn),
+    )

@@ -1,0 +1,62 @@
+"""Columns of costs beside those of a leaderboard's suites: parameters and multiply-adds, which have no rank."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from robench.core.report import Cell, Estimate
+from robench.core.suite import Column
+from robench.costs import Counts
+from robench.leaderboard.board import BoardColumn, Leaderboard
+
+PARAMETERS = "parameters"
+MULTIPLY_ADDS = "multiply_adds"
+
+
+def with_costs(board: Leaderboard, counts: Mapping[str, Counts], rules: Sequence[str]) -> Leaderboard:
+    """Return the leaderboard with parameters, and multiply-adds by each rule, as its last columns.
+
+    ``counts`` are by model; those of models that are not counted are missing.
+    """
+    values = {
+        _column(PARAMETERS, "parameters (M)", "M"): {model: each.parameters / 1e6 for model, each in counts.items()},
+        **{
+            _column(f"{MULTIPLY_ADDS}/{rule}", f"multiply-adds ({rule}, G)", "G"): {
+                model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()
+            }
+            for rule in rules
+        },
+    }
+    rows = tuple(
+        replace(
+            row,
+            cells={
+                **row.cells,
+                **{column.key: _cell(found.get(row.model), column) for column, found in values.items()},
+            },
+        )
+        for row in board.rows
+    )
+    return replace(board, columns=(*board.columns, *values), rows=rows)
+
+
+def _column(name: str, label: str, unit: str) -> BoardColumn:
+    key = f"costs/{name}"
+    return BoardColumn(
+        key=key,
+        suite="",
+        label=label,
+        column=Column(key=key, label=label, metric=label, conditions=()),
+        measurements=(),
+        metric=label,
+        unit=unit,
+        interval="none: a count is exact",
+        lower_is_better=True,
+        num_columns=0,
+    )
+
+
+def _cell(value: float | None, column: BoardColumn) -> Cell:
+    if value is None:
+        return Cell(estimate=None, num_examples=0, missing=None)
+    estimate = Estimate(value=value, low=None, high=None, num_examples=0, unit=column.unit)
+    return Cell(estimate=estimate, num_examples=0, missing=0)
