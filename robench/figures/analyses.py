@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from robench.analyses.over_epochs import EPOCH, along_epochs
 from robench.analyses.results import INTERVAL, Analysed, Means, Numbers, means_of
 from robench.core.checkpoint import entry_name
 from robench.core.errors import IncompleteError, UsageError
@@ -54,6 +55,11 @@ def analysis_plot(results: Sequence[Analysed]) -> Plot:
         IncompleteError: there is nothing to draw.
     """
     _check_alike(results)
+    results = along_epochs(results)
+    if not results[0].numbers:
+        raise IncompleteError(
+            f"{results[0].title} has no number for each layer or head to draw over epochs: name the files of one epoch"
+        )
     groups: dict[str, list[_Line]] = {}
     for numbers in results[0].numbers:
         groups.setdefault(numbers.statistic.beside or numbers.name, []).extend(_lines(results, numbers))
@@ -127,21 +133,22 @@ def _line_panel(title: str, lines: Sequence[_Line], cuts: Sequence[tuple[str, _L
     """Return a panel of lines; each is given by its label and the place of its values on the axes before the last."""
     numbers = lines[0].numbers
     axis = lines[0].means.axes[-1]
-    places = numbers.places(axis)
     series: list[Series] = []
     for label, line, index in cuts:
+        places = line.numbers.places(axis)
         if len(line.seeds) > 1:
             series += [_series(label, places, each, index, is_seed=True) for each in line.seeds]
         series.append(_series(label, places, line.means, index))
     values = [point.value for each in series for point in each.points if point.value is not None]
+    x_label = numbers.statistic.x if axis == "x" else axis
     return LinePanel(
         title=title.replace("_", " "),
-        x_label=numbers.statistic.x if axis == "x" else axis,
+        x_label=x_label,
         y_label=_axis_label(lines[0]),
         ticks=(),
         series=tuple(series),
         is_per_cent=False,
-        is_logarithmic=bool(places[0] > 0 and places[-1] / places[0] > _MANY_TIMES),
+        is_logarithmic=bool(x_label != EPOCH and places[0] > 0 and places[-1] / places[0] > _MANY_TIMES),
         is_logarithmic_in_y=min(values) > 0 and max(values) / min(values) > _FAR_MORE,
     )
 
@@ -200,6 +207,6 @@ def _notes(results: Sequence[Analysed], *, has_whiskers: bool) -> Iterator[str]:
     yield f"{len(results[0].examples)} examples of {facts['dataset']}, {' and '.join(conditions)}."
     models = {each.facts["model"] for each in results}
     has_seeds = len(set(map(entry_name, models))) < len(models)
-    yield "Means over examples and heads."
+    yield f"Means over {'layers, ' if 'epochs' in facts else ''}examples and heads."
     if has_whiskers:
         yield f"Whiskers: {SEED_INTERVAL if has_seeds else INTERVAL}."
