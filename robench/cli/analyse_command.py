@@ -80,8 +80,6 @@ def command(
     models nor examples.
     """
     from robench.analyses import ANALYSES
-    from robench.analyses.over_epochs import along_epochs
-    from robench.analyses.results import FOLDER
     from robench.core.errors import UnknownNameError
     from robench.declare import assigned, find_checkpoints
 
@@ -115,15 +113,24 @@ def command(
                 found += of(asked, checkpoint, on_progress=on_progress)
     if as_json:
         out_json([_document(each, path) for each, path in found])
-    elif epochs is None:
-        for each, path in found:
-            _print(each)
-            say(f"wrote {path}")
     else:
+        _show(found, results, has_epochs=epochs is not None)
+    return 0
+
+
+def _show(found: Sequence[tuple[Analysed, Path | None]], results: Path, *, has_epochs: bool) -> None:
+    """Print a table for each result, or one for all epochs of a model and condition."""
+    from robench.analyses.over_epochs import along_epochs
+    from robench.analyses.results import FOLDER
+
+    if has_epochs:
         for each in along_epochs([each for each, _ in found]):
             _print(each)
         say(f"wrote {len(found)} files to {results / FOLDER}")
-    return 0
+        return
+    for each, path in found:
+        _print(each)
+        say(f"wrote {path}")
 
 
 def _examples(

@@ -60,7 +60,7 @@ def run_epochs(
 
     ``learn`` trains the learner for one epoch (0-based), whose draws begin at seeds of that epoch, and returns the mean
     loss in nats and the number of examples. A stored state must have the ``key``, a digest of all that decides it.
-    ``weights`` are those that would be published now.
+    ``weights`` returns what would be published now.
 
     Raises:
         ContractError: the loss is no longer a finite number.
@@ -115,7 +115,7 @@ def fit(
 
     ``batches`` draws the batches of an epoch, the rows of each, and ``loss_of`` is the mean loss of one; ``rate_at`` is
     the learning rate after a number of epochs, such as 1.5. Gradients are clipped to the norm ``most_gradient``.
-    ``weights`` are those that would be published now.
+    ``weights`` returns what would be published now.
     """
     _keep(host, 0, weights)
     for epoch in range(num_epochs):
