@@ -29,8 +29,6 @@ from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from robench.analyses.results import Analysed, Means, Numbers
 
 SET_OPTION = "--set"
@@ -77,7 +75,7 @@ def command(
     """
     from robench.analyses import ANALYSES
     from robench.core.errors import UnknownNameError
-    from robench.declare import assigned, find_checkpoints
+    from robench.declare import assigned, find_checkpoints, find_suites
 
     if kind not in ANALYSES:
         raise UnknownNameError("analysis", kind, ANALYSES)
@@ -87,8 +85,12 @@ def command(
         raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite and --dataset")
     if not is_formula and not models:
         raise UsageError(f"analysis {kind} is of models: name some with --model")
-    from robench.runs.analyses import AnalysisRequest, analyse
+    from robench.runs.analyses import AnalysisRequest, analyse, examples_of
 
+    if len(suites) > 1:
+        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
+    suite = find_suites(suites, registries, dataset)[0] if suites else None
+    examples = {} if is_formula else examples_of(suite, conditions, dataset, registries)
     asked = AnalysisRequest(
         analysis=analysis,
         count=count,
@@ -96,7 +98,7 @@ def command(
         device=device,
         data_root=data_root,
         results=results,
-        **({} if is_formula else _examples(suites, conditions, dataset, registries)),
+        **examples,
     )
     found: list[tuple[Analysed, Path | None]] = []
     if is_formula:
@@ -112,35 +114,6 @@ def command(
         _print(each)
         say(f"wrote {path}")
     return 0
-
-
-def _examples(
-    suites: Sequence[str], conditions: Sequence[str], dataset: str | None, registries: Sequence[Path]
-) -> dict[str, Any]:
-    """Return the fields of a request that say which examples are analysed."""
-    from robench.core.errors import UnknownNameError
-    from robench.declare import find_datasets, find_suites
-    from robench.runs.pictured import views_named
-
-    if not suites:
-        if conditions:
-            raise UsageError("--condition names conditions of a suite: add --suite")
-        if dataset is None:
-            raise UsageError("name the examples with --dataset, or with --suite")
-        known = find_datasets(registries)
-        if dataset not in known:
-            raise UnknownNameError("dataset", dataset, known)
-        return {"dataset": known[dataset]}
-    if len(suites) > 1:
-        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
-    (suite,) = find_suites(suites, registries, dataset)
-    suite.check_dataset()
-    views = [view for view in views_named(suite, conditions) if not view.attack.is_clean] if conditions else []
-    return {
-        "dataset": (views[0].condition if views else suite.conditions[0]).dataset,
-        "suite": suite,
-        "views": tuple(views),
-    }
 
 
 def _print(analysed: Analysed) -> None:

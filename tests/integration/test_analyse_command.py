@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from torch import nn
+
+import robench as robench_package
+from robench.core.errors import RobenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,3 +103,20 @@ def test_figures_of_different_examples_or_of_other_files_are_refused(robench: Ro
     ended = robench("figure", "analysis", other, "--output", tmp_path / "x.svg")
     assert ended.code != 0
     assert "is not the result of an analysis" in ended.stderr
+
+
+def test_from_python_modules_in_memory_are_analysed_and_those_without_hooks_are_refused(tmp_path: Path) -> None:
+    vit = {"kind": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 2, "dim": 32, "num_heads": 2}
+    pixels = robench_package.ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3)
+    models = {"mine": (robench_package.build_model(vit), pixels)}
+    given = {"suite": "digits-adv", "conditions": ["fgsm"], "count": 4, "results": tmp_path}
+    clean, attacked = robench_package.analyse("attention-map", models, **given)
+    assert (clean.facts["condition"], attacked.facts["condition"]) == ("clean", "fgsm")
+    assert clean.numbers[0].values.shape == (4, 2, 4, 4)
+    assert not np.array_equal(clean.numbers[0].values, attacked.numbers[0].values)
+    assert len(list((tmp_path / "analyses").iterdir())) == 2
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
+    with pytest.raises(RobenchError, match="nothing can be seen of plain"):
+        robench_package.analyse("entropy", {"plain": (plain, pixels)}, dataset="digits", count=2)
+    (formula,) = robench_package.analyse("smoothing-powers", settings={"num_points": 5})
+    assert formula.numbers[0].values.shape == (4, 5)
