@@ -81,14 +81,9 @@ def command(
         raise UnknownNameError("analysis", kind, ANALYSES)
     analysis = assigned(ANALYSES[kind], settings, SET_OPTION, "analysis")
     is_formula = analysis.subject == "formula"
-    if is_formula and (models or suites or dataset):
-        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite and --dataset")
-    if not is_formula and not models:
-        raise UsageError(f"analysis {kind} is of models: name some with --model")
+    _check_subject(kind, models, suites, dataset, is_formula=is_formula)
     from robench.runs.analyses import AnalysisRequest, analyse, examples_of
 
-    if len(suites) > 1:
-        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
     suite = find_suites(suites, registries, dataset)[0] if suites else None
     examples = {} if is_formula else examples_of(suite, conditions, dataset, registries)
     asked = AnalysisRequest(
@@ -114,6 +109,17 @@ def command(
         _print(each)
         say(f"wrote {path}")
     return 0
+
+
+def _check_subject(
+    kind: str, models: Sequence[str], suites: Sequence[str], dataset: str | None, *, is_formula: bool
+) -> None:
+    if is_formula and (models or suites or dataset):
+        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite and --dataset")
+    if not is_formula and not models:
+        raise UsageError(f"analysis {kind} is of models: name some with --model")
+    if len(suites) > 1:
+        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
 
 
 def _print(analysed: Analysed) -> None:
