@@ -194,6 +194,8 @@ def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
         axes.text(0.5, place, row.gap, transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=TINY)
         return
     heights = [place + (0 if row.mean is None else _SEEDS_AT)] * len(row.seeds)
+    if row.mean is None and row.low is not None and row.high is not None:
+        axes.plot([row.low, row.high], [place, place], color=style.colour, linewidth=0.8)
     axes.plot(row.seeds, heights, linestyle="none", marker="o", markersize=3.5, color=style.colour, fillstyle="none")
     if row.mean is not None:
         has_interval = row.low is not None and row.high is not None
