@@ -98,8 +98,9 @@ docs: generated  ## the site in build/site
 	@$(BIN)/python scripts/build_site.py build/site
 	@echo "The site is build/site/index.html"
 
-pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack
+pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack; attention mechanisms
 	@$(BIN)/python scripts/gallery_pictures.py
+	@$(BIN)/python scripts/mechanism_gallery.py
 
 schemas: $(READY) ## schemas/*.json, by which editors check suite and registry files
 	@$(BIN)/python scripts/schemas.py

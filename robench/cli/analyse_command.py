@@ -112,7 +112,7 @@ def command(
 
 
 def _check_subject(
-    kind: str, models: Sequence[str], suites: Sequence[str], dataset: str | None, *, is_formula: bool
+    kind: str, models: tuple[str, ...], suites: tuple[str, ...], dataset: str | None, *, is_formula: bool
 ) -> None:
     if is_formula and (models or suites or dataset):
         raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite and --dataset")
