@@ -91,6 +91,17 @@ def test_bad_input_is_refused(robench: Robench, tmp_path: Path, arguments: tuple
     assert list(tmp_path.iterdir()) == []
 
 
+def test_more_tokens_than_memory_are_refused(robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 4 layers of 4 heads of 17 x 17 weights take 18 kB, more than an eighth of 100 kB.
+    monkeypatch.setattr("robench.runs.analyses.os.sysconf", lambda name: 316)
+    ended = robench(*ENTROPY, "--dataset", "digits", "--results", tmp_path)
+    assert ended.code == 1
+    assert "the weights of digits-vit for one example, of 17 tokens in 4 layers, take 0.0 GB" in ended.stderr
+    # An analysis without weights goes on.
+    given = ("analyse", "token-similarity", "--model", "digits-vit", "--dataset", "digits", "--count", 2)
+    assert robench(*given, "--results", tmp_path).code == 0
+
+
 def test_figures_of_different_examples_or_of_other_files_are_refused(robench: Robench, tmp_path: Path) -> None:
     for count in (2, 3):
         robench(*ENTROPY, "--dataset", "digits", "--count", count, "--results", tmp_path)
