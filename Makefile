@@ -9,7 +9,7 @@ MUTANTS ?= results/mutants
 # Compiled modules are kept, else every process that a test starts compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 tables gpu docs generated pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -54,6 +54,12 @@ lint: $(READY)   ## style and types
 bench: $(READY)  ## speed, as ratios within one run
 	@$(BIN)/python -m pytest benchmarks -p no:xdist -p no:cacheprovider -s
 
+figures: $(READY) ## the papers' figures from the archive of results and reports/analyses: reports/figures
+	@$(BIN)/robench figure paper --all --results reports/archive.tar.xz --output reports/figures
+
+analyses: $(READY) ## the analyses behind the papers' figures: reports/analyses
+	@$(BIN)/python scripts/twin_analyses.py
+
 strength: $(READY) ## robench's attacks beside other libraries': reports/strength.md (an hour or more)
 	@$(BIN)/python scripts/strength.py
 
@@ -92,8 +98,9 @@ docs: generated  ## the site in build/site
 	@$(BIN)/python scripts/build_site.py build/site
 	@echo "The site is build/site/index.html"
 
-pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack
+pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack; attention mechanisms
 	@$(BIN)/python scripts/gallery_pictures.py
+	@$(BIN)/python scripts/mechanism_gallery.py
 
 schemas: $(READY) ## schemas/*.json, by which editors check suite and registry files
 	@$(BIN)/python scripts/schemas.py

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from robench.api import (
         ImagePreprocessing,
+        analyse,
         build_leaderboard,
         build_model,
         build_report,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ImagePreprocessing",
+    "analyse",
     "build_leaderboard",
     "build_model",
     "build_report",

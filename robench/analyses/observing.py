@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 _FIELDS = {"queries": "queries_BHND", "keys": "keys_BHMD", "values": "values_BHMD", "weights": "weights_BHNM"}
 
 
-def layout_of(architecture: Architecture) -> TokenLayout:
-    """Return the meaning of a model's tokens; only those of image transformers have places."""
+def layout_of(architecture: Architecture, module: nn.Module | None = None) -> TokenLayout:
+    """Return the meaning of a model's tokens; only those of image transformers have places.
+
+    Of a module in memory, timm's names ``patch_embed.grid_size`` and ``num_prefix_tokens`` tell them.
+    """
     if not isinstance(architecture, ImageTransformer):
-        return TokenLayout()
+        grid = getattr(getattr(module, "patch_embed", None), "grid_size", None)
+        if not isinstance(grid, tuple):
+            return TokenLayout()
+        return TokenLayout(num_special=getattr(module, "num_prefix_tokens", 0), grid=(int(grid[0]), int(grid[1])))
     side = architecture.image_size // architecture.patch_size
     return TokenLayout(num_special=architecture.num_tokens - architecture.num_patches, grid=(side, side))
 

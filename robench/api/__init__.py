@@ -1,11 +1,13 @@
 """Python interface of robench: the functions of ``import robench``."""
 
+from robench.api.analysing import analyse
 from robench.api.measuring import build_model, load_checkpoint, load_dataset, load_suite, run, transfer
 from robench.api.reading import build_leaderboard, build_report, check, compare, outcomes, paper_table, write_baseline
 from robench.declarations.preprocessing import ImagePreprocessing
 
 __all__ = [
     "ImagePreprocessing",
+    "analyse",
     "build_leaderboard",
     "build_model",
     "build_report",

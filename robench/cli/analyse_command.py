@@ -31,8 +31,6 @@ from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from robench.analyses.results import Analysed, Means, Numbers
 
 SET_OPTION = "--set"
@@ -81,19 +79,18 @@ def command(
     """
     from robench.analyses import ANALYSES
     from robench.core.errors import UnknownNameError
-    from robench.declare import assigned, find_checkpoints
+    from robench.declare import assigned, find_checkpoints, find_suites
 
     if kind not in ANALYSES:
         raise UnknownNameError("analysis", kind, ANALYSES)
     analysis = assigned(ANALYSES[kind], settings, SET_OPTION, "analysis")
     is_formula = analysis.subject == "formula"
-    if is_formula and (models or suites or dataset or epochs):
-        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite, --dataset and --epochs")
-    if not is_formula and not models:
-        raise UsageError(f"analysis {kind} is of models: name some with --model")
-    from robench.runs.analyses import AnalysisRequest, analyse
+    _check_subject(kind, models, suites, dataset, epochs, is_formula=is_formula)
+    from robench.runs.analyses import AnalysisRequest, analyse, examples_of
     from robench.runs.epoch_analyses import analyse_epochs
 
+    suite = find_suites(suites, registries, dataset)[0] if suites else None
+    examples = {} if is_formula else examples_of(suite, conditions, dataset, registries)
     asked = AnalysisRequest(
         analysis=analysis,
         count=count,
@@ -101,7 +98,7 @@ def command(
         device=device,
         data_root=data_root,
         results=results,
-        **({} if is_formula else _examples(suites, conditions, dataset, registries)),
+        **examples,
     )
     found: list[tuple[Analysed, Path | None]] = []
     if is_formula:
@@ -133,33 +130,21 @@ def _show(found: Sequence[tuple[Analysed, Path | None]], results: Path, *, has_e
         say(f"wrote {path}")
 
 
-def _examples(
-    suites: Sequence[str], conditions: Sequence[str], dataset: str | None, registries: Sequence[Path]
-) -> dict[str, Any]:
-    """Return the fields of a request that say which examples are analysed."""
-    from robench.core.errors import UnknownNameError
-    from robench.declare import find_datasets, find_suites
-    from robench.runs.pictured import views_named
-
-    if not suites:
-        if conditions:
-            raise UsageError("--condition names conditions of a suite: add --suite")
-        if dataset is None:
-            raise UsageError("name the examples with --dataset, or with --suite")
-        known = find_datasets(registries)
-        if dataset not in known:
-            raise UnknownNameError("dataset", dataset, known)
-        return {"dataset": known[dataset]}
+def _check_subject(
+    kind: str,
+    models: tuple[str, ...],
+    suites: tuple[str, ...],
+    dataset: str | None,
+    epochs: Path | None,
+    *,
+    is_formula: bool,
+) -> None:
+    if is_formula and (models or suites or dataset or epochs):
+        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite, --dataset and --epochs")
+    if not is_formula and not models:
+        raise UsageError(f"analysis {kind} is of models: name some with --model")
     if len(suites) > 1:
         raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
-    (suite,) = find_suites(suites, registries, dataset)
-    suite.check_dataset()
-    views = [view for view in views_named(suite, conditions) if not view.attack.is_clean] if conditions else []
-    return {
-        "dataset": (views[0].condition if views else suite.conditions[0]).dataset,
-        "suite": suite,
-        "views": tuple(views),
-    }
 
 
 def _print(analysed: Analysed) -> None:

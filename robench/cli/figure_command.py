@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.names import models_of_registry
-from robench.cli.options import AbsolutePath, all_seeds_option, model_option, option, path_option, registry_option
+from robench.cli.options import (
+    AbsolutePath,
+    all_seeds_option,
+    model_option,
+    option,
+    path_option,
+    registry_option,
+    results_option,
+)
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
-from robench.core.errors import UsageError
+from robench.core.errors import IncompleteError, UsageError
 from robench.core.files import write_whole, writing
 from robench.costs import DEFAULT_RULE, RULES
 
@@ -161,6 +169,56 @@ def training(
     from robench.figures import training_plot
 
     return _draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
+
+
+@command.command("paper")
+@click.argument("names", nargs=-1, metavar="FIGURE...")
+@option("--all", "draw_all", is_flag=True, help="All figures of the papers.")
+@results_option
+@registry_option
+@option(
+    "--format", "suffix", type=click.Choice([".svg", ".pdf", ".png"]), default=".svg", show_default=True, help="Suffix."
+)
+@path_option("--output", "FOLDER", "Folder for the figures, their numbers and a page on them.", required=True)
+def paper(
+    names: tuple[str, ...], draw_all: bool, results: Path, registries: tuple[Path, ...], suffix: str, output: Path
+) -> int:
+    """Draw FIGUREs of the papers, such as rpc:3, from results at their scale or else from those of their twins.
+
+    Each part is a file, with its numbers as CSV beside it; README.md has all, with verdicts on shapes and what is
+    missing. Results of analyses and costs are those in the folders analyses and costs of --results, or beside an
+    archive of results.
+    """
+    from robench.declare.figures import find_figure, printed_figures
+    from robench.figures import SUFFIXES, check_matplotlib, rendered
+    from robench.figures.printed import NUMBERS_HEADER, DrawnPart, Results, drawn_part, index_of, numbers_of
+    from robench.papers.archive import is_archive
+    from robench.reports.markup import csv_of
+
+    if draw_all == bool(names):
+        raise UsageError("name figures such as rpc:3, or give --all")
+    figures = list(printed_figures().values()) if draw_all else [find_figure(name) for name in dict.fromkeys(names)]
+    check_matplotlib()
+    folder = results.parent if is_archive(results) else results
+    given = Results(store=Selection(results=results).store(), folder=folder, registries=registries)
+    found: dict[str, DrawnPart | str] = {}
+    with writing(output):
+        for figure in figures:
+            for part in figure.parts:
+                name = figure.file_name(part)
+                try:
+                    drawn = drawn_part(figure, part, given)
+                except IncompleteError as error:
+                    found[name] = str(error)
+                    say(f"not drawn: {name}: {error}")
+                    continue
+                found[name] = drawn
+                write_whole(output / f"{name}{suffix}", rendered(drawn.plot, SUFFIXES[suffix]))
+                write_whole(output / f"{name}.csv", csv_of(NUMBERS_HEADER, numbers_of(drawn.plot)).encode())
+        write_whole(output / "README.md", index_of(figures, found, suffix).encode())
+    num_drawn = sum(isinstance(each, DrawnPart) for each in found.values())
+    say(f"drew {num_drawn} of {len(found)} parts of {len(figures)} figures in {output}")
+    return 0 if num_drawn else 1
 
 
 @command.command("analysis")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -10,19 +10,22 @@ from robench.core.errors import IncompleteError
 from robench.core.inert import clipped
 from robench.figures.plots import (
     IN_PER_CENT,
+    LinePanel,
     Place,
     PlacePanel,
     Plot,
+    Series,
     axis_of,
     label_of,
     notes_of,
     nothing_of,
     whiskers_of,
 )
+from robench.leaderboard.board import Point
 from robench.reports.arrangement import one_column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from robench.costs.stored import StoredCost
     from robench.leaderboard.board import BoardRow, Leaderboard
@@ -51,11 +54,7 @@ def seconds_axis(costs: Sequence[StoredCost], models: Sequence[str]) -> CostAxis
     ``costs`` are the latest first; of conditions with as many models the latest count, and of a model's measurements
     under them too.
     """
-    by_conditions: dict[str, dict[str, StoredCost]] = {}
-    for cost in costs:
-        if cost.model in models and "inference" in cost.seconds:
-            by_conditions.setdefault(cost.conditions, {}).setdefault(cost.model, cost)
-    found = max(by_conditions.values(), key=len, default={})
+    found = _alike(costs, models)
     described = next((cost.described for cost in found.values()), "")
     return CostAxis(
         label="inference (ms a sample)",
@@ -67,6 +66,15 @@ def seconds_axis(costs: Sequence[StoredCost], models: Sequence[str]) -> CostAxis
         },
         note=f"Times: median and quartiles on {described}." if described else "",
     )
+
+
+def _alike(costs: Sequence[StoredCost], models: Collection[str]) -> dict[str, StoredCost]:
+    """Return the times of models, by model, under the conditions that most of them were measured under."""
+    by_conditions: dict[str, dict[str, StoredCost]] = {}
+    for cost in costs:
+        if cost.model in models and "inference" in cost.seconds:
+            by_conditions.setdefault(cost.conditions, {}).setdefault(cost.model, cost)
+    return max(by_conditions.values(), key=len, default={})
 
 
 def cost_plot(board: Leaderboard, name: str, axis: CostAxis) -> Plot:
@@ -111,4 +119,51 @@ def cost_plot(board: Leaderboard, name: str, axis: CostAxis) -> Plot:
         labels=tuple(map(label_of, drawn)),
         notes=(*notes, *notes_of(board, drawn)),
         left_out=tuple(row.model for row in board.rows if row not in drawn),
+    )
+
+
+def sizes_plot(sizes: Mapping[str, Sequence[str]], costs: Sequence[StoredCost]) -> Plot:
+    """Return speed and memory of inference against the size of models, under the conditions of most measurements.
+
+    ``sizes`` are the models of each line, from the smallest; names of the last line end in sizes.
+    ``costs`` are as of ``seconds_axis``.
+
+    Raises:
+        IncompleteError: none of the models was measured.
+    """
+    wanted = {model for models in sizes.values() for model in models}
+    found = _alike(costs, wanted)
+    if not found:
+        raise IncompleteError(f"no result of 'robench cost' of {', '.join(sorted(wanted))}")
+
+    def panel(title: str, label: str, read: Callable[[StoredCost], Point]) -> LinePanel:
+        series = tuple(
+            Series(
+                model=name,
+                points=tuple(
+                    replace(read(found[model]), x=float(place)) if model in found else Point(x=float(place), value=None)
+                    for place, model in enumerate(models)
+                ),
+            )
+            for name, models in sizes.items()
+        )
+        *_, last = sizes.values()
+        ticks = tuple((float(place), model.rpartition("-")[2]) for place, model in enumerate(last))
+        return LinePanel(
+            title=title, x_label="size of model", y_label=label, ticks=ticks, series=series, is_per_cent=False
+        )
+
+    def speed(cost: StoredCost) -> Point:
+        median, low, high = cost.seconds["inference"]
+        return Point(x=0.0, value=1 / median, low=1 / high, high=1 / low)
+
+    def memory(cost: StoredCost) -> Point:
+        return Point(x=0.0, value=cost.peak_bytes["inference"] / 1e6)
+
+    described = next(iter(found.values())).described
+    return Plot(
+        panels=(panel("inference", "samples a second", speed), panel("peak memory of inference", "MB", memory)),
+        models=tuple(sizes),
+        labels=tuple(sizes),
+        notes=(f"{len(found)} models on {described}: medians, whiskers at the quartiles.",),
     )

@@ -150,6 +150,8 @@ def _draw_series(axes: Axes, series: Series, style: Style) -> None:
     if series.is_seed:
         axes.plot(x, y, color=style.colour, linestyle="-", linewidth=0.5, alpha=0.4)
         return
+    # Of long lines, some points have markers and whiskers.
+    every = max(1, len(points) // _MARKED_POINTS)
     axes.errorbar(
         x,
         y,
@@ -157,7 +159,8 @@ def _draw_series(axes: Axes, series: Series, style: Style) -> None:
         color=style.colour,
         linestyle=style.dashes,
         marker=style.marker,
-        markevery=max(1, len(points) // _MARKED_POINTS),
+        markevery=every,
+        errorevery=every,
         elinewidth=0.8,
         capsize=1.8,
         # Above the thin lines of seeds.
@@ -194,6 +197,8 @@ def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
         axes.text(0.5, place, row.gap, transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=TINY)
         return
     heights = [place + (0 if row.mean is None else _SEEDS_AT)] * len(row.seeds)
+    if row.mean is None and row.low is not None and row.high is not None:
+        axes.plot([row.low, row.high], [place, place], color=style.colour, linewidth=0.8)
     axes.plot(row.seeds, heights, linestyle="none", marker="o", markersize=3.5, color=style.colour, fillstyle="none")
     if row.mean is not None:
         has_interval = row.low is not None and row.high is not None

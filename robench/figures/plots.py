@@ -71,7 +71,8 @@ class SeedRow:
 
     Attributes:
         seeds: number of each training seed; one of a single checkpoint.
-        mean: over the seeds, with ``low`` and ``high``, the bounds of its interval; None of a single checkpoint.
+        mean: over the seeds; None of a single checkpoint. ``low``, ``high``: bounds of its interval, of a single
+            checkpoint that over examples.
         gap: text in place of numbers that are missing or infinite; empty where all are there.
     """
 
@@ -205,8 +206,8 @@ def seeds_plot(board: Leaderboard) -> Plot:
     )
     if not panels:
         raise nothing_of(board, "column")
-    several = any(row.seeds for row in board.rows)
-    notes = [f"Whiskers: {SEED_INTERVAL}."] if several else []
+    intervals = sorted({column.interval for column in board.columns if column.interval})
+    notes = [*whiskers_of(board.rows, intervals), *_counts(board.rows)]
     return Plot(
         panels=panels,
         models=tuple(row.model for row in board.rows),
@@ -228,7 +229,7 @@ def _line_plot(board: Leaderboard, charts: Sequence[Chart], noun: str, all_model
         panels=tuple(_line_panel(chart, models, several=len(groups) > 1) for chart in charts),
         models=tuple(models),
         labels=tuple(label_of(row) for row in drawn),
-        notes=(*whiskers_of(drawn, intervals), *notes_of(board, drawn)),
+        notes=(*whiskers_of(drawn, intervals), *_counts(drawn), *notes_of(board, drawn)),
         left_out=tuple(row.model for row in board.rows if row.model not in models),
     )
 
@@ -258,12 +259,10 @@ def _seed_row(model: str, cell: Cell, unit: str) -> SeedRow:
     if estimate is None or not all(map(isfinite, (estimate.value, *estimate.of_seeds))):
         return SeedRow(model=model, gap=cell_text(cell))
     factor = 100 if unit in IN_PER_CENT else 1
-    if not estimate.of_seeds:
-        return SeedRow(model=model, seeds=(factor * estimate.value,))
     return SeedRow(
         model=model,
-        seeds=tuple(factor * value for value in estimate.of_seeds),
-        mean=factor * estimate.value,
+        seeds=tuple(factor * value for value in estimate.of_seeds or (estimate.value,)),
+        mean=factor * estimate.value if estimate.of_seeds else None,
         low=None if estimate.low is None else factor * estimate.low,
         high=None if estimate.high is None else factor * estimate.high,
     )
@@ -292,6 +291,13 @@ def whiskers_of(rows: Sequence[BoardRow], intervals: Sequence[str]) -> Iterator[
         yield f"Whiskers: {SEED_INTERVAL}."
     else:
         yield f"Whiskers: {SEED_INTERVAL}; of one checkpoint, {over_examples} over examples."
+
+
+def _counts(rows: Sequence[BoardRow]) -> Iterator[str]:
+    """Yield a note on the number of examples behind the rows' numbers."""
+    counts = sorted({cell.num_examples for row in rows for cell in row.cells.values() if cell.estimate})
+    if counts:
+        yield f"n = {' or '.join(f'{count:,}' for count in counts)} examples a number."
 
 
 def notes_of(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
@@ -335,12 +341,15 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
         raise IncompleteError("there is nothing to draw: no epoch of these training histories has a finite loss")
     several = [found for found in entries.values() if len(found) > 1]
     datasets = dict.fromkeys(history.dataset for history in histories)
+    last = [history.epochs[-1].validation for history in histories]
+    counts = sorted({each.num_examples for each in last if each is not None})
+    n = f" (n = {' or '.join(f'{count:,}' for count in counts)})" if counts else ""
     notes = ["Thin lines: training seeds; thick lines: their means."] if several else []
     return Plot(
         panels=tuple(panels),
         models=tuple(entries),
         labels=tuple(f"{name} ({len(found)} seeds)" if len(found) > 1 else name for name, found in entries.items()),
-        notes=(*notes, f"Trained and validated on {', '.join(datasets)}."),
+        notes=(*notes, f"Trained and validated on {', '.join(datasets)}{n}."),
     )
 
 

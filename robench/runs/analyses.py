@@ -20,11 +20,12 @@ from robench.analyses.results import FOLDER, Analysed, Numbers, axes_of, write_a
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.declared import DatasetDeclaration
-from robench.core.errors import ContractError, RobenchError, UsageError
+from robench.core.errors import ContractError, RobenchError, UnknownNameError, UsageError
 from robench.core.identity import key_of, to_plain
 from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.core.suite import Suite, View
 from robench.datasets import open_dataset
+from robench.declare import find_datasets
 from robench.devices import is_out_of_memory, to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
@@ -33,7 +34,7 @@ from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model, resolve
 from robench.models.transformer import Transformer
 from robench.runs.devices import devices_of
-from robench.runs.pictured import CLEAN, pictured
+from robench.runs.pictured import CLEAN, pictured, views_named
 from robench.runs.request import RunRequest
 
 ROWS = 10
@@ -116,6 +117,30 @@ def _samples_of(numbers: Sequence[Numbers]) -> tuple[str, ...]:
     return tuple(map(str, range(counts[0]))) if counts else ()
 
 
+def examples_of(
+    suite: Suite | None, conditions: Sequence[str], dataset: str | None, registries: Sequence[Path]
+) -> dict[str, Any]:
+    """Return the fields of a request that say which examples are analysed: those of a suite, or of a dataset.
+
+    Raises:
+        UsageError: neither is named.
+        UnknownNameError: no such dataset or condition.
+    """
+    if suite is None:
+        if conditions:
+            raise UsageError("--condition names conditions of a suite: add --suite")
+        if dataset is None:
+            raise UsageError("name the examples with --dataset, or with --suite")
+        known = find_datasets(registries)
+        if dataset not in known:
+            raise UnknownNameError("dataset", dataset, known)
+        return {"dataset": known[dataset]}
+    suite.check_dataset()
+    views = [view for view in views_named(suite, conditions) if not view.attack.is_clean] if conditions else []
+    first = views[0].condition if views else suite.conditions[0]
+    return {"dataset": first.dataset, "suite": suite, "views": tuple(views)}
+
+
 def _of_model(
     request: AnalysisRequest, checkpoint: Checkpoint, facts: dict[str, Any], on_progress: Progress
 ) -> list[Analysed]:
@@ -187,7 +212,7 @@ class _Viewer:
         of_examples = [example_seed(root, fingerprint, prediction.purpose, each) for each in ids]
         seeds = [stream_seed(seed, prediction) for seed in of_examples]
         name = self.checkpoint.name
-        layout = layout_of(self.checkpoint.architecture)
+        layout = layout_of(self.checkpoint.architecture, self.model.module)
         try:
             seen = observe(self.model.module, lambda: self.model.outputs(on_device, seeds), layout, len(inputs))
         # Broad because it is the model's own code.

@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from torch import nn
+
+import robench as robench_package
+from robench.core.errors import RobenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +91,17 @@ def test_bad_input_is_refused(robench: Robench, tmp_path: Path, arguments: tuple
     assert list(tmp_path.iterdir()) == []
 
 
+def test_more_tokens_than_memory_are_refused(robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 4 layers of 4 heads of 17 x 17 weights take 18 kB, more than an eighth of 100 kB.
+    monkeypatch.setattr("robench.runs.analyses.os.sysconf", lambda name: 316)
+    ended = robench(*ENTROPY, "--dataset", "digits", "--results", tmp_path)
+    assert ended.code == 1
+    assert "the weights of digits-vit for one example, of 17 tokens in 4 layers, take 0.0 GB" in ended.stderr
+    # An analysis without weights goes on.
+    given = ("analyse", "token-similarity", "--model", "digits-vit", "--dataset", "digits", "--count", 2)
+    assert robench(*given, "--results", tmp_path).code == 0
+
+
 def test_figures_of_different_examples_or_of_other_files_are_refused(robench: Robench, tmp_path: Path) -> None:
     for count in (2, 3):
         robench(*ENTROPY, "--dataset", "digits", "--count", count, "--results", tmp_path)
@@ -99,3 +114,20 @@ def test_figures_of_different_examples_or_of_other_files_are_refused(robench: Ro
     ended = robench("figure", "analysis", other, "--output", tmp_path / "x.svg")
     assert ended.code != 0
     assert "is not the result of an analysis" in ended.stderr
+
+
+def test_from_python_modules_in_memory_are_analysed_and_those_without_hooks_are_refused(tmp_path: Path) -> None:
+    vit = {"kind": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 2, "dim": 32, "num_heads": 2}
+    pixels = robench_package.ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3)
+    models = {"mine": (robench_package.build_model(vit), pixels)}
+    given = {"suite": "digits-adv", "conditions": ["fgsm"], "count": 4, "results": tmp_path}
+    clean, attacked = robench_package.analyse("attention-map", models, **given)
+    assert (clean.facts["condition"], attacked.facts["condition"]) == ("clean", "fgsm")
+    assert clean.numbers[0].values.shape == (4, 2, 4, 4)
+    assert not np.array_equal(clean.numbers[0].values, attacked.numbers[0].values)
+    assert len(list((tmp_path / "analyses").iterdir())) == 2
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
+    with pytest.raises(RobenchError, match="nothing can be seen of plain"):
+        robench_package.analyse("entropy", {"plain": (plain, pixels)}, dataset="digits", count=2)
+    (formula,) = robench_package.analyse("smoothing-powers", settings={"num_points": 5})
+    assert formula.numbers[0].values.shape == (4, 5)

@@ -230,12 +230,12 @@ class TestRefusals:
 
 
 def test_each_kind_has_its_help(robench: Robench) -> None:
-    assert set(command.commands) == {*KINDS, "analysis", "cost", "training"}
+    assert set(command.commands) == {*KINDS, "analysis", "cost", "paper", "training"}
     for kind in command.commands:
         ended = robench("figure", kind, "--help")
         assert ended.code == 0
-        assert "--output FILE" in ended.stdout
-        assert ("--suite" in ended.stdout) is (kind not in ("analysis", "training"))
+        assert f"--output {'FOLDER' if kind == 'paper' else 'FILE'}" in ended.stdout
+        assert ("--suite" in ended.stdout) is (kind not in ("analysis", "paper", "training"))
 
 
 def test_cost_is_drawn_against_counts_and_kept_seconds(robench: Robench, asked: list[object], tmp_path: Path) -> None:

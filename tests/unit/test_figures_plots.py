@@ -104,7 +104,7 @@ class TestNotes:
     def test_whiskers_are_of_examples(self) -> None:
         notes = budget_plot(board(), all_models=True).notes
         assert notes[0] == "Whiskers: Wilson 95 % over examples."
-        assert notes[1] == "shift, version 2."
+        assert notes[1:] == ("n = 120 examples a number.", "shift, version 2.")
 
     def test_or_of_seeds(self) -> None:
         averaged = board(average_seeds=True)
@@ -173,10 +173,14 @@ class TestSeeds:
                 100 * value for value in (estimate.value, estimate.low, estimate.high)
             )
 
-    def test_one_checkpoint_has_a_point_and_no_interval(self) -> None:
+    def test_one_checkpoint_has_a_point_with_its_interval_over_examples(self) -> None:
         rows = {row.model: row for row in self.plot().panels[0].rows}
-        assert len(rows["symvit"].seeds) == 1
-        assert (rows["symvit"].mean, rows["symvit"].low) == (None, None)
+        row = rows["symvit"]
+        assert len(row.seeds) == 1
+        assert row.mean is None
+        assert row.low is not None
+        assert row.high is not None
+        assert row.low < row.seeds[0] < row.high
 
     def test_what_is_missing_is_said_in_its_place(self) -> None:
         gaps = {panel.title: row.gap for panel in self.plot().panels for row in panel.rows if row.model == "rpc"}
@@ -227,7 +231,7 @@ class TestTraining:
             [(1, 10.0), (2, 50.0), (3, 75.0)],
         ]
         assert [panel.is_per_cent for panel in plot.panels] == [False, False, True]
-        assert plot.notes == ("Trained and validated on digits.",)
+        assert plot.notes == ("Trained and validated on digits (n = 8).",)
 
     def test_seeds_are_thin_lines_and_their_mean(self) -> None:
         plot = training_plot([history("a"), history("b"), history("a@1", (4.0, 3.0, 1.5))])
