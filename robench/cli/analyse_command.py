@@ -31,6 +31,8 @@ from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.analyses.results import Analysed, Means, Numbers
 
 SET_OPTION = "--set"

@@ -28,7 +28,7 @@ def test_a_queue_trains_what_has_no_weights_and_one_that_fails_stops_no_other(
     robench: Robench, registry: Path, tmp_path: Path
 ) -> None:
     options = ("--registry", registry, "--state", tmp_path / "state")
-    ended = robench("train", "broken", "first@1", "--jobs", 1, *options)
+    ended = robench("train", "broken", "first@1", "--jobs", 1, "--keep-epochs", tmp_path / "epochs", *options)
     assert ended.code == 1
     assert "failed: training broken: the loss of epoch" in ended.stderr
     assert "2 of 2 trainings ended" in ended.stderr
@@ -36,6 +36,9 @@ def test_a_queue_trains_what_has_no_weights_and_one_that_fails_stops_no_other(
     entry = read_registry(registry)["first@1"]
     weights = registry.parent / entry.weights.uri
     assert sha256(weights.read_bytes()).hexdigest() == entry.weights.sha256
+    kept = sorted((tmp_path / "epochs").glob("first@1-*"))
+    assert [path.name for path in kept] == [f"first@1-epoch-00{epoch}.safetensors" for epoch in range(4)]
+    assert kept[-1].read_bytes() == weights.read_bytes()
     assert list(entry.expected) == ["top1_accuracy"]
     assert len(read_history(weights.with_suffix(".history.json")).epochs) == 3
     # Nothing is left of a training that ended, and of one that failed its last whole epoch.
