@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from robench.cli.options import (
     model_option,
     number_option,
     option,
+    path_option,
     registry_option,
     results_option,
     seed_option,
@@ -29,6 +31,8 @@ from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robench.analyses.results import Analysed, Means, Numbers
 
 SET_OPTION = "--set"
@@ -45,6 +49,7 @@ MOST_ROWS = 40
 @dataset_option
 @number_option("--count", "Number of first examples.", default=100, show_default=True)
 @option(SET_OPTION, "settings", multiple=True, metavar="NAME=VALUE", help="A field, such as formula=paper.")
+@path_option("--epochs", "DIR", "Analyse the weights after each epoch, which 'robench train --keep-epochs DIR' kept.")
 @seed_option
 @registry_option
 @data_root_option
@@ -60,6 +65,7 @@ def command(
     dataset: str | None,
     count: int,
     settings: tuple[str, ...],
+    epochs: Path | None,
     seed: int | None,
     registries: tuple[Path, ...],
     data_root: Path | None,
@@ -81,8 +87,9 @@ def command(
         raise UnknownNameError("analysis", kind, ANALYSES)
     analysis = assigned(ANALYSES[kind], settings, SET_OPTION, "analysis")
     is_formula = analysis.subject == "formula"
-    _check_subject(kind, models, suites, dataset, is_formula=is_formula)
+    _check_subject(kind, models, suites, dataset or epochs, is_formula=is_formula)
     from robench.runs.analyses import AnalysisRequest, analyse, examples_of
+    from robench.runs.epoch_analyses import analyse_epochs
 
     suite = find_suites(suites, registries, dataset)[0] if suites else None
     examples = {} if is_formula else examples_of(suite, conditions, dataset, registries)
@@ -99,23 +106,37 @@ def command(
     if is_formula:
         found += analyse(asked)
     else:
+        of = analyse if epochs is None else partial(analyse_epochs, folder=epochs)
         for checkpoint in find_checkpoints(models_of_registry(models, registries), registries, all_seeds=all_seeds):
             with steps_shown(checkpoint.name, "examples") as on_progress:
-                found += analyse(asked, checkpoint, on_progress)
+                found += of(asked, checkpoint, on_progress=on_progress)
     if as_json:
         out_json([_document(each, path) for each, path in found])
-        return 0
-    for each, path in found:
-        _print(each)
-        say(f"wrote {path}")
+    else:
+        _show(found, results, has_epochs=epochs is not None)
     return 0
 
 
+def _show(found: Sequence[tuple[Analysed, Path | None]], results: Path, *, has_epochs: bool) -> None:
+    """Print a table for each result, or one for all epochs of a model and condition."""
+    from robench.analyses.over_epochs import along_epochs
+    from robench.analyses.results import FOLDER
+
+    if has_epochs:
+        for each in along_epochs([each for each, _ in found]):
+            _print(each)
+        say(f"wrote {len(found)} files to {results / FOLDER}")
+        return
+    for each, path in found:
+        _print(each)
+        say(f"wrote {path}")
+
+
 def _check_subject(
-    kind: str, models: tuple[str, ...], suites: tuple[str, ...], dataset: str | None, *, is_formula: bool
+    kind: str, models: tuple[str, ...], suites: tuple[str, ...], others: str | Path | None, *, is_formula: bool
 ) -> None:
-    if is_formula and (models or suites or dataset):
-        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite and --dataset")
+    if is_formula and (models or suites or others):
+        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite, --dataset and --epochs")
     if not is_formula and not models:
         raise UsageError(f"analysis {kind} is of models: name some with --model")
     if len(suites) > 1:
@@ -128,10 +149,11 @@ def _print(analysed: Analysed) -> None:
 
     facts, means = analysed.facts, [(each, means_of(each)) for each in analysed.numbers]
     out(", ".join([analysed.title, *([facts["condition"]] if "condition" in facts else [])]))
-    drawn = [each.name for each, mean in means if not _is_listed(mean)]
+    has_epochs = "epochs" in facts
+    drawn = [each.name for each, mean in means if not (has_epochs or _is_listed(mean))]
     by_axes: dict[tuple[Any, ...], list[tuple[Numbers, Means]]] = {}
     for each, mean in means:
-        if _is_listed(mean):
+        if each.name not in drawn:
             places = tuple(each.places(mean.axes[0])) if mean.axes else ()
             by_axes.setdefault((mean.axes, places), []).append((each, mean))
     for (axes, places), columns in by_axes.items():
@@ -146,7 +168,10 @@ def _print(analysed: Analysed) -> None:
         out(f"{name}: drawn by 'robench figure analysis'.")
     if any(mean.num_examples for _, mean in means):
         count = max(mean.num_examples for _, mean in means)
-        out(f"{count} examples of {facts['dataset']}; means over examples and heads [{INTERVAL}].")
+        over = "layers, examples and heads" if has_epochs else "examples and heads"
+        out(f"{count} examples of {facts['dataset']}; means over {over} [{INTERVAL}].")
+    if not means:
+        out("It has no number for each layer or head to show over epochs; its numbers are in the files.")
     out("")
 
 

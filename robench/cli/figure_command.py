@@ -223,17 +223,18 @@ def paper(
 
 @command.command("analysis")
 @click.argument("files", nargs=-1, required=True, type=AbsolutePath(), metavar="FILE...")
+@option("--by-layer", is_flag=True, help="A panel for each layer, of results over epochs, in place of their mean.")
 @panel_option
 @output_option
-def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> int:
-    """Draw results of 'robench analyse': lines over layers, or maps of patches. It wrote the FILEs.
+def analysis(files: tuple[Path, ...], by_layer: bool, panels: tuple[str, ...], output: Path) -> int:
+    """Draw results of 'robench analyse': lines over layers or epochs, or maps of patches. It wrote the FILEs.
 
     They are of one analysis, of one or several models, seeds and conditions, on the same examples.
     """
     from robench.analyses.results import read_analysis
     from robench.figures import analysis_plot
 
-    return _draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
+    return _draw(lambda: analysis_plot([read_analysis(path) for path in files], by_layer=by_layer), panels, output)
 
 
 def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
     from robench.core.report import Estimate
     from robench.runs.training_queue import Job
+    from robench.training.epoch_files import EpochFiles
 
 # File of the registry, and an entry in it.
 Entry = tuple[Path, "Checkpoint"]
@@ -45,6 +46,7 @@ class Asked:
     output: Path | None
     jobs: int | None
     state: Path
+    keep_epochs: Path | None
 
 
 class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
@@ -96,6 +98,9 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
     "With --jobs: state and history of unfinished trainings.",
     default="results/training",
     show_default=True,
+)
+@path_option(
+    "--keep-epochs", "DIR", "Write initial weights and those after each epoch to DIR/NAME-epoch-NNN.safetensors."
 )
 def command(
     names: tuple[str, ...],
@@ -202,6 +207,13 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
             f"model {checkpoint.name!r} is trained on the CPU in whole batches; leave out --device and"
             " --micro-batch-size"
         )
+    if (files := _epoch_files(checkpoint, asked)) is not None:
+        if not training.keeps_epochs:
+            raise UsageError(
+                f"training of kind {training.kind!r}, by which {checkpoint.name!r} is trained, keeps no weights of"
+                " epochs; leave out --keep-epochs"
+            )
+        files.check_up_to(training.total_epochs if asked.num_epochs is None else asked.num_epochs)
     if asked.output is not None:
         return
     if weights.uri.startswith("hf-hub:"):
@@ -214,6 +226,12 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
     has_state = asked.jobs is not None and _job(checkpoint, asked).history.exists()
     if not training.is_embedded and (path := _path(checkpoint, asked)).exists() and not has_state:
         raise UsageError(f"{path} is there already; remove it, or give --output FILE")
+
+
+def _epoch_files(checkpoint: Checkpoint, asked: Asked) -> EpochFiles | None:
+    from robench.training.epoch_files import EpochFiles
+
+    return None if asked.keep_epochs is None else EpochFiles(folder=asked.keep_epochs, name=checkpoint.name)
 
 
 def _check_seeds(names: Sequence[str], entries: Mapping[str, Entry], output: Path | None) -> None:
@@ -266,6 +284,7 @@ def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
         micro_batch_size=asked.micro_batch_size,
         decode_workers=asked.workers or found.decode_workers,
         state_path=state_path(kept),
+        epoch_files=_epoch_files(checkpoint, asked),
     )
     return Job(checkpoint=checkpoint, host=host, history=history_path(kept))
 

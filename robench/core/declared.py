@@ -268,6 +268,10 @@ class Recipe(Declaration, Protocol):
     def total_epochs(self) -> int:
         """Return the number of epochs of the whole training."""
 
+    @property
+    def keeps_epochs(self) -> bool:
+        """Return whether the weights after each epoch can be kept."""
+
     def shortened(self, num_epochs: int) -> Self:
         """Return the recipe with the given total number of epochs."""
 

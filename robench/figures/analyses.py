@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from robench.analyses.over_epochs import EPOCH, along_epochs
 from robench.analyses.results import INTERVAL, Analysed, Means, Numbers, means_of
 from robench.core.checkpoint import entry_name
 from robench.core.errors import IncompleteError, UsageError
@@ -46,14 +47,23 @@ class _Line:
         return Means(axes=first.axes, values=values.mean(axis=0), low=low, high=high, num_examples=first.num_examples)
 
 
-def analysis_plot(results: Sequence[Analysed]) -> Plot:
+def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plot:
     """Return the plot of results of one analysis: maps of each layer if it has any, or else a panel for each statistic.
+
+    Results over the epochs of trainings are lines along epochs, of means over layers or ``by_layer``.
 
     Raises:
         UsageError: the results are of several analyses, settings or datasets, or of different examples.
         IncompleteError: there is nothing to draw.
     """
     _check_alike(results)
+    if by_layer and EPOCH not in results[0].facts:
+        raise UsageError("--by-layer is of results over the epochs of a training; others have layers: leave it out")
+    results = along_epochs(results, by_layer=by_layer)
+    if not results[0].numbers:
+        raise IncompleteError(
+            f"{results[0].title} has no number for each layer or head to draw over epochs: name the files of one epoch"
+        )
     groups: dict[str, list[_Line]] = {}
     for numbers in results[0].numbers:
         groups.setdefault(numbers.statistic.beside or numbers.name, []).extend(_lines(results, numbers))
@@ -71,7 +81,7 @@ def analysis_plot(results: Sequence[Analysed]) -> Plot:
         panels=tuple(panels),
         models=labels,
         labels=labels,
-        notes=(*notes, *_notes(results, has_whiskers=not maps)),
+        notes=(*notes, *_notes(results, has_whiskers=not maps, by_layer=by_layer)),
         columns=_columns(maps) if maps else None,
     )
 
@@ -127,21 +137,22 @@ def _line_panel(title: str, lines: Sequence[_Line], cuts: Sequence[tuple[str, _L
     """Return a panel of lines; each is given by its label and the place of its values on the axes before the last."""
     numbers = lines[0].numbers
     axis = lines[0].means.axes[-1]
-    places = numbers.places(axis)
     series: list[Series] = []
     for label, line, index in cuts:
+        places = line.numbers.places(axis)
         if len(line.seeds) > 1:
             series += [_series(label, places, each, index, is_seed=True) for each in line.seeds]
         series.append(_series(label, places, line.means, index))
     values = [point.value for each in series for point in each.points if point.value is not None]
+    x_label = numbers.statistic.x if axis == "x" else axis
     return LinePanel(
         title=title.replace("_", " "),
-        x_label=numbers.statistic.x if axis == "x" else axis,
+        x_label=x_label,
         y_label=_axis_label(lines[0]),
         ticks=(),
         series=tuple(series),
         is_per_cent=False,
-        is_logarithmic=bool(places[0] > 0 and places[-1] / places[0] > _MANY_TIMES),
+        is_logarithmic=bool(x_label != EPOCH and places[0] > 0 and places[-1] / places[0] > _MANY_TIMES),
         is_logarithmic_in_y=min(values) > 0 and max(values) / min(values) > _FAR_MORE,
     )
 
@@ -190,7 +201,7 @@ def _columns(maps: Sequence[MapPanel]) -> int | None:
     return count if models[0] and 1 < count <= _MOST_COLUMNS else None
 
 
-def _notes(results: Sequence[Analysed], *, has_whiskers: bool) -> Iterator[str]:
+def _notes(results: Sequence[Analysed], *, has_whiskers: bool, by_layer: bool) -> Iterator[str]:
     facts = results[0].facts
     if "model" not in facts:
         samples = f", {len(results[0].examples):,} random samples; whiskers: {INTERVAL}" if results[0].examples else ""
@@ -200,6 +211,6 @@ def _notes(results: Sequence[Analysed], *, has_whiskers: bool) -> Iterator[str]:
     yield f"{len(results[0].examples)} examples of {facts['dataset']}, {' and '.join(conditions)}."
     models = {each.facts["model"] for each in results}
     has_seeds = len(set(map(entry_name, models))) < len(models)
-    yield "Means over examples and heads."
+    yield f"Means over {'layers, ' if 'epochs' in facts and not by_layer else ''}examples and heads."
     if has_whiskers:
         yield f"Whiskers: {SEED_INTERVAL if has_seeds else INTERVAL}."

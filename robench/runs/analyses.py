@@ -67,6 +67,7 @@ class AnalysisRequest:
         suite, views: perturbations of the examples; the suite is that of the views.
         count: number of first examples.
         seed: root of all randomness of perturbations and models.
+        epoch: number of epochs after which the weights are those of the model; None outside of a training.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         results: folder that results are kept in; None to keep none.
         modules: modules of checkpoints in memory, by the checkpoint's name.
@@ -78,6 +79,7 @@ class AnalysisRequest:
     views: Sequence[View] = ()
     count: int = 100
     seed: int = 0
+    epoch: int | None = None
     device: str = "auto"
     data_root: Path | None = None
     results: Path | None = None
@@ -156,6 +158,7 @@ def _of_model(
         "dataset": inputs.dataset,
         "fingerprint": inputs.fingerprint,
         "seed": request.seed,
+        **({} if request.epoch is None else {"epoch": request.epoch}),
     }
     viewer = _Viewer(request, checkpoint, model, inputs)
     conditions = [CLEAN, *(view.name for view in request.views)]
@@ -313,6 +316,7 @@ def _kept(analysed: Analysed, results: Path | None) -> Path | None:
         return None
     facts = {name: value for name, value in analysed.facts.items() if name not in ("at", "versions")}
     named = [str(facts[name]) for name in ("analysis", "model", "condition") if name in facts]
+    named += [f"epoch-{facts['epoch']:03d}"] if "epoch" in facts else []
     name = "-".join(re.sub(r"[^A-Za-z0-9.@-]+", "_", each) for each in named)
     path = results / FOLDER / f"{name}-{key_of([facts, list(analysed.examples)])[:12]}.parquet"
     write_analysis(analysed, path)

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from annotated_types import Ge, Le
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.domains import Domain
+from robench.training.epoch_files import EpochFiles
 
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
@@ -28,7 +29,10 @@ class TrainingBase(DeclarationBase):
         dataset: name of the dataset whose training split is learned.
         num_epochs: number of passes through it.
         seed: seed of the initial weights and of all random numbers of the training.
+        keeps_epochs: whether the implementation writes the weights after each epoch to ``host.epoch_files``.
     """
+
+    keeps_epochs: ClassVar[bool] = False
 
     dataset: str
     num_epochs: int
@@ -77,6 +81,7 @@ class Host:
         decode_workers: number of processes that decode and augment images, 0 for the current one; the result does not
             depend on it.
         state_path: file from which an interrupted training resumes, None for none.
+        epoch_files: files of the weights that would be published after each epoch, None for none.
     """
 
     data_root: Path | None
@@ -84,6 +89,7 @@ class Host:
     micro_batch_size: int | None = None
     decode_workers: int = 0
     state_path: Path | None = None
+    epoch_files: EpochFiles | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

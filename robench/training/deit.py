@@ -46,6 +46,7 @@ class DeitTraining(TrainingBase):
 
     kind: ClassVar[str] = "deit"
     implementation: ClassVar[str] = "robench.training.deit_impl:train_deit"
+    keeps_epochs: ClassVar[bool] = True
 
     dataset: str
     seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0

@@ -69,6 +69,7 @@ def train_deit(
                 device=device,
                 decode_workers=host.decode_workers,
             ),
+            weights=learner.weights,
             on_epoch=on_epoch,
         )
         return learner.weights()

@@ -38,9 +38,9 @@ def train(
 ) -> dict[str, Tensor]:
     """Train ``checkpoint`` from scratch, and return the state dict.
 
-    Computed on the CPU regardless of ``host``. The caller's random generators and number of threads are restored.
+    Computed on the CPU; of ``host``, the files of epochs alone are used. The caller's random generators and number of
+    threads are restored.
     """
-    del host
     training = checkpoint.training
     if not isinstance(training, Training):
         found = "has no 'training' fields" if training is None else f"has a training of kind {training.kind!r}"
@@ -60,11 +60,15 @@ def train(
             f" inputs of the axes {axes}: leave it out"
         )
     with reproducible(training.seed):
-        return _train(checkpoint, training, domain, on_epoch)
+        return _train(checkpoint, training, domain, host, on_epoch)
 
 
 def _train(
-    checkpoint: Checkpoint, training: Training, domain: Domain, on_epoch: Callable[[EpochReport], None]
+    checkpoint: Checkpoint,
+    training: Training,
+    domain: Domain,
+    host: Host | None,
+    on_epoch: Callable[[EpochReport], None],
 ) -> dict[str, Tensor]:
     preprocessing, limits = checkpoint.preprocessing, domain.rules.limits
     dataset = open_dataset(training.dataset, data_root=None, preprocessing=preprocessing, split="train")
@@ -86,6 +90,9 @@ def _train(
         logits, auxiliary = with_auxiliary(model, (inputs - mean) / std, training.auxiliary_weight)
         return cross_entropy(logits, targets, label_smoothing=training.label_smoothing) + auxiliary
 
+    def weights() -> dict[str, Tensor]:
+        return saved(model.state_dict(), training.saved_as)
+
     fit(
         model,
         _optimizer(model, training),
@@ -94,9 +101,11 @@ def _train(
         loss_of=loss_of,
         rate_at=lambda epoch: training.learning_rate * _fraction_of_peak(training, epoch),
         scores=lambda: None if validation is None else validation.scores(model),
+        host=host,
+        weights=weights,
         on_epoch=on_epoch,
     )
-    return saved(model.state_dict(), training.saved_as)
+    return weights()
 
 
 def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:

@@ -1,4 +1,4 @@
-"""Loops over the epochs of a training, resumed after the last complete one or not, and scores after each epoch.
+"""Loops over the epochs of a training, resumed after the last complete one or not; scores and weights after each epoch.
 
 The state for resuming is a complete file beside the weights, written after every epoch. It contains no state of a
 random generator: each epoch starts from its own seeds (``optimization.py``).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -53,21 +53,25 @@ def run_epochs(
     host: Host,
     key: str,
     validation: Validation | None,
+    weights: Callable[[], Mapping[str, Tensor]],
     on_epoch: Callable[[EpochReport], None],
 ) -> None:
     """Train until ``num_epochs`` are complete, from the stored state if there is one.
 
     ``learn`` trains the learner for one epoch (0-based), whose draws begin at seeds of that epoch, and returns the mean
     loss in nats and the number of examples. A stored state must have the ``key``, a digest of all that decides it.
+    ``weights`` returns what would be published now.
 
     Raises:
         ContractError: the loss is no longer a finite number.
         UsageError: the stored state is of another training.
-        StoreUnwritableError: the state cannot be written.
+        StoreUnwritableError: the state, or the weights after an epoch, cannot be written.
     """
     kept = None if host.state_path is None else read_state(host.state_path, key)
     if kept is not None:
         learner.restore(kept.parts)
+    else:
+        _keep(host, 0, weights)
     for epoch in range(0 if kept is None else kept.num_epochs_done, num_epochs):
         started = time.perf_counter()
         loss, num_examples = learn(epoch)
@@ -77,8 +81,9 @@ def run_epochs(
                 " set clip_grad if the recipe has it"
             )
         seconds = time.perf_counter() - started
-        # Before the state is stored, so that an interruption leaves no epoch without its scores.
+        # Before the state is stored, so that an interruption leaves no epoch without its scores and weights.
         scores = None if validation is None else validation.scores(learner.published)
+        _keep(host, epoch + 1, weights)
         if host.state_path is not None:
             write_state(host.state_path, TrainingState(key=key, num_epochs_done=epoch + 1, parts=learner.parts()))
         on_epoch(
@@ -101,6 +106,8 @@ def fit(
     loss_of: Callable[[Tensor], Tensor],
     rate_at: Callable[[float], float],
     scores: Callable[[], ValidationScores | None],
+    host: Host | None,
+    weights: Callable[[], Mapping[str, Tensor]],
     on_epoch: Callable[[EpochReport], None],
     most_gradient: float | None = None,
 ) -> None:
@@ -108,7 +115,9 @@ def fit(
 
     ``batches`` draws the batches of an epoch, the rows of each, and ``loss_of`` is the mean loss of one; ``rate_at`` is
     the learning rate after a number of epochs, such as 1.5. Gradients are clipped to the norm ``most_gradient``.
+    ``weights`` returns what would be published now.
     """
+    _keep(host, 0, weights)
     for epoch in range(num_epochs):
         started, total, count = time.perf_counter(), 0.0, 0
         of_epoch = batches()
@@ -122,6 +131,7 @@ def fit(
             optimizer.step()
             total, count = total + float(loss.detach()) * len(rows), count + len(rows)
         seconds = time.perf_counter() - started
+        _keep(host, epoch + 1, weights)
         on_epoch(
             EpochReport(
                 epoch=epoch + 1,
@@ -131,6 +141,11 @@ def fit(
                 validation=scores(),
             )
         )
+
+
+def _keep(host: Host | None, epoch: int, weights: Callable[[], Mapping[str, Tensor]]) -> None:
+    if host is not None and host.epoch_files is not None:
+        host.epoch_files.keep(epoch, weights())
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

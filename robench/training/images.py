@@ -78,6 +78,7 @@ class Training(ImageTraining):
 
     kind: ClassVar[str] = "training"
     implementation: ClassVar[str] = "robench.training.embedded_impl:train"
+    keeps_epochs: ClassVar[bool] = True
 
     dataset: str
     seed: Annotated[int, Ge(0), Lt(SEEDS)]
@@ -113,6 +114,7 @@ class OneCycleTraining(ImageTraining):
 
     kind: ClassVar[str] = "one-cycle"
     implementation: ClassVar[str] = "robench.training.one_cycle_impl:train"
+    keeps_epochs: ClassVar[bool] = True
     # The step of the fast recipe is 1.25 times the budget; beyond twice the budget a step has the same end.
     longest_step: ClassVar[int] = 2
 

@@ -58,6 +58,10 @@ def train(
         model = build(checkpoint.architecture).to(device)
         dataset = open_dataset(training.dataset, data_root=host.data_root, preprocessing=preprocessing, split="train")
         learner = Learner(model, training, preprocessing, ImagesInMemory(dataset, device), host)
+
+        def weights() -> dict[str, Tensor]:
+            return saved(weights_of(model), training.saved_as)
+
         run_epochs(
             learner,
             learner.epoch,
@@ -65,9 +69,10 @@ def train(
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, dataset.identity.fingerprint]),
             validation=validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device),
+            weights=weights,
             on_epoch=on_epoch,
         )
-        return saved(weights_of(model), training.saved_as)
+        return weights()
 
 
 class ImagesInMemory:

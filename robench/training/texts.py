@@ -57,6 +57,7 @@ class LanguageTraining(WordTraining):
 
     kind: ClassVar[str] = "language-training"
     implementation: ClassVar[str] = "robench.training.texts_impl:train"
+    keeps_epochs: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ class TextTraining(WordTraining):
 
     kind: ClassVar[str] = "text-training"
     implementation: ClassVar[str] = "robench.training.texts_impl:train"
+    keeps_epochs: ClassVar[bool] = True
 
     unknown_rate: Annotated[float, Ge(0), Lt(1)] = 0.0
     loss: Literal["cross-entropy", "double-softmax"] = "cross-entropy"

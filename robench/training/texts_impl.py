@@ -66,8 +66,8 @@ def train(
 ) -> dict[str, Tensor]:
     """Train ``checkpoint``, and return the state dict.
 
-    Computed on the CPU; of ``host``, the data root alone is used. The caller's random generators and number of threads
-    are restored.
+    Computed on the CPU; of ``host``, the data root and the files of epochs alone are used. The caller's random
+    generators and number of threads are restored.
     """
     training = checkpoint.training
     if not isinstance(training, LanguageTraining | TextTraining):
@@ -93,16 +93,22 @@ def train(
         else:
             steps = _classifier_steps(model, training, texts, valid)
         decayed, rate = matrices_but_embeddings(model), training.learning_rate
+
+        def weights() -> dict[str, Tensor]:
+            return saved(model.state_dict(), training.saved_as)
+
         fit(
             model,
             adamw(model.parameters(), decayed, learning_rate=rate, weight_decay=training.weight_decay),
             training.num_epochs,
             rate_at=lambda epoch: rate * fraction_of_peak(epoch / training.num_epochs, training.warmup_share),
+            host=host,
+            weights=weights,
             on_epoch=on_epoch,
             most_gradient=MOST_GRADIENT,
             **steps,
         )
-        return saved(model.state_dict(), training.saved_as)
+        return weights()
 
 
 def validation_texts(dataset: str, data_root: Path | None) -> Any:

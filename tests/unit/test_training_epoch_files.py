@@ -1,0 +1,134 @@
+"""Weights of each epoch of a training: each kind keeps what it would publish, and trains the same bits as without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from queue_examples import FIELDS, write_registry
+from safetensors.torch import load_file
+from training_examples import checkpoint_of, write_tree
+
+from robench.core.errors import StoreUnwritableError, UsageError
+from robench.datasets.texts import LabelledTexts, Texts
+from robench.declarations.preprocessing import NoPreprocessing
+from robench.declare import read_registry
+from robench.models.build import build
+from robench.models.word_transformer import Language, TextClassifier
+from robench.training import TRAININGS, texts_impl
+from robench.training.base import EpochReport, Host
+from robench.training.epoch_files import EpochFiles
+from robench.training.epochs import state_path
+from robench.training.images import Training
+from robench.training.optimization import reproducible
+from robench.training.texts import LanguageTraining, TextTraining
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from robench.core.checkpoint import Checkpoint
+
+LINES = [("people of war\n", 1), ("union of peace\n", 0), ("war war law\n", 1), ("law of people\n", 0)]
+SIZES = {"vocabulary_size": 9, "context": 5, "depth": 1, "dim": 8, "num_heads": 2, "feedforward": 8}
+LEARNED = {"seed": 0, "num_epochs": 2, "batch_size": 4, "learning_rate": 0.02, "min_count": 2}
+
+
+@pytest.fixture
+def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkpoint]:
+    """Return an entry of each kind of training, of two or three epochs."""
+
+    def opened(name: str, **_: object) -> Texts | LabelledTexts:
+        labelled = [(str(place), text, label) for place, (text, label) in enumerate(LINES * 8)]
+        return LabelledTexts(name, labelled) if name == "sotu-eras" else Texts(name, [each[:2] for each in labelled])
+
+    monkeypatch.setattr(texts_impl, "open_dataset", opened)
+    (one_cycle,) = read_registry(write_registry(tmp_path / "mine.yaml", {"tiny": FIELDS})).values()
+    embedded = Training(dataset="digits", seed=0, num_epochs=2, batch_size=200, learning_rate=0.01, noise_scale=0.1)
+    of_texts = replace(one_cycle, preprocessing=NoPreprocessing(inputs="texts"), expected={})
+    language = Language(**SIZES, cutoffs=(4,), dropout=0.1)
+    classifier = TextClassifier(**SIZES, num_classes=2, dropout=0.1)
+    return {
+        "training": replace(one_cycle, training=embedded),
+        "one-cycle": one_cycle,
+        # Its published weights are not those that are trained.
+        "deit": checkpoint_of(ema_decay=0.5, published="average"),
+        "language-training": replace(
+            of_texts, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)
+        ),
+        "text-training": replace(
+            of_texts, architecture=classifier, training=TextTraining(dataset="sotu-eras", **LEARNED)
+        ),
+    }
+
+
+def trained(checkpoint: Checkpoint, host: Host, stop_after: int | None = None) -> dict[str, Tensor]:
+    def on_epoch(report: EpochReport) -> None:
+        if report.epoch == stop_after:
+            raise KeyboardInterrupt
+
+    assert checkpoint.training is not None
+    found: dict[str, Tensor] = checkpoint.training.implemented()(checkpoint, host, on_epoch)
+    return found
+
+
+def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(
+        first[name].dtype == second[name].dtype and torch.equal(first[name], second[name]) for name in first
+    )
+
+
+@pytest.mark.parametrize("kind", TRAININGS.builtin)
+def test_each_kind_keeps_what_it_publishes_and_trains_the_same_bits(
+    kind: str, entries: dict[str, Checkpoint], tmp_path: Path
+) -> None:
+    checkpoint, files = entries[kind], EpochFiles(folder=tmp_path / "epochs", name="tiny")
+    assert checkpoint.training is not None
+    assert checkpoint.training.keeps_epochs
+    host = Host(data_root=write_tree(tmp_path, per_class=2))
+    without = trained(checkpoint, host)
+    assert same(trained(checkpoint, replace(host, epoch_files=files)), without)
+    kept = [load_file(path) for path in files.found().values()]
+    assert list(files.found()) == list(range(checkpoint.training.total_epochs + 1))
+    assert same(kept[-1], without)
+    assert not any(same(first, second) for first, second in pairwise(kept))
+    with reproducible(checkpoint.training.seed):
+        initial = build(checkpoint.architecture).state_dict()
+    # The vocabulary is that of the texts.
+    names = initial.keys() - {"vocabulary"}
+    assert all(torch.equal(kept[0][name], initial[name].to(kept[0][name].dtype)) for name in names)
+
+
+def test_a_resumed_training_goes_on_with_the_files(entries: dict[str, Checkpoint], tmp_path: Path) -> None:
+    whole, cut = (EpochFiles(folder=tmp_path / name, name="tiny") for name in ("whole", "cut"))
+    trained(entries["one-cycle"], Host(data_root=None, epoch_files=whole))
+    host = Host(data_root=None, epoch_files=cut, state_path=state_path(tmp_path / "x.safetensors"))
+    with pytest.raises(KeyboardInterrupt):
+        trained(entries["one-cycle"], host, stop_after=2)
+    assert list(cut.found()) == [0, 1, 2]
+    cut.path(0).unlink()
+    trained(entries["one-cycle"], host)
+    assert list(cut.found()) == [1, 2, 3]
+    assert all(cut.path(epoch).read_bytes() == whole.path(epoch).read_bytes() for epoch in (1, 2, 3))
+
+
+def test_a_folder_that_cannot_be_written_is_named(entries: dict[str, Checkpoint], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    files = EpochFiles(folder=tmp_path / "file" / "epochs", name="tiny")
+    with pytest.raises(StoreUnwritableError, match=r"tiny-epoch-000\.safetensors cannot be written: Not a directory"):
+        trained(entries["one-cycle"], Host(data_root=None, epoch_files=files))
+
+
+def test_files_of_others_are_not_found_and_later_epochs_are_refused(tmp_path: Path) -> None:
+    files = EpochFiles(folder=tmp_path, name="a.b")
+    names = ("a.b-epoch-1000", "a.b-epoch-002", "a.b-epoch-0003", "axb-epoch-004", "a.b@1-epoch-005", "a.b-epoch-6")
+    for name in names:
+        (tmp_path / f"{name}.safetensors").write_bytes(b"")
+    assert list(files.found()) == [2, 1000]
+    files.check_up_to(1000)
+    with pytest.raises(UsageError, match=r"a\.b-epoch-1000\.safetensors is of another training, since a\.b is trained"):
+        files.check_up_to(999)
