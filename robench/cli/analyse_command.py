@@ -87,7 +87,7 @@ def command(
         raise UnknownNameError("analysis", kind, ANALYSES)
     analysis = assigned(ANALYSES[kind], settings, SET_OPTION, "analysis")
     is_formula = analysis.subject == "formula"
-    _check_subject(kind, models, suites, dataset, epochs, is_formula=is_formula)
+    _check_subject(kind, models, suites, dataset or epochs, is_formula=is_formula)
     from robench.runs.analyses import AnalysisRequest, analyse, examples_of
     from robench.runs.epoch_analyses import analyse_epochs
 
@@ -133,15 +133,9 @@ def _show(found: Sequence[tuple[Analysed, Path | None]], results: Path, *, has_e
 
 
 def _check_subject(
-    kind: str,
-    models: tuple[str, ...],
-    suites: tuple[str, ...],
-    dataset: str | None,
-    epochs: Path | None,
-    *,
-    is_formula: bool,
+    kind: str, models: tuple[str, ...], suites: tuple[str, ...], others: str | Path | None, *, is_formula: bool
 ) -> None:
-    if is_formula and (models or suites or dataset or epochs):
+    if is_formula and (models or suites or others):
         raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite, --dataset and --epochs")
     if not is_formula and not models:
         raise UsageError(f"analysis {kind} is of models: name some with --model")

@@ -128,6 +128,18 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("check", "--baseline", "x.py", "--tolerance", "T"),
     ],
     "table": [("table", "T"), ("table", "rpc:1", "--results", "T"), ("table", "rpc:1", "--format", "T")],
+    "analyse": [
+        ("analyse", "T"),
+        ("analyse", "entropy", "--model", "T", "--dataset", "digits"),
+        ("analyse", "entropy", "--model", "digits-vit", "--dataset", "T"),
+        ("analyse", "entropy", "--model", "digits-vit", "--suite", "T"),
+        ("analyse", "entropy", "--model", "digits-vit", "--suite", "digits-adv", "--condition", "T"),
+        ("analyse", "entropy", "--model", "digits-vit", "--dataset", "digits", "--set", "T"),
+        ("analyse", "entropy", "--model", "digits-vit", "--dataset", "digits", "--device", "T"),
+        ("analyse", "entropy", "--model", "digits-vit", "--dataset", "digits", "--epochs", "T"),
+        ("figure", "analysis", "T", "--output", "x.svg"),
+        ("figure", "paper", "T", "--output", "x"),
+    ],
     "cost": [
         ("cost", "T"),
         ("cost", "digits-vit", "--registry", "T"),
