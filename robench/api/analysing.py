@@ -23,7 +23,7 @@ def analyse(
     conditions: Sequence[str] = (),
     settings: Mapping[str, object] | None = None,
     count: int = 100,
-    seed: int = 0,
+    seed: int | None = None,
     device: str = "auto",
     registry: str | Path | Sequence[str | Path] = (),
     results: str | Path | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +95,7 @@ def command(
     asked = AnalysisRequest(
         analysis=analysis,
         count=count,
-        seed=seed or 0,
+        seed=seed,
         device=device,
         data_root=data_root,
         results=results,
@@ -169,7 +168,8 @@ def _print(analysed: Analysed) -> None:
     if any(mean.num_examples for _, mean in means):
         count = max(mean.num_examples for _, mean in means)
         over = "layers, examples and heads" if has_epochs else "examples and heads"
-        out(f"{count} examples of {facts['dataset']}; means over {over} [{INTERVAL}].")
+        of = f"examples of {facts['dataset']}" if "dataset" in facts else "random samples"
+        out(f"{count} {of}; means over {over} [{INTERVAL}].")
     if not means:
         out("It has no number for each layer or head to show over epochs; its numbers are in the files.")
     out("")
@@ -190,9 +190,8 @@ def _document(analysed: Analysed, path: Path | None) -> dict[str, Any]:
     statistics = {}
     for each in analysed.numbers:
         mean = means_of(each)
-        bounds = {}
-        with suppress(ValueError):
-            bounds = {name: _plain(getattr(mean, name)) for name in ("low", "high")}
+        # Of fewer examples there is no interval.
+        bounds = {"low": mean.low.tolist(), "high": mean.high.tolist()} if mean.num_examples > 1 else {}
         statistics[each.name] = {
             "meaning": each.statistic.meaning,
             "unit": each.statistic.unit,
@@ -202,9 +201,3 @@ def _document(analysed: Analysed, path: Path | None) -> dict[str, Any]:
             **bounds,
         }
     return {**analysed.facts, "num_examples": len(analysed.examples), "statistics": statistics, "file": str(path)}
-
-
-def _plain(bounds: Any) -> Any:
-    if (bounds != bounds).any():
-        raise ValueError("no interval")
-    return bounds.tolist()

@@ -71,7 +71,7 @@ class Part:
         draws: how it is drawn; ``panels``: texts of the titles of its panels, none for all.
         analysis, settings, count: analysis, its fields, and its number of examples.
         epochs: whether it is of each epoch of the training.
-        sizes: models by label of their line, in the order of their sizes.
+        sizes: models by label of their line, in the order of ``ticks``, the names of their sizes.
         open: what the print leaves open, on which the verdicts depend.
         paper, twin: results of the print, and of its counterpart on small data; neither for formulas and sizes.
     """
@@ -84,6 +84,7 @@ class Part:
     epochs: bool = False
     count: Annotated[int, Ge(1), Le(MOST_EXAMPLES)] = 100
     sizes: Mapping[Text, tuple[Text, ...]] = field(default_factory=dict)
+    ticks: tuple[Text, ...] = ()
     paper: Source | None = None
     twin: Source | None = None
     expected: tuple[Expectation, ...] = ()
@@ -188,6 +189,8 @@ def _problem(entry: FigureEntry, entries: Mapping[int, FigureEntry]) -> str:
     for part in entry.parts:
         if (part.draws == "analysis") != (part.analysis is not None):
             return "parts must have an analysis if they draw one, and no other part has"
+        if any(len(models) != len(part.ticks) for models in part.sizes.values()):
+            return f"each line of sizes must have a model for each of the {len(part.ticks)} ticks"
         if (part.draws == "sizes") != bool(part.sizes):
             return "parts must have sizes if they draw them, and no other part has"
     return ""

@@ -68,7 +68,8 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
     for numbers in results[0].numbers:
         groups.setdefault(numbers.statistic.beside or numbers.name, []).extend(_lines(results, numbers))
     drawn = [lines for lines in groups.values() if lines[0].means.axes]
-    maps = [panel for lines in drawn for line in lines for panel in _maps(line)]
+    by_line = [found for lines in drawn for line in lines if (found := list(_maps(line)))]
+    maps = [panel for found in by_line for panel in found]
     panels: Sequence[LinePanel | MapPanel] = maps or [
         panel for name, lines in groups.items() for panel in _line_panels(name, lines)
     ]
@@ -82,7 +83,8 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
         models=labels,
         labels=labels,
         notes=(*notes, *_notes(results, has_whiskers=not maps, by_layer=by_layer)),
-        columns=_columns(maps) if maps else None,
+        # The layers of one model in a row.
+        columns=len(by_line[0]) if maps and 1 < len(by_line[0]) <= _MOST_COLUMNS else None,
     )
 
 
@@ -192,13 +194,6 @@ def _maps(line: _Line) -> Iterator[MapPanel]:
             label=_axis_label(line),
             has_contours=numbers.y is not None,
         )
-
-
-def _columns(maps: Sequence[MapPanel]) -> int | None:
-    """Return the number of maps in a row: the layers of one model."""
-    models = [panel.title.rpartition(", layer ")[0] for panel in maps]
-    count = models.count(models[0])
-    return count if models[0] and 1 < count <= _MOST_COLUMNS else None
 
 
 def _notes(results: Sequence[Analysed], *, has_whiskers: bool, by_layer: bool) -> Iterator[str]:

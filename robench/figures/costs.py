@@ -122,10 +122,10 @@ def cost_plot(board: Leaderboard, name: str, axis: CostAxis) -> Plot:
     )
 
 
-def sizes_plot(sizes: Mapping[str, Sequence[str]], costs: Sequence[StoredCost]) -> Plot:
+def sizes_plot(sizes: Mapping[str, Sequence[str]], names: Sequence[str], costs: Sequence[StoredCost]) -> Plot:
     """Return speed and memory of inference against the size of models, under the conditions of most measurements.
 
-    ``sizes`` are the models of each line, from the smallest; names of the last line end in sizes.
+    ``sizes`` are the models of each line, from the smallest; ``names`` are those of the sizes.
     ``costs`` are as of ``seconds_axis``.
 
     Raises:
@@ -147,8 +147,7 @@ def sizes_plot(sizes: Mapping[str, Sequence[str]], costs: Sequence[StoredCost]) 
             )
             for name, models in sizes.items()
         )
-        *_, last = sizes.values()
-        ticks = tuple((float(place), model.rpartition("-")[2]) for place, model in enumerate(last))
+        ticks = tuple((float(place), name) for place, name in enumerate(names))
         return LinePanel(
             title=title, x_label="size of model", y_label=label, ticks=ticks, series=series, is_per_cent=False
         )

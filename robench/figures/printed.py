@@ -126,7 +126,7 @@ def _plot(part: Part, source: Source | None, results: Results) -> Plot:
     if part.draws == "analysis":
         return analysis_plot(_analysed(part, source, results))
     if source is None:
-        return sizes_plot(part.sizes, stored_costs(results.folder))
+        return sizes_plot(part.sizes, part.ticks, stored_costs(results.folder))
     plots: Mapping[str, Callable[[], Plot]] = {
         "budget": lambda: budget_plot(_board(source, results), all_models=True),
         "seeds": lambda: seeds_plot(_board(source, results)),

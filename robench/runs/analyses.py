@@ -66,7 +66,7 @@ class AnalysisRequest:
         dataset: examples that models see.
         suite, views: perturbations of the examples; the suite is that of the views.
         count: number of first examples.
-        seed: root of all randomness of perturbations and models.
+        seed: root of all randomness of perturbations and models; None for the suite's own, or 0 without a suite.
         epoch: number of epochs after which the weights are those of the model; None outside of a training.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         results: folder that results are kept in; None to keep none.
@@ -78,12 +78,17 @@ class AnalysisRequest:
     suite: Suite | None = None
     views: Sequence[View] = ()
     count: int = 100
-    seed: int = 0
+    seed: int | None = None
     epoch: int | None = None
     device: str = "auto"
     data_root: Path | None = None
     results: Path | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
+
+    @property
+    def root_seed(self) -> int:
+        """Return the seed, or the suite's."""
+        return self.seed if self.seed is not None else 0 if self.suite is None else self.suite.seed
 
 
 def analyse(
@@ -147,17 +152,17 @@ def _of_model(
     _check_memory(request.analysis, checkpoint)
     device = torch.device(devices_of(request.device)[0])
     inputs = _inputs(request, checkpoint)
-    in_memory = request.modules.get(checkpoint.name)
+    in_memory, digest = request.modules.get(checkpoint.name), checkpoint.weights.sha256
     if in_memory is None:
         model, digest = load_model(checkpoint, device), resolve(checkpoint)[1]
     else:
-        model, digest = model_of(checkpoint, in_memory, device), None
+        model = model_of(checkpoint, in_memory, device)
     facts |= {
         "model": checkpoint.name,
         "weights": digest,
         "dataset": inputs.dataset,
         "fingerprint": inputs.fingerprint,
-        "seed": request.seed,
+        "seed": request.root_seed,
         **({} if request.epoch is None else {"epoch": request.epoch}),
     }
     viewer = _Viewer(request, checkpoint, model, inputs)
@@ -208,7 +213,7 @@ class _Viewer:
         inputs = torch.stack(tuple(self.inputs.by_condition[condition][start:stop]))
         on_device = to_device(inputs, self.model.device)
         fingerprint, prediction = self.inputs.fingerprint, Stream(purpose="prediction")
-        root, ids = self.request.seed, self.inputs.ids[start:stop]
+        root, ids = self.request.root_seed, self.inputs.ids[start:stop]
         of_examples = [example_seed(root, fingerprint, prediction.purpose, each) for each in ids]
         seeds = [stream_seed(seed, prediction) for seed in of_examples]
         name = self.checkpoint.name
@@ -267,7 +272,7 @@ def _inputs(request: AnalysisRequest, checkpoint: Checkpoint) -> Inputs:
     measured = RunRequest(
         suites=(request.suite,),
         checkpoints=(checkpoint,),
-        seed=request.seed,
+        seed=request.root_seed,
         device=request.device,
         data_root=request.data_root,
         modules=request.modules,

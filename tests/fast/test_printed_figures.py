@@ -150,6 +150,7 @@ def test_without_results_the_reason_names_the_command(tmp_path: Path) -> None:
         ("{figure: 1, shows: x}", "must have one of missing, drawn_as and parts, got none"),
         ("{figure: 1, shows: x, drawn_as: 7}", "drawn_as must be the number of a figure with parts, got 7"),
         ("{figure: 1, shows: x, parts: [{draws: analysis}]}", "parts must have an analysis if they draw one"),
+        ("{figure: 1, shows: x, parts: [{draws: sizes, ticks: [s], sizes: {a: [b, c]}}]}", "each of the 1 ticks"),
         ("{figure: 1, shows: x, parts: [{draws: sizes}]}", "parts must have sizes if they draw them"),
     ],
 )

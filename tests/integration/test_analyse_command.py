@@ -65,6 +65,26 @@ def test_attacked_examples_are_analysed_and_drawn_and_no_outcome_changes(
     assert figure.read_bytes().startswith(b"<?xml")
 
 
+def test_attacks_have_the_seed_of_the_suite_unless_another_is_given(
+    robench: Robench, tmp_path: Path, small_suite: Callable[..., Path]
+) -> None:
+    suites = [small_suite(f"seed{seed}", **{"seed: 0": f"seed: {seed}"}) for seed in (0, 3)]
+    values = []
+    for suite, seed in ((suites[0], []), (suites[1], []), (suites[1], ["--seed", 0])):
+        asked = (*ENTROPY, "--suite", suite, "--condition", "pgd", "--count", 2, *seed, "--results", tmp_path)
+        clean, attacked = json.loads(robench(*asked, "--json").stdout)
+        values.append((attacked["seed"], attacked["statistics"]["entropy"]["mean"]))
+        assert clean["condition"] == "clean"
+    assert [seed for seed, _ in values] == [0, 3, 0]
+    assert values[0][1] == values[2][1] != values[1][1]
+
+
+def test_random_samples_of_a_formula_are_counted(robench: Robench, tmp_path: Path) -> None:
+    ended = robench("analyse", "softmax-noise", "--set", "num_samples=5", "--results", tmp_path)
+    assert ended.code == 0
+    assert "5 random samples; means over examples and heads [" in ended.stdout
+
+
 def _outcomes(results: Path) -> list[bytes]:
     """Return the columns of all records, without what says when and how fast they were measured."""
     frames = [pd.read_parquet(path) for path in sorted(results.glob("**/*.parquet")) if "analyses" not in path.parts]
@@ -129,5 +149,9 @@ def test_from_python_modules_in_memory_are_analysed_and_those_without_hooks_are_
     plain = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
     with pytest.raises(RobenchError, match="nothing can be seen of plain"):
         robench_package.analyse("entropy", {"plain": (plain, pixels)}, dataset="digits", count=2)
+    # Another module of the same name has files of its own.
+    again = {"mine": (robench_package.build_model(vit | {"depth": 3}), pixels)}
+    robench_package.analyse("attention-map", again, **given)
+    assert len(list((tmp_path / "analyses").iterdir())) == 4
     (formula,) = robench_package.analyse("smoothing-powers", settings={"num_points": 5})
     assert formula.numbers[0].values.shape == (4, 5)
