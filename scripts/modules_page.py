@@ -22,7 +22,7 @@ PACKAGES = (
     *("core", "declarations", "domains", "tasks", "attention", "attacks", "corruptions"),
     *("models", "datasets", "perturbations", "metrics", "store", "evaluation", "training", "costs", "analyses"),
     *("declare", "scheduling", "executors", "reports", "comparison", "exports"),
-    *("papers", "leaderboard", "runs", "figures"),
+    *("papers", "leaderboard", "runs", "reproduction", "figures"),
     *("cli", "api", "testing", ""),
 )
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "check": "Check results against a baseline.",
     "export": "Write results as tidy tables (CSV, Parquet), or images before and after an attack.",
     "table": "Print papers' tables with the measured numbers and verdicts.",
+    "reproduce": "Train and measure what papers' tables need, and print them.",
     "cost": "Count and measure what models cost: parameters, multiply-adds, seconds, memory.",
     "analyse": "Analyse attention inside models, on clean or attacked examples.",
     "list": "List models, suites, or plug-ins of a family.",

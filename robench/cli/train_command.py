@@ -296,7 +296,7 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     if asked.num_epochs is not None and checkpoint.training is not None:
         checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
     job = _job(checkpoint, asked)
-    with _noted_state([job]), epochs_shown(checkpoint.name) as shown:
+    with noted_state([job]), epochs_shown(checkpoint.name) as shown:
         content = weights_of(job, shown)
     _keep(registry, job, content, asked)
 
@@ -309,7 +309,7 @@ def _train_queue(trainings: Sequence[Entry], asked: Asked, num_processes: int) -
     registries = {checkpoint.name: registry for registry, checkpoint in trainings}
     num_failed = 0
     jobs = [_job(each, asked) for _, each in trainings]
-    with _noted_state(jobs), queue_shown() as shown:
+    with noted_state(jobs), queue_shown() as shown:
         for job, ended in run_queue(jobs, num_processes, shown):
             if ended.error:
                 num_failed += 1
@@ -320,7 +320,7 @@ def _train_queue(trainings: Sequence[Entry], asked: Asked, num_processes: int) -
 
 
 @contextmanager
-def _noted_state(jobs: Sequence[Job]) -> Iterator[None]:
+def noted_state(jobs: Sequence[Job]) -> Iterator[None]:
     """Add to an interruption what the same command does next, if the state of a training is kept."""
     try:
         yield

@@ -213,7 +213,8 @@ class Suite:
         """
         columns = tuple(each for each in self.columns if names_of_conditions(self, each) <= set(names))
         if not columns:
-            others = min((names_of_conditions(self, each) - set(names) for each in self.columns), key=len)
+            read = (names_of_conditions(self, each) for each in self.columns)
+            others = min((each - set(names) for each in read if not each.isdisjoint(names)), key=len, default=set())
             raise UsageError(
                 f"no column of suite {self.name!r} reads only {', '.join(sorted(names))}; choose the conditions"
                 f" {', '.join(sorted(others))} too"

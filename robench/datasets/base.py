@@ -69,6 +69,7 @@ class DatasetBase(DeclarationBase):
         splits: splits that ``open_dataset`` supports.
         evaluation_split: split that is measured, one of ``splits``.
         has_training_images: whether the publisher provides training images in a separate folder.
+        num_training_examples: size of the training split, of which forecasts are made; None likewise.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -92,6 +93,19 @@ class DatasetBase(DeclarationBase):
     splits: tuple[str, ...] = (TEST_SPLIT,)
     evaluation_split: str = TEST_SPLIT
     has_training_images: bool = False
+    num_training_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
+
+    def num_examples_of(self, split: str) -> int | None:
+        """Return the number of examples of a split; None if it is unknown."""
+        return self.num_examples if split == self.evaluation_split else self.num_training_examples
+
+    def num_tokens_of(self, split: str) -> int | None:
+        """Return the number of tokens of a split of texts for language models; None if it is unknown."""
+        return None
+
+    def mean_tokens_of(self, split: str) -> float | None:
+        """Return the mean number of tokens of a text of a split; None if it is unknown."""
+        return None
 
     @property
     def classes(self) -> tuple[int, ...] | None:

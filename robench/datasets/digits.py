@@ -10,13 +10,14 @@ DIGITS = EmbeddedImages(
     task="classification",
     num_classes=10,
     num_examples=600,
+    num_training_examples=1_197,
     source="scikit-learn load_digits: UCI Optical Recognition of Handwritten Digits, Alpaydin & Kaynak 1998",
     licence="CC BY 4.0",
     image_size=32,
     splits=("train", TEST_SPLIT),
     maker="robench.datasets.digits_impl:Digits",
 )
-_SHIFT = replace(DIGITS, splits=(TEST_SPLIT,))
+_SHIFT = replace(DIGITS, splits=(TEST_SPLIT,), num_training_examples=None)
 DIGITS_A = replace(
     _SHIFT,
     name="digits-a",

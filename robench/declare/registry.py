@@ -83,6 +83,7 @@ class CheckpointEntry:
         seeds: further trainings of the same entry, with other seeds.
         of: entry of the shipped registry to which these weights belong; architecture, preprocessing, task, data and
             recipe are inherited, so that they are left out here.
+        seed: seed of the training of these weights, with ``of``; null for that of the shipped entry.
     """
 
     architecture: ArchitectureBase
@@ -99,6 +100,7 @@ class CheckpointEntry:
     patches: bool = False
     seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
     of: str | None = None
+    seed: Annotated[int | None, Ge(0), Lt(SEEDS)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +206,7 @@ def _examined(
     problems += _needlessly_patching(document, entries)
     problems += _training_problems(document, entries)
     problems += _wrong_seeds(document, entries)
+    problems += _seeds_of_no_entry(document, entries)
     for name, each in entries.items():
         problems += [] if each.of is None or shipped is None else differences(document, name, each.of, each, shipped)
     problems += _wrong_scores(document)
@@ -244,7 +247,7 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
 
 def _trainings(name: str, entry: CheckpointEntry, folder: Path, registry: Path | None) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
-    shared = values_of(entry, "weights", "seeds", "of")
+    shared = values_of(entry, "weights", "seeds", "of", "seed")
     shared |= {"folder": folder, "registry": registry, "belongs_to": entry.of}
     own = Checkpoint(name=name, weights=entry.weights.declared, **shared)
     yield own
@@ -287,6 +290,13 @@ def _wrong_seeds(document: Document, entries: Mapping[str, CheckpointEntry]) -> 
                 wrong = f"seed {each.seed} is that of training or of another item; each must be another one"
                 yield document.problem((*place, index, "seed"), wrong)
             taken.add(each.seed)
+
+
+def _seeds_of_no_entry(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
+    for name, checkpoint in entries.items():
+        if checkpoint.seed is not None and (checkpoint.of is None or checkpoint.training is None):
+            wrong = "is of weights of a shipped entry with a recipe; name it with of, or state the seed in training"
+            yield document.problem(("checkpoints", name, "seed"), wrong)
 
 
 def _wrong_scores(document: Document) -> Iterator[Problem]:

@@ -55,7 +55,7 @@ def with_inherited(document: Document, shipped: Document) -> tuple[Document, lis
     for name, entry in giving.items():
         base = entry["of"]
         if isinstance(base, str) and base in known:
-            whole[name] = _inherited(shipped, base) | entry
+            whole[name] = _seeded(_inherited(shipped, base) | entry)
             continue
         wrong = f"must be the name of an entry of the shipped registry, got {show(base)}"
         if isinstance(base, str):
@@ -63,6 +63,14 @@ def with_inherited(document: Document, shipped: Document) -> tuple[Document, lis
         problems.append(document.problem(("checkpoints", name, "of"), wrong))
         del whole[name]
     return replace(document, value={**document.mapping_at(), "checkpoints": whole}), problems
+
+
+def _seeded(entry: dict[str, Value]) -> dict[str, Value]:
+    """Return an entry whose training has its ``seed`` if there is one."""
+    training, seed = entry.get("training"), entry.get("seed")
+    return (
+        entry | {"training": {**training, "seed": seed}} if isinstance(training, dict) and seed is not None else entry
+    )
 
 
 def differences(document: Document, name: str, base: str, entry: object, shipped: Document) -> Iterator[Problem]:

@@ -30,6 +30,8 @@ from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library
 from robench.executors import Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
+from robench.runs.devices import devices_of
+from robench.scheduling.pace import FORWARD_FRACTION
 
 FILE_VARIABLE = "ROBENCH_CALIBRATION"
 SECONDS_EACH = 1.0
@@ -80,6 +82,12 @@ def calibrations() -> dict[str, Calibration]:
 def calibrated(kind: str) -> Calibration | None:
     """Return the calibration of a kind of device; None without one."""
     return calibrations().get(kind)
+
+
+def speed_of(device: str) -> float | None:
+    """Return the speed of forward passes on a device, in floating-point operations a second; None if not calibrated."""
+    found = calibrated(device_kind(torch.device(devices_of(device)[0])))
+    return None if found is None else 1 / (FORWARD_FRACTION * found.seconds_per_flop)
 
 
 def calibrate(device: str) -> Calibration:

@@ -15,6 +15,7 @@ LAYERS = [
     {"pytest_plugin"},
     {"cli", "api", "testing"},
     {"figures"},
+    {"reproduction"},
     {"runs", "leaderboard", "papers"},
     {"comparison", "exports"},
     {"declare", "scheduling", "executors", "reports"},

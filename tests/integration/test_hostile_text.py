@@ -64,6 +64,11 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         (*RUN, "--T"),
         ("run", "--suite", "imagenet-adv", "--model", "rpc-symvit", "--data-root", "T"),
     ],
+    "reproduce": [
+        ("reproduce", "T", "--dry-run"),
+        *(("reproduce", "rpc:1", "--dry-run", name, "T") for name in ("--rows", "--columns", "--seeds", "--registry")),
+        *(("reproduce", "rpc:1", "--dry-run", name, "T") for name in ("--device-speed", "--limit", "--results")),
+    ],
     "submit": [
         ("submit", "--suite", "T", "--model", "digits-vit", "--jobs", "1", "--dry-run"),
         ("submit", "--suite", "digits-adv", "--model", "T", "--jobs", "T", "--dry-run"),

@@ -23,6 +23,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "baseline": [("baseline", "--help"), ("baseline", "write", "--help")],
     "check": [("check", "--help")],
     "table": [("table", "rpc:1"), ("table", "rpc:1", "--json")],
+    "reproduce": [("reproduce", "rpc:1", "--dry-run"), ("reproduce", "rpc:1", "--dry-run", "--json")],
     "leaderboard": [
         ("leaderboard", "--suite", "digits-adv"),
         ("leaderboard", "--suite", "digits-adv", "--format", "json"),

@@ -1,0 +1,104 @@
+"""Weights that a reproduction has trained: files below the results folder, and the registry file that declares them.
+
+Each is an entry with ``of``, so that tables count it as a training of the entry that it reproduces. Nothing that exists
+is overwritten.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import WeightsError
+from robench.core.files import write_whole, writing
+from robench.declare import read_registry
+from robench.training.history import history_path
+
+REGISTRY_NAME = "reproduced.yaml"
+PREFIX = "reproduced-"
+# End of the names of files with one entry of the registry each.
+_ENTRY = ".entry.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """Reproduced weights of a results folder."""
+
+    results: Path
+
+    @property
+    def registry(self) -> Path:
+        """Return the registry file, which may not exist."""
+        return self.results / REGISTRY_NAME
+
+    @property
+    def registries(self) -> tuple[Path, ...]:
+        """Return the registry file if it exists."""
+        return (self.registry,) if self.registry.exists() else ()
+
+    def trained(self, checkpoint: Checkpoint, seed: int) -> Checkpoint:
+        """Return the checkpoint that a training of a shipped entry with a seed makes."""
+        assert checkpoint.training is not None  # plans are of entries with a recipe
+        training = checkpoint.training.seeded(seed)
+        initial: Weights | None = getattr(training, "initial_weights", None)
+        # Below the results folder too, where another training of the reproduction puts them, unless they are there.
+        if initial is not None and (file := checkpoint.folder / initial.uri).is_file():
+            training = replace(training, initial_weights=replace(initial, uri=str(file)))  # type: ignore[type-var]
+        is_own = seed == checkpoint.training.seed
+        name = f"{PREFIX}{checkpoint.name}" if is_own else f"{PREFIX}{checkpoint.name}-seed{seed}"
+        return replace(
+            checkpoint,
+            name=name,
+            weights=Weights(uri=f"weights/{name}.safetensors", sha256=None, by="robench"),
+            training=training,
+            belongs_to=checkpoint.name,
+            folder=self.results,
+            registry=self.registry,
+            expected={},
+        )
+
+    def path(self, checkpoint: Checkpoint) -> Path:
+        """Return the file of weights of a checkpoint of ``trained``."""
+        return self.results / checkpoint.weights.uri
+
+    def state_path(self, checkpoint: Checkpoint) -> Path:
+        """Return a file beside which the state and history of an unfinished training are kept."""
+        return self.results / "training" / f"{checkpoint.name}.safetensors"
+
+    def keep(self, checkpoint: Checkpoint, content: bytes, sha256: str, history: bytes) -> None:
+        """Write weights and their history, and declare them.
+
+        Raises:
+            WeightsError: there is a file of other weights in their place.
+            StoreUnwritableError: a file cannot be written.
+        """
+        path = self.path(checkpoint)
+        if path.exists() and path.read_bytes() != content:
+            raise WeightsError(
+                f"{path} has other weights than the training of {checkpoint.name!r} has just made, and is not"
+                " overwritten; move it elsewhere, and repeat the command"
+            )
+        with writing(path):
+            write_whole(path, content)
+            write_whole(history_path(path), history)
+            write_whole(self._entry_path(checkpoint), _entry(checkpoint, sha256).encode())
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Write the registry file anew from the entries beside the weights, which other processes may have added."""
+        entries = [path.read_text() for path in sorted(self.results.glob(f"weights/*{_ENTRY}"))]
+        text = "".join(["checkpoints:\n", *entries])
+        if entries and (not self.registry.exists() or self.registry.read_text() != text):
+            with writing(self.registry):
+                write_whole(self.registry, text.encode())
+            read_registry(self.registry)
+
+    def _entry_path(self, checkpoint: Checkpoint) -> Path:
+        return self.path(checkpoint).with_name(f"{checkpoint.name}{_ENTRY}")
+
+
+def _entry(checkpoint: Checkpoint, sha256: str) -> str:
+    assert checkpoint.training is not None  # it was trained
+    weights = f"{{uri: {checkpoint.weights.uri}, sha256: {json.dumps(sha256)}, by: robench}}"
+    of = f"of: {checkpoint.belongs_to}, seed: {checkpoint.training.seed}"
+    return f"  {checkpoint.name}: {{{of},\n    weights: {weights}}}\n"
