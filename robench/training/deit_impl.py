@@ -49,7 +49,7 @@ def train_deit(
     with reproducible(training.seed, device):
         model = build(checkpoint.architecture, training.drop_path_rate).to(device)
         _check_fit(checkpoint.name, model, training, preprocessing, device)
-        learner = Learner(model, training, device, host.micro_batch_size, precision=host.precision)
+        learner = Learner(model, training, device, host.micro_batch_size, host.precision)
         teacher = _teacher(checkpoint, training, preprocessing, device)
         if teacher is not None:
             learner.learn_from(teacher, checkpoint.name)
