@@ -5,12 +5,15 @@ that cannot be read (a broken registry file, an unknown suite) are left out. Pat
 as in file names. Messages suggest commands with the options of the command that prints them.
 """
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -20,6 +23,9 @@ from robench.core.checkpoint import SEED_MARK
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.files import is_file_name
 from robench.core.protocols import Store
+
+if TYPE_CHECKING:
+    from robench.core.suite import Suite
 
 _WILD = "*?["
 
@@ -124,6 +130,27 @@ def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str
     return list(found)
 
 
+def only_conditions(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
+    """Return the suites with the conditions that names or patterns match; without names, as they are.
+
+    Raises:
+        UnknownNameError: a name matches no condition of any suite.
+        UsageError: a suite has none of the conditions, or no column that reads them alone.
+    """
+    if not names:
+        return tuple(suites)
+    known = list(dict.fromkeys(condition.name for suite in suites for condition in suite.conditions))
+    chosen = set(expanded(names, lambda: known, "condition"))
+    for name in sorted(chosen.difference(known)):
+        raise UnknownNameError("condition", name, known)
+    for suite in suites:
+        if chosen.isdisjoint(condition.name for condition in suite.conditions):
+            raise UsageError(
+                f"suite {suite.name!r} has none of the conditions {', '.join(names)}; leave one of them out"
+            )
+    return tuple(suite.only(chosen) for suite in suites)
+
+
 def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list[str]:
     """Return names of models with patterns replaced by the entries of the registry that match; see ``expanded``."""
     from robench.declare import read_registries
@@ -168,6 +195,7 @@ def _no_match(noun: str, pattern: str, known: Sequence[str]) -> UnknownNameError
 _REPEATED = {
     "suites": "--suite",
     "dataset": "--dataset",
+    "only": "--condition",
     "all_examples": "--all-examples",
     "registries": "--registry",
     "seed": "--seed",

@@ -167,7 +167,22 @@ shard_timeout_option = option(
     metavar="SECONDS",
     help="Time limit of a shard in a worker process before it is retried; default: a day.",
 )
-limit_option = number_option("--limit", "Only the first N examples.")
+limit_option = option(
+    "--limit",
+    "--examples",
+    "limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the first N examples, a fair sample; 1000 and 5000 are usual.",
+)
+only_option = option(
+    "--condition",
+    "only",
+    multiple=True,
+    metavar="NAME|PATTERN",
+    shell_complete=complete_conditions,
+    help="Only these conditions of the suites, such as 'pgd*', and the columns that read no others.",
+)
 all_examples_option = option(
     "--all-examples",
     is_flag=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.names import run_command, same_command
-from robench.cli.options import all_seeds_option, format_option, option, path_option, precision_option
+from robench.cli.options import all_seeds_option, format_option, only_option, option, path_option, precision_option
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
@@ -30,7 +30,7 @@ NAME = "leaderboard"
 
 
 @click.command("report")
-@selecting((*OF_RESULTS, precision_option, all_seeds_option))
+@selecting((*OF_RESULTS, only_option, precision_option, all_seeds_option))
 @format_option(sorted(RENDERERS), "table")
 @option("--sort", metavar="COLUMN", help="Order rows by this column, best first, such as pgd/top1_accuracy.")
 @option(
@@ -114,7 +114,7 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
 
 
 @click.command("leaderboard")
-@selecting((*OF_RESULTS, all_seeds_option))
+@selecting((*OF_RESULTS, only_option, all_seeds_option))
 @option(
     "--format",
     "formats",

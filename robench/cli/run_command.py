@@ -16,6 +16,7 @@ from robench.cli.options import (
     keep_adversarial_option,
     measuring_options,
     no_audit_option,
+    only_option,
     option,
     precision_option,
 )
@@ -38,7 +39,7 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 
 
 @click.command("run")
-@selecting((*OF_MODELS, precision_option, all_seeds_option))
+@selecting((*OF_MODELS, only_option, precision_option, all_seeds_option))
 @measuring_options
 @executor_options
 @option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from robench.cli.names import models_of_registry, models_of_results
+from robench.cli.names import models_of_registry, models_of_results, only_conditions
 from robench.cli.options import (
     all_examples_option,
     dataset_option,
@@ -54,6 +54,7 @@ class Selection:
     suites: tuple[str, ...] = ()
     dataset: str | None = None
     models: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     registries: tuple[Path, ...] = ()
     limit: int | None = None
     all_examples: bool = False
@@ -67,7 +68,8 @@ class Selection:
         # Imported in all methods, so that help is fast.
         from robench.declare import find_suites
 
-        return find_suites(self.suites, self.registries, self.dataset, all_examples=self.all_examples)
+        suites = find_suites(self.suites, self.registries, self.dataset, all_examples=self.all_examples)
+        return only_conditions(suites, self.only)
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Return the entries of the registry that the models match, with their seeds if all are asked for."""

@@ -19,6 +19,7 @@ from robench.cli.options import (
     measuring_options,
     no_audit_option,
     number_option,
+    only_option,
     option,
     path_option,
     precision_option,
@@ -42,7 +43,7 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
 @click.command("submit")
-@selecting((*OF_MODELS, precision_option, all_seeds_option))
+@selecting((*OF_MODELS, only_option, precision_option, all_seeds_option))
 @measuring_options
 @keep_adversarial_option
 @no_audit_option
@@ -151,6 +152,7 @@ def _what(selection: Selection) -> tuple[Words, ...]:
         model=tuple(models_of_registry(selection.models, selection.registries)),
         registry=selection.registries,
         dataset=selection.dataset,
+        condition=selection.only,
         limit=selection.limit,
         seed=selection.seed,
         all_examples=selection.all_examples,

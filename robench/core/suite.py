@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -202,6 +203,24 @@ class Suite:
         conditions = tuple(replace(condition, num_examples=None) for condition in self.conditions)
         return replace(self, conditions=conditions, all_examples=True)
 
+    def only(self, names: Collection[str]) -> Suite:
+        """Return the suite with these conditions alone, and the columns that read no others.
+
+        Keys of results do not depend on the other conditions of a suite.
+
+        Raises:
+            UsageError: every column reads another condition too.
+        """
+        columns = tuple(each for each in self.columns if names_of_conditions(self, each) <= set(names))
+        if not columns:
+            others = min((names_of_conditions(self, each) - set(names) for each in self.columns), key=len)
+            raise UsageError(
+                f"no column of suite {self.name!r} reads only {', '.join(sorted(names))}; choose the conditions"
+                f" {', '.join(sorted(others))} too"
+            )
+        conditions = tuple(each for each in self.conditions if each.name in names)
+        return replace(self, conditions=conditions, columns=columns)
+
     def check_dataset(self) -> None:
         """Refuse a suite without a dataset. Raises UsageError: it names none, and none was given."""
         if self.lacks_dataset:
@@ -227,6 +246,12 @@ class View:
     condition: Condition
     epsilon: str | None
     attack: PerturbationDeclaration
+
+
+def names_of_conditions(suite: Suite, column: Column) -> set[str]:
+    """Return the names of the conditions that a column of a suite reads, also at single budgets."""
+    owners = {view.name: condition.name for condition in suite.conditions for view in views_of(condition)}
+    return {owners[name] for name in column.conditions}
 
 
 def views_of(condition: Condition) -> tuple[View, ...]:

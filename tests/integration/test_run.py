@@ -104,6 +104,41 @@ def test_limited_rows_are_marked_and_left_out_of_reports(
     assert "limit" not in whole
 
 
+def test_chosen_conditions_are_those_of_the_whole_suite(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite, results = small_suite(), tmp_path / "r"
+    asked = ("--suite", suite, *VIT, "--results", results, "--json")
+    chosen = robench("run", *asked, "--condition", "[cf]*", "--examples", 50)
+    (row,) = document(chosen.stdout)["rows"]
+    # Robust accuracy reads clean images too.
+    assert {key.split("/")[0] for key in row["cells"]} == {"clean", "fgsm"}
+    assert (chosen.code, row["limit"]) == (0, 50)
+    whole = robench("run", *asked, "--examples", 50)
+    assert "2 of 3 shards" in whole.stderr
+    (full,) = document(whole.stdout)["rows"]
+    assert {key: full["cells"][key]["value"] for key in row["cells"]} == {
+        key: cell["value"] for key, cell in row["cells"].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("pgx",), "unknown condition 'pgx'. Did you mean 'pgd'?"),
+        (("x*",), "unknown condition 'x*'"),
+        (("noise", "clean"), "unknown condition 'noise'"),
+    ],
+)
+def test_conditions_that_match_nothing_are_refused(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, names: tuple[str, ...], message: str
+) -> None:
+    options = [word for name in names for word in ("--condition", name)]
+    ended = robench("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r", *options)
+    assert (ended.code, (tmp_path / "r").exists()) == (2, False)
+    assert message in ended.stderr
+
+
 def test_a_dry_run_measures_and_writes_nothing(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
