@@ -7,18 +7,21 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from robench.cli.names import complete_models, expanded
 from robench.cli.options import data_root_option, number_option, option, path_option, registry_option
+from robench.cli.seed_range import SeedRange
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import SEED_MARK, Weights, seed_name
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError, WeightsError
 from robench.core.files import write_whole, writing
+from robench.core.shard import EXACT_DTYPE
 from robench.declare import add_seed, read_registry, set_weights, shipped_registry
 from robench.tasks import TASKS
+from robench.training.base import Host, TrainingPrecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
 # File of the registry, and an entry in it.
 Entry = tuple[Path, "Checkpoint"]
-# A mistyped range must not start thousands of trainings.
-MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +43,12 @@ class Asked:
     device: str
     workers: int | None
     micro_batch_size: int | None
+    precision: TrainingPrecision
     num_epochs: int | None
     output: Path | None
     jobs: int | None
     state: Path
     keep_epochs: Path | None
-
-
-class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
-    """Seeds as ``3``, ``0-4`` or ``0-2,7``."""
-
-    name = "seeds"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Return the seeds, each once, in order."""
-        seeds: list[int] = []
-        for part in value.split(","):
-            found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
-            if found is None:
-                self.fail(f"{value!r} is not a list of seeds; write 0-4 or 0,3,7", param, ctx)
-            first, last = int(found[1]), int(found[2] or found[1])
-            if not first <= last < first + MOST_SEEDS:
-                self.fail(f"{part.strip()!r} must be 1 to {MOST_SEEDS} seeds, the smallest first", param, ctx)
-            seeds.extend(range(first, last + 1))
-        return tuple(dict.fromkeys(seeds))
 
 
 @click.command("train")
@@ -77,10 +60,17 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]  # as AbsolutePath
     "--device",
     default="auto",
     show_default=True,
-    help="auto, cpu, cuda or cuda:N; digits are trained on the CPU.",
+    help="auto, cpu, cuda or cuda:N; models of data in libraries are trained on the CPU.",
 )
 @number_option("--workers", "Processes that decode and augment images.")
 @number_option("--micro-batch-size", "Examples per forward pass; gradients add up to a batch's. Default: all.")
+@option(
+    "--precision",
+    type=click.Choice(get_args(TrainingPrecision)),
+    default=EXACT_DTYPE,
+    show_default=True,
+    help="Of matrix products and convolutions in training; bfloat16 is mixed precision.",
+)
 @number_option("--num-epochs", "Total number of epochs, replacing the entry's; needs --output.")
 @option(
     "--seeds",
@@ -115,8 +105,8 @@ def command(
     NAME@SEED is a training of an entry with another seed. Trainings follow the order of NAMES, with --seeds all models
     with the first seed, then all with the next.
 
-    An interrupted training of images on disk resumes after its last complete epoch when the command is repeated, with
-    --jobs also from a copy of the --state folder.
+    An interrupted training of images or texts on disk resumes when the command is repeated, with --jobs also from a
+    copy of the --state folder: after its last complete epoch, or of texts where its last state was kept within one.
     Each epoch's loss, and its scores on the evaluation split, go to a .history.json beside the weights.
     """
     asked = Asked(**further)
@@ -207,6 +197,10 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
             f"model {checkpoint.name!r} is trained on the CPU in whole batches; leave out --device and"
             " --micro-batch-size"
         )
+    if asked.precision != EXACT_DTYPE and (training.is_embedded or not training.takes_precision):
+        raise UsageError(
+            f"model {checkpoint.name!r} is trained in {EXACT_DTYPE}; leave out --precision {asked.precision}"
+        )
     if (files := _epoch_files(checkpoint, asked)) is not None:
         if not training.keeps_epochs:
             raise UsageError(
@@ -271,7 +265,6 @@ def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
     from robench.executors import IN_PROCESS
     from robench.runs.devices import choose_workers
     from robench.runs.training_queue import Job
-    from robench.training.base import Host
     from robench.training.epochs import state_path
     from robench.training.history import history_path
 
@@ -282,6 +275,7 @@ def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
         data_root=asked.data_root,
         device=found.devices[0],
         micro_batch_size=asked.micro_batch_size,
+        precision=asked.precision,
         decode_workers=asked.workers or found.decode_workers,
         state_path=state_path(kept),
         epoch_files=_epoch_files(checkpoint, asked),
@@ -326,7 +320,7 @@ def noted_state(jobs: Sequence[Job]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         if any(each.host.state_path is not None and each.host.state_path.exists() for each in jobs):
-            error.add_note("The same command goes on after the last complete epoch.")
+            error.add_note("The same command goes on where the last state was kept.")
         raise
 
 

@@ -272,6 +272,10 @@ class Recipe(Declaration, Protocol):
     def keeps_epochs(self) -> bool:
         """Return whether the weights after each epoch can be kept."""
 
+    @property
+    def takes_precision(self) -> bool:
+        """Return whether mixed precision can be asked for."""
+
     def shortened(self, num_epochs: int) -> Self:
         """Return the recipe with the given total number of epochs."""
 

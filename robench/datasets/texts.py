@@ -7,7 +7,7 @@ Words and punctuation marks have one blank between them. A word keeps its hyphen
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -62,6 +62,10 @@ class OrderedTexts:
         """Return the text of an example."""
         raise NotImplementedError
 
+    def articles(self) -> Iterator[str]:
+        """Yield all texts in the order in which they were written, without context."""
+        raise NotImplementedError
+
 
 class Texts(OrderedTexts):
     """Texts in the order of ``texts``, pairs of ids and texts, or in a subclass tuples that begin with them."""
@@ -78,6 +82,10 @@ class Texts(OrderedTexts):
     def text(self, index: int) -> str:
         """Return the text of an example."""
         return self.texts[index]
+
+    def articles(self) -> Iterator[str]:
+        """Yield the texts in their order."""
+        yield from self.texts
 
 
 class LabelledTexts(Texts):

@@ -262,7 +262,8 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
     places: list[Place] = []
     for name in document.mapping_at("checkpoints"):
         seeds = ("checkpoints", name, "seeds")
-        places += [("checkpoints", name, "weights", "uri"), ("checkpoints", name, "training", "initial_weights", "uri")]
+        others = (("weights",), ("training", "initial_weights"), ("training", "teacher", "weights"))
+        places += [("checkpoints", name, *below, "uri") for below in others]
         places += [(*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds))]
     for place in places:
         uri = document.at(*place)

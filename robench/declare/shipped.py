@@ -96,11 +96,15 @@ def differences(document: Document, name: str, base: str, entry: object, shipped
 def _inherited(shipped: Document, base: str) -> dict[str, Value]:
     entry = shipped.mapping_at("checkpoints", base)
     found = {name: entry[name] for name in _INHERITED if name in entry}
-    initial = shipped.mapping_at("checkpoints", base, "training", "initial_weights")
-    if isinstance(uri := initial.get("uri"), str) and not uri.startswith("hf-hub:"):
-        # Relative to the shipped registry, wherever the entry that inherits it is.
-        moved: Value = {**initial, "uri": str(shipped_folder() / uri)}
-        found["training"] = {**shipped.mapping_at("checkpoints", base, "training"), "initial_weights": moved}
+    training = ("checkpoints", base, "training")
+    for below in (("initial_weights",), ("teacher", "weights")):
+        weights = shipped.mapping_at(*training, *below)
+        if isinstance(uri := weights.get("uri"), str) and not uri.startswith("hf-hub:"):
+            # Relative to the shipped registry, wherever the entry that inherits it is.
+            moved: Value = {**weights, "uri": str(shipped_folder() / uri)}
+            for depth in range(len(below), 0, -1):
+                moved = {**shipped.mapping_at(*training, *below[: depth - 1]), below[depth - 1]: moved}
+            found["training"] = moved
     return found
 
 

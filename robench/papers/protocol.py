@@ -15,17 +15,19 @@ from robench.declare.printed import RECIPE, PublishedCell
 
 # Fields about training, which hold for the authors' own weights, with any recipe in the registry.
 OF_TRAINING = RECIPE | {"pretraining", "epochs"}
-_SMALL_LANGUAGE = {
+_SMALL_LANGUAGE: Mapping[str, float | str] = {
     "batch_size": 96,
     "learning_rate": 0.00025,
     "weight_decay": 0,
-    "warmup_share": 0.004,
-    "num_epochs": 120,
+    "num_steps": 500_000,
+    "warmup_steps": 2000,
+    "schedule": "cosine",
+    "clip_grad": 0.25,
 }
 # Settings of training that are not a kind of recipe: the fields that they fix (sources are in docs/protocols.md).
-SETTINGS: Mapping[str, Mapping[str, float]] = {
+SETTINGS: Mapping[str, Mapping[str, float | str]] = {
     "lmtool-fwp-small": _SMALL_LANGUAGE,
-    "lmtool-fwp-medium": _SMALL_LANGUAGE | {"batch_size": 56, "warmup_share": 0.005, "num_epochs": 84},
+    "lmtool-fwp-medium": {**_SMALL_LANGUAGE, "batch_size": 56, "num_steps": 400_000},
     "elliptical-language": _SMALL_LANGUAGE,
     "elliptical-fan": {
         "batch_size": 512,

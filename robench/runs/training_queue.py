@@ -77,7 +77,8 @@ def weights_of(job: Job, on_epoch: Callable[[EpochReport], None] = lambda report
     architecture = checkpoint.architecture
     is_users = architecture.runs_user_code or foreign_in((architecture, training)) is not None
     containment = attributed_to(f"model {checkpoint.name!r} cannot be trained") if is_users else Contained()
-    history = History(job.history, checkpoint=checkpoint.name, dataset=training.dataset)
+    precision = job.host.precision
+    history = History(job.history, checkpoint=checkpoint.name, dataset=training.dataset, precision=precision)
 
     def reported(report: EpochReport) -> None:
         history.add(report)

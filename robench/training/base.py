@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from annotated_types import Ge, Le
 
+from robench.core.shard import EXACT_DTYPE
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.domains import Domain
 from robench.training.epoch_files import EpochFiles
@@ -15,7 +16,7 @@ Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Proportion = Annotated[float, Ge(0), Le(1)]
 Budget = Annotated[Fraction, Ge(0), Le(LARGEST)]
-LEAST_COUNT = 3
+TrainingPrecision = Literal["float32", "bfloat16"]
 
 
 class TrainingBase(DeclarationBase):
@@ -30,9 +31,11 @@ class TrainingBase(DeclarationBase):
         num_epochs: number of passes through it.
         seed: seed of the initial weights and of all random numbers of the training.
         keeps_epochs: whether the implementation writes the weights after each epoch to ``host.epoch_files``.
+        takes_precision: whether the implementation computes in ``host.precision``.
     """
 
     keeps_epochs: ClassVar[bool] = False
+    takes_precision: ClassVar[bool] = False
 
     dataset: str
     num_epochs: int
@@ -80,6 +83,8 @@ class Host:
             whole batch. It affects only the last bits, and models that normalise over a batch.
         decode_workers: number of processes that decode and augment images, 0 for the current one; the result does not
             depend on it.
+        precision: numbers of matrix products and convolutions in the passes of training, float32 or bfloat16 (mixed
+            precision). Weights, their gradients, losses and validation are float32.
         state_path: file from which an interrupted training resumes, None for none.
         epoch_files: files of the weights that would be published after each epoch, None for none.
     """
@@ -88,6 +93,7 @@ class Host:
     device: str = "cpu"
     micro_batch_size: int | None = None
     decode_workers: int = 0
+    precision: TrainingPrecision = EXACT_DTYPE
     state_path: Path | None = None
     epoch_files: EpochFiles | None = None
 

@@ -5,9 +5,27 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 
+from robench.core.checkpoint import Weights
 from robench.datasets import DATASETS
-from robench.declarations.base import LARGEST, SEEDS, FieldProblem
+from robench.declarations.base import LARGEST, SEEDS, DeclarationBase, FieldProblem
+from robench.models.base import ArchitectureBase
 from robench.training.base import Count, NotNegative, Proportion, TrainingBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teacher(DeclarationBase):
+    """Model whose predictions another learns; it has the same dataset, and the same preprocessing.
+
+    Attributes:
+        architecture: backbone that the weights fit.
+        weights: location, checksum and layout of its weights.
+    """
+
+    kind: ClassVar[str] = "teacher"
+    implementation: ClassVar[str] = "robench.training.distillation_impl:LoadedTeacher"
+
+    architecture: ArchitectureBase
+    weights: Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +60,15 @@ class DeitTraining(TrainingBase):
         published: the published state: the weights themselves, as in the authors' code, or their moving average.
         clip_grad: maximum norm of a step's gradient, null for none.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
+        distillation: ``hard``: the distillation token learns the class that the teacher predicts, with the weight of
+            the labels, as in section 4 (``distillation_impl.py``); ``none``: there is no teacher.
+        teacher: model that predicts them; null for none.
     """
 
     kind: ClassVar[str] = "deit"
     implementation: ClassVar[str] = "robench.training.deit_impl:train_deit"
     keeps_epochs: ClassVar[bool] = True
+    takes_precision: ClassVar[bool] = True
 
     dataset: str
     seed: Annotated[int, Ge(0), Lt(SEEDS)] = 0
@@ -72,6 +94,8 @@ class DeitTraining(TrainingBase):
     published: Literal["weights", "average"] = "weights"
     clip_grad: Annotated[float | None, Gt(0), Le(LARGEST)] = None
     auxiliary_weight: NotNegative = 0.0
+    distillation: Literal["none", "hard"] = "none"
+    teacher: Teacher | None = None
 
     @property
     def total_epochs(self) -> int:
@@ -83,7 +107,7 @@ class DeitTraining(TrainingBase):
         return replace(self, num_epochs=num_epochs, cooldown_epochs=0)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Return problems between fields: mixing needs even groups, an average a decay, and images a folder."""
+        """Return problems between fields: of mixing, averages, distillation, and data that are in no folder."""
         problems = [
             (name, f"must be even, since two examples are mixed, got {size}")
             for name, size in (("batch_size", self.batch_size), ("mixing_group_size", self.mixing_group_size))
@@ -91,6 +115,9 @@ class DeitTraining(TrainingBase):
         ]
         if self.published == "average" and self.ema_decay is None:
             problems.append(("published", "must be weights where ema_decay is null, got average"))
+        if (self.distillation == "hard") != (self.teacher is not None):
+            wrong = "must be left out with distillation none" if self.teacher else "missing, with distillation hard"
+            problems.append(("teacher", wrong))
         declared = DATASETS.get(self.dataset)
         if declared is not None and declared.folder is None:
             problems.append(("dataset", f"must lie in a folder of images, such as imagenet-1k, got {self.dataset}"))

@@ -1,4 +1,4 @@
-"""Training by DeiT's recipe, from a folder of images, on one device, in float32.
+"""Training by DeiT's recipe, from a folder of images, on one device.
 
 Source: Touvron et al. 2021, arXiv:2012.12877, table 9, and facebookresearch/deit, main.py and engine.py; the authors
 use mixed precision on several GPUs. An interrupted training resumes after the last complete epoch; on one kind of CPU
@@ -23,11 +23,13 @@ from torch import Tensor, nn
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UsageError
 from robench.core.identity import key_of
+from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.base import EpochReport, Host
+from robench.training.base import EpochReport, Host, TrainingPrecision
 from robench.training.deit import DeitTraining
+from robench.training.distillation_impl import LoadedTeacher, TwoHeaded
 from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
 from robench.training.optimization import UNDECAYED, check_auxiliary, evaluating, reproducible, seed_for, seeded
@@ -47,9 +49,15 @@ def train_deit(
     with reproducible(training.seed, device):
         model = build(checkpoint.architecture, training.drop_path_rate).to(device)
         _check_fit(checkpoint.name, model, training, preprocessing, device)
+        learner = Learner(model, training, device, host.micro_batch_size, host.precision)
+        teacher = _teacher(checkpoint, training, preprocessing, device)
+        if teacher is not None:
+            learner.learn_from(teacher, checkpoint.name)
         images = TrainingImages(host.data_root, training, preprocessing)
         _check_size(training, images)
-        learner = Learner(model, training, device, host.micro_batch_size)
+
+        # An entry may leave the digest of its teacher open.
+        digests = [] if teacher is None else [teacher.digest]
 
         def learn(epoch: int) -> tuple[float, int]:
             keys = EpochKeys(images, training, epoch)
@@ -61,7 +69,7 @@ def train_deit(
             learn,
             training.total_epochs,
             host=host,
-            key=key_of([checkpoint.architecture, preprocessing, training, len(images)]),
+            key=key_of([checkpoint.architecture, preprocessing, training, len(images), *digests]),
             validation=validation_on(
                 training.dataset,
                 preprocessing,
@@ -79,10 +87,18 @@ class Learner:
     """Model in training by the recipe, with all state that changes from step to step."""
 
     def __init__(
-        self, model: nn.Module, training: DeitTraining, device: torch.device, micro_batch_size: int | None
+        self,
+        model: nn.Module,
+        training: DeitTraining,
+        device: torch.device,
+        micro_batch_size: int | None,
+        precision: TrainingPrecision = EXACT_DTYPE,
     ) -> None:
         self.training = training
         self.device = device
+        self._precision = precision
+        self._teacher: LoadedTeacher | None = None
+        self._outputs_of: Callable[..., Tensor] = model
         self._micro_batch_size = micro_batch_size or training.batch_size
         self._model = model.train()
         self._optimizer = optimizer_of(model, training)
@@ -92,6 +108,11 @@ class Learner:
         assert num_classes is not None  # of all published images
         self._mixing = Mixing(training, num_classes)
         self._loss = SoftTargetCrossEntropy()  # type: ignore[no-untyped-call]  # timm's
+
+    def learn_from(self, teacher: LoadedTeacher, name: str) -> None:
+        """Let the distillation token of the model, called ``name``, learn a teacher's predictions."""
+        self._teacher = teacher
+        self._outputs_of = TwoHeaded(self._model, name)
 
     def epoch(self, epoch: int, epoch_batches: Iterator[list[Tensor]]) -> float:
         """Train on the batches of an epoch (0-based), and return the mean loss in nats."""
@@ -108,14 +129,17 @@ class Learner:
 
     def _step(self, images: Tensor, classes: Tensor, seed: int) -> Tensor:
         targets = self._mixing(images, classes, seed)
+        if self._teacher is not None:
+            targets = self._teacher.targets(images, targets, self._micro_batch_size, self._precision)
         self._optimizer.zero_grad(set_to_none=True)
         total = accumulate_gradients(
-            self._model,
+            self._outputs_of,
             images,
             targets,
             self._loss,
             micro_batch_size=self._micro_batch_size,
             auxiliary_weight=self.training.auxiliary_weight,
+            precision=self._precision,
         )
         if self.training.clip_grad is not None:
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.training.clip_grad)
@@ -166,6 +190,19 @@ def _check_fit(
             f"model {name!r} gives {shape} for 2 images, but dataset {training.dataset!r} has {num_classes} classes"
         )
     check_auxiliary(model, images, training.auxiliary_weight)
+
+
+def _teacher(
+    checkpoint: Checkpoint, training: DeitTraining, preprocessing: ImagePreprocessing, device: torch.device
+) -> LoadedTeacher | None:
+    """Return the declared teacher, after it has seen two black images."""
+    if training.teacher is None:
+        return None
+    teacher, side = LoadedTeacher(training.teacher, checkpoint, device), preprocessing.crop or 1
+    num_classes = DATASETS[training.dataset].num_classes
+    assert num_classes is not None  # of all published images
+    teacher.check_fit(torch.zeros(2, 3, side, side, device=device), num_classes)
+    return teacher
 
 
 def _check_size(training: DeitTraining, images: TrainingImages) -> None:

@@ -94,7 +94,6 @@ def _train(
         return saved(model.state_dict(), training.saved_as)
 
     fit(
-        model,
         _optimizer(model, training),
         training.num_epochs,
         batches=lambda: torch.randperm(len(dataset), generator=generator).split(training.batch_size),

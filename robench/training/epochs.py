@@ -1,7 +1,8 @@
-"""Loops over the epochs of a training, resumed after the last complete one or not; scores and weights after each epoch.
+"""Loops over the epochs of a training, resumed from a stored state or not; scores and weights after each epoch.
 
-The state for resuming is a complete file beside the weights, written after every epoch. It contains no state of a
-random generator: each epoch starts from its own seeds (``optimization.py``).
+The state for resuming is a complete file beside the weights, written after every epoch, and in long ones within them
+(``steps.py``). It contains no state of a random generator where each epoch starts from its own seeds
+(``optimization.py``).
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from torch.nn.functional import cross_entropy
 from robench.core.declared import Preprocessing
 from robench.core.errors import ContractError, MissingDataError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
+from robench.core.identity import key_of
 from robench.core.protocols import Dataset
+from robench.core.shard import EXACT_DTYPE
 from robench.datasets import open_dataset
 from robench.models.loaded import normalisation_of
-from robench.training.base import EpochReport, Host, ValidationScores
-from robench.training.optimization import evaluating, set_learning_rate, with_auxiliary
+from robench.training.base import EpochReport, Host, TrainingPrecision, ValidationScores
+from robench.training.optimization import evaluating, in_precision, set_learning_rate, with_auxiliary
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
 BATCH_SIZE = 100
@@ -45,6 +48,13 @@ class Learner(Protocol):
         """Restore the state from ``parts``."""
 
 
+class Scoring(Protocol):
+    """Scores of models on the evaluation split."""
+
+    def scores(self, model: nn.Module) -> ValidationScores | None:
+        """Return the scores of a model; None where there are not enough data."""
+
+
 def run_epochs(
     learner: Learner,
     learn: Callable[[int], tuple[float, int]],
@@ -52,22 +62,22 @@ def run_epochs(
     *,
     host: Host,
     key: str,
-    validation: Validation | None,
+    validation: Scoring | None,
     weights: Callable[[], Mapping[str, Tensor]],
     on_epoch: Callable[[EpochReport], None],
 ) -> None:
     """Train until ``num_epochs`` are complete, from the stored state if there is one.
 
-    ``learn`` trains the learner for one epoch (0-based), whose draws begin at seeds of that epoch, and returns the mean
-    loss in nats and the number of examples. A stored state must have the ``key``, a digest of all that decides it.
-    ``weights`` returns what would be published now.
+    ``learn`` trains the learner for one epoch (0-based), from where its state is, and returns the mean loss in nats and
+    the number of examples that it took. A stored state must have the ``key``, a digest of all that decides it but the
+    host's precision. ``weights`` returns what would be published now.
 
     Raises:
         ContractError: the loss is no longer a finite number.
         UsageError: the stored state is of another training.
         StoreUnwritableError: the state, or the weights after an epoch, cannot be written.
     """
-    kept = None if host.state_path is None else read_state(host.state_path, key)
+    kept = None if host.state_path is None else read_state(host.state_path, key_on(host, key))
     if kept is not None:
         learner.restore(kept.parts)
     else:
@@ -84,8 +94,7 @@ def run_epochs(
         # Before the state is stored, so that an interruption leaves no epoch without its scores and weights.
         scores = None if validation is None else validation.scores(learner.published)
         _keep(host, epoch + 1, weights)
-        if host.state_path is not None:
-            write_state(host.state_path, TrainingState(key=key, num_epochs_done=epoch + 1, parts=learner.parts()))
+        store_state(learner, epoch + 1, host, key)
         on_epoch(
             EpochReport(
                 epoch=epoch + 1,
@@ -97,8 +106,19 @@ def run_epochs(
         )
 
 
+def key_on(host: Host, key: str) -> str:
+    """Return the key of the state of a training with this key on a host: another one for another precision."""
+    return key if host.precision == EXACT_DTYPE else key_of([key, host.precision])
+
+
+def store_state(learner: Learner, num_epochs_done: int, host: Host, key: str) -> None:
+    """Write the state of a training after whole epochs, or within the next one, to the host's file if it has one."""
+    if host.state_path is not None:
+        state = TrainingState(key=key_on(host, key), num_epochs_done=num_epochs_done, parts=learner.parts())
+        write_state(host.state_path, state)
+
+
 def fit(
-    model: nn.Module,
     optimizer: torch.optim.Optimizer,
     num_epochs: int,
     *,
@@ -109,13 +129,11 @@ def fit(
     host: Host | None,
     weights: Callable[[], Mapping[str, Tensor]],
     on_epoch: Callable[[EpochReport], None],
-    most_gradient: float | None = None,
 ) -> None:
     """Train a model on the CPU, from its first epoch to its last.
 
     ``batches`` draws the batches of an epoch, the rows of each, and ``loss_of`` is the mean loss of one; ``rate_at`` is
-    the learning rate after a number of epochs, such as 1.5. Gradients are clipped to the norm ``most_gradient``.
-    ``weights`` returns what would be published now.
+    the learning rate after a number of epochs, such as 1.5. ``weights`` returns what would be published now.
     """
     _keep(host, 0, weights)
     for epoch in range(num_epochs):
@@ -126,8 +144,6 @@ def fit(
             loss = loss_of(rows)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            if most_gradient is not None:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), most_gradient)
             optimizer.step()
             total, count = total + float(loss.detach()) * len(rows), count + len(rows)
         seconds = time.perf_counter() - started
@@ -154,22 +170,25 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def accumulate_gradients(
-    model: nn.Module,
+    model: Callable[..., Tensor],
     inputs: Tensor,
     targets: Tensor,
     loss_of: Callable[[Tensor, Tensor], Tensor],
     *,
     micro_batch_size: int,
     auxiliary_weight: float,
+    precision: TrainingPrecision = EXACT_DTYPE,
 ) -> Tensor:
     """Add the gradients of a batch's mean loss, computed in micro-batches, to the parameters; return the loss.
 
-    ``inputs`` are normalised, (B, ...), and ``loss_of`` is the mean loss of outputs and targets (B, ...).
+    ``model`` is one, or a method of it; ``inputs`` are normalised, (B, ...), and ``loss_of`` is the mean loss of
+    outputs and targets (B, ...).
     """
     total = torch.zeros((), device=inputs.device)
     for part, part_targets in zip(inputs.split(micro_batch_size), targets.split(micro_batch_size), strict=True):
-        outputs, auxiliary = with_auxiliary(model, part, auxiliary_weight)
-        weighted = (loss_of(outputs, part_targets) + auxiliary) * (len(part) / len(inputs))
+        with in_precision(inputs.device, precision):
+            outputs, auxiliary = with_auxiliary(model, part, auxiliary_weight)
+            weighted = (loss_of(outputs.float(), part_targets) + auxiliary) * (len(part) / len(inputs))
         weighted.backward()
         total += weighted.detach()
     return total
@@ -177,7 +196,11 @@ def accumulate_gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingState:
-    """State of a training between two epochs; ``key`` is the digest of all that decides the result."""
+    """State of a training after a number of whole epochs, and perhaps steps of the next, which ``parts`` tell.
+
+    Attributes:
+        key: digest of all that decides the result.
+    """
 
     key: str
     num_epochs_done: int
@@ -214,8 +237,8 @@ def read_state(path: Path, key: str) -> TrainingState | None:
         ) from error
     if state.key != key:
         raise UsageError(
-            f"{path} is of a training with other fields, or of another number of images; remove it to start again, or"
-            " give the same entry, the same --num-epochs and the same images to resume it"
+            f"{path} is of a training with other fields, other data or another precision; remove it to start again, or"
+            " give the same entry, --num-epochs, --precision and data to resume it"
         )
     return state
 

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import read_regular, write_whole
-from robench.training.base import EpochReport, ValidationScores
+from robench.core.shard import EXACT_DTYPE
+from robench.training.base import EpochReport, TrainingPrecision, ValidationScores
 
 _MAX_BYTES = 64 << 20
 
@@ -33,12 +34,14 @@ class TrainingHistory:
     Attributes:
         checkpoint: name of the trained entry; ``dataset``: name of its training and validation data.
         num_epochs: number of epochs of the whole training, not only of those so far.
+        precision: that of the passes of training; a file states it where it is not float32.
     """
 
     checkpoint: str
     dataset: str
     num_epochs: int
     epochs: tuple[Epoch, ...]
+    precision: TrainingPrecision = EXACT_DTYPE
 
 
 def history_path(weights: Path) -> Path:
@@ -68,9 +71,12 @@ def _no_history(path: Path) -> UsageError:
 class History:
     """History of one training, which continues the history of an interrupted one of the same checkpoint."""
 
-    def __init__(self, path: Path, *, checkpoint: str, dataset: str) -> None:
+    def __init__(
+        self, path: Path, *, checkpoint: str, dataset: str, precision: TrainingPrecision = EXACT_DTYPE
+    ) -> None:
         self._path = path
-        self._of = {"checkpoint": checkpoint, "dataset": dataset}
+        stated = {} if precision == EXACT_DTYPE else {"precision": precision}
+        self._of = {"checkpoint": checkpoint, "dataset": dataset, **stated}
 
     def add(self, report: EpochReport) -> None:
         """Append an epoch; later epochs in the file, and those of another training, are dropped."""

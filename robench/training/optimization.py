@@ -16,7 +16,7 @@ arXiv:2001.03994.
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import cos, pi
 
 import numpy as np
@@ -26,6 +26,8 @@ from torch.nn.functional import pad
 
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
+from robench.core.shard import EXACT_DTYPE
+from robench.training.base import TrainingPrecision
 from robench.training.images import ImageTraining
 
 # Parameters of vision transformers, by timm's names, without weight decay.
@@ -126,6 +128,11 @@ def evaluating(model: nn.Module, device: torch.device | None = None) -> Iterator
         torch.manual_seed(0)
         yield
     model.train(was_training)
+
+
+def in_precision(device: torch.device, precision: TrainingPrecision) -> AbstractContextManager[object]:
+    """Return a context in which torch computes matrix products and convolutions in the given numbers."""
+    return nullcontext() if precision == EXACT_DTYPE else torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def with_auxiliary(model: Callable[..., Tensor], inputs: Tensor, weight: float) -> tuple[Tensor, Tensor | float]:

@@ -1,6 +1,6 @@
 """Training of language models and classifiers on texts, by the ``training`` fields of a registry entry.
 
-AdamW, linear warm-up, cosine decay to zero. Language models learn the mean negative log-likelihood of windows of the
+AdamW with a linear warm-up (``steps.py``). Language models learn the mean negative log-likelihood of windows of the
 training texts, which follow each other in their order; classifiers learn the cross-entropy, from scratch or from a
 language model's weights. The same entry gives the same bytes on one kind of CPU and one release of torch.
 
@@ -12,8 +12,9 @@ activation.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +22,10 @@ from torch.nn.functional import cross_entropy
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, MissingDataError
+from robench.core.identity import key_of
+from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS, open_dataset
-from robench.datasets.texts import LabelledTexts, Texts, vocabulary_of
+from robench.datasets.texts import LabelledTexts, OrderedTexts, vocabulary_of
 from robench.domains.code_points import UNKNOWN
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once
@@ -30,20 +33,11 @@ from robench.models.loading import Named, load_strictly, resolve_file
 from robench.models.state_files import load_state
 from robench.models.word_transformer_impl import END_ID, TextClassifierModel, word_hash
 from robench.training.base import EpochReport, Host, ValidationScores
-from robench.training.epochs import fit
-from robench.training.optimization import (
-    adamw,
-    check_auxiliary,
-    evaluating,
-    fraction_of_peak,
-    matrices_but_embeddings,
-    reproducible,
-    saved,
-    with_auxiliary,
-)
+from robench.training.epochs import run_epochs, store_state, weights_of
+from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved
+from robench.training.steps import Steps, TextLearner
 from robench.training.texts import LanguageTraining, TextTraining
 
-MOST_GRADIENT = 1.0
 MOST_VALIDATION_WORDS = 8192
 _BATCH_SIZE = 100
 # Publishers name the validation split differently; the first that a dataset has is taken.
@@ -53,62 +47,78 @@ _OUTPUT = "output."
 _OWN = ("cls_token", "pos_embed", "head.")
 
 
-class _Steps(TypedDict):
-    """Parts of ``fit`` that differ between language models and classifiers."""
+class Scores:
+    """Scores of a model in training on the validation split, by a function of the model."""
 
-    batches: Callable[[], Sequence[Tensor]]
-    loss_of: Callable[[Tensor], Tensor]
-    scores: Callable[[], ValidationScores | None]
+    def __init__(self, score: Callable[[Any], ValidationScores | None]) -> None:
+        self._score = score
+
+    def scores(self, model: torch.nn.Module) -> ValidationScores | None:
+        """Return the scores; None where the split has not one window."""
+        return self._score(model)
 
 
 def train(
     checkpoint: Checkpoint, host: Host | None = None, on_epoch: Callable[[EpochReport], None] = lambda report: None
 ) -> dict[str, Tensor]:
-    """Train ``checkpoint``, and return the state dict.
+    """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
 
-    Computed on the CPU; of ``host``, the data root and the files of epochs alone are used. The caller's random
-    generators and number of threads are restored.
+    Trainings on embedded texts are computed on the CPU, in whole batches and in float32, on any ``host``. The caller's
+    random generators and number of threads are restored.
     """
-    training = checkpoint.training
+    training, host = checkpoint.training, host or Host(data_root=None)
     if not isinstance(training, LanguageTraining | TextTraining):
         kinds = f"{LanguageTraining.kind} or {TextTraining.kind}"
         raise DeclarationError(f"checkpoint {checkpoint.name!r} has no fields of {kinds}; add them")
-    is_language = isinstance(training, LanguageTraining)
-    with reproducible(training.seed):
-        built = build(checkpoint.architecture).train()
-        if not isinstance(built, LanguageModel if is_language else TextClassifierModel):
-            wanted = "classifier of texts; take backbone text-classifier"
-            wanted = "language model; take backbone language" if is_language else wanted
-            raise DeclarationError(f"checkpoint {checkpoint.name!r} is not a {wanted}")
-        model: Any = built
-        data_root = None if host is None else host.data_root
-        texts: Any = open_dataset(training.dataset, data_root=data_root, preprocessing=None, split="train")
-        valid = validation_texts(training.dataset, data_root)
+    if training.is_embedded:
+        host = replace(host, device="cpu", micro_batch_size=None, precision=EXACT_DTYPE)
+    device = torch.device(host.device)
+    with reproducible(training.seed, device):
+        model = _built(checkpoint, training)
+        texts: Any = open_dataset(training.dataset, data_root=host.data_root, preprocessing=None, split="train")
+        valid = validation_texts(training.dataset, host.data_root)
+        initial = None
         if isinstance(training, TextTraining) and training.initial_weights is not None:
-            start_from(model, training.initial_weights, checkpoint)
+            initial = start_from(model, training.initial_weights, checkpoint)
         else:
-            model.set_vocabulary(vocabulary_of(texts.texts, model.architecture.vocabulary_size, training.min_count))
+            words = vocabulary_of(texts.articles(), model.architecture.vocabulary_size, training.min_count)
+            model.set_vocabulary(words)
+        # Ids are found while the model is on the CPU, where they stay until a step needs them.
         if isinstance(training, LanguageTraining):
-            steps = _language_steps(model, training, texts, valid)
+            steps, validation = _language_steps(model, training, texts, valid)
         else:
-            steps = _classifier_steps(model, training, texts, valid)
-        decayed, rate = matrices_but_embeddings(model), training.learning_rate
+            steps, validation = _classifier_steps(model, training, texts, valid)
+        key = key_of([checkpoint.architecture, training, texts.identity.fingerprint, initial])
+        learner = TextLearner(
+            model.to(device), training, steps, host, store=lambda epoch: store_state(learner, epoch, host, key)
+        )
 
         def weights() -> dict[str, Tensor]:
-            return saved(model.state_dict(), training.saved_as)
+            return saved(weights_of(model), training.saved_as)
 
-        fit(
-            model,
-            adamw(model.parameters(), decayed, learning_rate=rate, weight_decay=training.weight_decay),
+        run_epochs(
+            learner,
+            learner.epoch,
             training.num_epochs,
-            rate_at=lambda epoch: rate * fraction_of_peak(epoch / training.num_epochs, training.warmup_share),
             host=host,
+            key=key,
+            validation=validation,
             weights=weights,
             on_epoch=on_epoch,
-            most_gradient=MOST_GRADIENT,
-            **steps,
         )
         return weights()
+
+
+# Any: a language model or a classifier.
+def _built(checkpoint: Checkpoint, training: LanguageTraining | TextTraining) -> Any:
+    """Return the model of a checkpoint, with initial weights; refuse one of another task than the training's."""
+    built = build(checkpoint.architecture).train()
+    is_language = isinstance(training, LanguageTraining)
+    if not isinstance(built, LanguageModel if is_language else TextClassifierModel):
+        wanted = "classifier of texts; take backbone text-classifier"
+        wanted = "language model; take backbone language" if is_language else wanted
+        raise DeclarationError(f"checkpoint {checkpoint.name!r} is not a {wanted}")
+    return built
 
 
 def validation_texts(dataset: str, data_root: Path | None) -> Any:
@@ -122,51 +132,57 @@ def validation_texts(dataset: str, data_root: Path | None) -> Any:
         return None
 
 
-def _language_steps(model: LanguageModel, training: LanguageTraining, texts: Texts, valid: Texts | None) -> _Steps:
+def _language_steps(
+    model: LanguageModel, training: LanguageTraining, texts: OrderedTexts, valid: OrderedTexts | None
+) -> tuple[Steps, Scores | None]:
     context, ids = model.architecture.context, _ids(model, texts)
     valid_ids = None if valid is None else _ids(model, valid)
     check_auxiliary(model, ids[None, :context], training.auxiliary_weight, model.hidden)
-    generator = torch.Generator().manual_seed(training.seed)
+    num_windows = len(range(context - 1, len(ids) - context - 1, context))
+    # Epochs of texts in files have the same number of windows, which the last place to begin at leaves.
+    most = None if training.is_embedded else num_windows
 
-    def loss_of(starts_B: Tensor) -> Tensor:
-        return _loss(model, ids[starts_B[:, None] + torch.arange(context + 1)], training.auxiliary_weight)
+    def examples_of(starts_B: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        windows_BL = ids[starts_B[:, None] + torch.arange(context + 1)]
+        return windows_BL[:, :-1], windows_BL[:, 1:]
 
-    return _Steps(
-        batches=lambda: _batches(len(ids), context, training.batch_size, generator),
-        loss_of=loss_of,
-        scores=lambda: None if valid_ids is None else _language_scores(model, valid_ids),
+    steps = Steps(
+        num_batches=-(-num_windows // training.batch_size),
+        batches=lambda generator: _batches(len(ids), context, training.batch_size, generator, most),
+        examples_of=examples_of,
+        outputs_of=model.hidden,
+        loss_of=lambda hidden_BLC, targets_BL: model.losses_of(hidden_BLC.flatten(0, 1), targets_BL.flatten()).mean(),
     )
+    return steps, None if valid_ids is None else Scores(lambda model: _language_scores(model, valid_ids))
 
 
 def _classifier_steps(
     model: TextClassifierModel, training: TextTraining, texts: LabelledTexts, valid: LabelledTexts | None
-) -> _Steps:
+) -> tuple[Steps, Scores | None]:
     ids_EL, targets_E = model.tokens(texts.texts), torch.tensor(texts.labels)
     validation = None if valid is None else (model.tokens(valid.texts), torch.tensor(valid.labels))
     check_auxiliary(model, texts.batch(0, 2).inputs, training.auxiliary_weight)
-    generator = torch.Generator().manual_seed(training.seed)
 
-    def loss_of(rows: Tensor) -> Tensor:
-        ids_BL = _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator)
-        logits, auxiliary = with_auxiliary(model.logits_of, ids_BL, training.auxiliary_weight)
+    def examples_of(rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return _with_unknowns(model, ids_EL[rows], training.unknown_rate, generator), targets_E[rows]
+
+    def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
         scores = logits.softmax(dim=1) if training.loss == "double-softmax" else logits
-        return cross_entropy(scores, targets_E[rows], label_smoothing=training.label_smoothing) + auxiliary
+        return cross_entropy(scores, targets, label_smoothing=training.label_smoothing)
 
-    return _Steps(
-        batches=lambda: torch.randperm(len(ids_EL), generator=generator).split(training.batch_size),
+    steps = Steps(
+        num_batches=-(-len(ids_EL) // training.batch_size),
+        batches=lambda generator: torch.randperm(len(ids_EL), generator=generator).split(training.batch_size),
+        examples_of=examples_of,
+        outputs_of=model.logits_of,
         loss_of=loss_of,
-        scores=lambda: None if validation is None else _classifier_scores(model, *validation),
     )
+    return steps, None if validation is None else Scores(lambda model: _classifier_scores(model, *validation))
 
 
-def _ids(model: LanguageModel, texts: Texts) -> Tensor:
-    """Return an end of line, and the ids of all texts one after the other."""
-    return torch.cat([torch.tensor([END_ID]), *(model.tokens(text)[0][1:] for text in texts.texts)])
-
-
-def _loss(model: LanguageModel, windows_BL: Tensor, auxiliary_weight: float = 0.0) -> Tensor:
-    hidden_BLC, auxiliary = with_auxiliary(model.hidden, windows_BL[:, :-1], auxiliary_weight)
-    return model.losses_of(hidden_BLC.flatten(0, 1), windows_BL[:, 1:].flatten()).mean() + auxiliary
+def _ids(model: LanguageModel, texts: OrderedTexts) -> Tensor:
+    """Return an end of line, and the ids of all texts one after the other, without context."""
+    return torch.cat([torch.tensor([END_ID]), *(model.tokens(text)[0][1:] for text in texts.articles())])
 
 
 def _language_scores(model: LanguageModel, ids: Tensor) -> ValidationScores | None:
@@ -175,19 +191,27 @@ def _language_scores(model: LanguageModel, ids: Tensor) -> ValidationScores | No
     starts = torch.arange(0, min(len(ids) - 1, MOST_VALIDATION_WORDS) - context + 1, context)
     if not len(starts):
         return None
-    windows_WL = ids[starts[:, None] + torch.arange(context + 1)]
-    with evaluating(model):
-        parts = windows_WL.split(windows_at_once(model.architecture, windows_WL.device))
-        total = sum(float(_loss(model, part)) * len(part) for part in parts)
+    device = model.embedding.weight.device
+    windows_WL = ids[starts[:, None] + torch.arange(context + 1)].to(device)
+    total = 0.0
+    with evaluating(model, device):
+        for part in windows_WL.split(windows_at_once(model.architecture, device)):
+            hidden_NC = model.hidden(part[:, :-1]).flatten(0, 1)
+            total += float(model.losses_of(hidden_NC, part[:, 1:].flatten()).mean()) * len(part)
     return ValidationScores(
         top1_accuracy=None, loss_nats=total / len(windows_WL), num_examples=len(windows_WL) * context
     )
 
 
-def _batches(num_tokens: int, context: int, batch_size: int, generator: torch.Generator) -> Sequence[Tensor]:
-    """Return the starts (B,) of windows that follow each other from a random place on, in random order."""
+def _batches(
+    num_tokens: int, context: int, batch_size: int, generator: torch.Generator, most: int | None = None
+) -> Sequence[Tensor]:
+    """Return the starts (B,) of windows that follow each other from a random place on, in random order.
+
+    Of more than ``most`` windows the last are left out.
+    """
     first = int(torch.randint(context, (1,), generator=generator))
-    starts = torch.arange(first, num_tokens - context - 1, context)
+    starts = torch.arange(first, num_tokens - context - 1, context)[:most]
     batches: Sequence[Tensor] = starts[torch.randperm(len(starts), generator=generator)].split(batch_size)
     return batches
 
@@ -201,8 +225,9 @@ def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, gene
 
 
 def _classifier_scores(model: TextClassifierModel, ids_EL: Tensor, targets_E: Tensor) -> ValidationScores:
-    with evaluating(model):
-        logits = torch.cat([model.logits_of(part) for part in ids_EL.split(_BATCH_SIZE)])
+    device = model.embedding.weight.device
+    with evaluating(model, device):
+        logits = torch.cat([model.logits_of(part.to(device)).cpu() for part in ids_EL.split(_BATCH_SIZE)])
     return ValidationScores(
         top1_accuracy=float((logits.argmax(1) == targets_E).double().mean()),
         loss_nats=float(cross_entropy(logits, targets_E)),
@@ -210,8 +235,8 @@ def _classifier_scores(model: TextClassifierModel, ids_EL: Tensor, targets_E: Te
     )
 
 
-def start_from(model: TextClassifierModel, weights: Weights, checkpoint: Checkpoint) -> None:
-    """Copy the language model's part of the weights into the classifier of a checkpoint.
+def start_from(model: TextClassifierModel, weights: Weights, checkpoint: Checkpoint) -> str:
+    """Copy the language model's part of the weights into the classifier of a checkpoint; return their SHA-256.
 
     Raises:
         DeclarationError: the classifier is not causal.
@@ -224,9 +249,10 @@ def start_from(model: TextClassifierModel, weights: Weights, checkpoint: Checkpo
             " causal: set is_causal: true in its architecture"
         )
     named = Named(checkpoint.name, field="training.initial_weights", noun="initial weights")
-    path, _ = resolve_file(weights, checkpoint.folder, named)
+    path, digest = resolve_file(weights, checkpoint.folder, named)
     found = {name: each for name, each in load_state(path, weights.layout).items() if not name.startswith(_OUTPUT)}
     own = {name: each for name, each in model.state_dict().items() if name.startswith(_OWN)}
     load_strictly(model, {**own, **found}, f"{path} (initial weights of {checkpoint.name})")
     architecture = model.architecture
     model.pos_embed.data[0, : architecture.context] = sinusoids(architecture.context, architecture.dim)
+    return digest

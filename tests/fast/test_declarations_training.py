@@ -57,6 +57,7 @@ def test_deits_defaults_are_those_of_its_paper_and_code() -> None:
     in_code = {"warmup_learning_rate": 1e-6, "min_learning_rate": 1e-5, "ema_decay": 0.99996, "seed": 0}
     in_code |= {"learning_rate_batch_size": 512, "cooldown_epochs": 0, "mixing_group_size": 256}
     own = {"dataset": "imagenet-1k", "published": "weights", "auxiliary_weight": 0.0, "interpolation": "preprocessing"}
+    own |= {"distillation": "none", "teacher": None}
     assert {field.name: getattr(DEIT, field.name) for field in fields(DEIT)} == printed | in_code | own
 
 

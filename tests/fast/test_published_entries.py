@@ -310,6 +310,35 @@ def test_twins_of_language_models_are_measured_as_these_are(paper: str, number: 
             assert getattr(twin.attention, name, None) == getattr(entry.attention, name, None), (cell.row, name)
 
 
+def test_every_model_of_a_table_can_be_trained_or_has_a_published_file() -> None:
+    entries = read_registries()
+    named = {
+        name
+        for paper, number in published_tables()
+        for cell in cells(paper, number)
+        for name in (cell.model, cell.twin.model if cell.twin else None)
+        if name is not None
+    }
+    assert len(named) > 150
+    lacking = [
+        name
+        for name in sorted(named)
+        if (entry := entries[name]).training is None
+        and not (entry.weights.by == "authors" and entry.weights.source and entry.weights.sha256)
+    ]
+    assert lacking == []
+
+
+def test_initial_weights_and_teachers_are_those_of_an_entry_or_published() -> None:
+    entries = read_registries()
+    trained = {entry.weights.uri for entry in entries.values() if entry.training is not None}
+    for name, entry in entries.items():
+        initial = getattr(entry.training, "initial_weights", None)
+        teacher = getattr(entry.training, "teacher", None)
+        assert initial is None or initial.uri in trained, name
+        assert teacher is None or (teacher.weights.sha256 and teacher.weights.source), name
+
+
 def test_layers_of_language_models_are_those_that_the_papers_name() -> None:
     assert models()["wikitext-rpc-small"].attention.layers == (0, 1, 2, 3)
     assert models()["wikitext-rpc-small"].attention.num_iterations == 4

@@ -54,6 +54,15 @@ def test_it_has_losses_and_scores_of_every_epoch_and_no_times(tmp_path: Path) ->
     }
 
 
+def test_another_precision_than_float32_is_stated_and_continues_no_other(tmp_path: Path) -> None:
+    history(tmp_path).add(report(1))
+    assert read_history(tmp_path / "mine.history.json").precision == "float32"
+    path = tmp_path / "mine.history.json"
+    History(path, checkpoint="mine", dataset="digits", precision="bfloat16").add(report(2))
+    assert (found(tmp_path)["precision"], [each["epoch"] for each in found(tmp_path)["epochs"]]) == ("bfloat16", [2])
+    assert read_history(path).precision == "bfloat16"
+
+
 def test_it_is_whole_after_every_epoch_with_an_epoch_a_line(tmp_path: Path) -> None:
     kept = history(tmp_path)
     for epoch in range(1, 5):

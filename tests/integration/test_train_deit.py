@@ -13,6 +13,7 @@ from training_examples import write_tree
 
 from robench.declare import read_registry
 from robench.models.loading import load_model, resolve
+from robench.training.history import read_history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ def options(registry: Path, images: Path) -> tuple[object, ...]:
 def test_training_writes_weights_that_load_under_the_entry(robench: Robench, registry: Path, tmp_path: Path) -> None:
     before = registry.read_text().splitlines()
     images = write_tree(write_tree(tmp_path / "data"), "val", per_class=1)
-    ended = robench(*options(registry, images), "--micro-batch-size", 4)
+    ended = robench(*options(registry, images), "--micro-batch-size", 4, "--precision", "bfloat16")
     assert ended.code == 0, ended.stderr
     checkpoint = read_registry(registry)["tiny"]
     path, digest = resolve(checkpoint)
@@ -70,6 +71,7 @@ def test_training_writes_weights_that_load_under_the_entry(robench: Robench, reg
     assert "training tiny: epoch 2 of 2, loss " in ended.stderr
     assert " examples/s" in ended.stderr
     assert sorted(file.name for file in path.parent.iterdir()) == ["tiny.history.json", "tiny.safetensors"]
+    assert read_history(path.parent / "tiny.history.json").precision == "bfloat16"
 
 
 def test_a_file_that_nobody_vouches_for_is_not_overwritten_either(
@@ -88,6 +90,13 @@ def test_a_file_that_nobody_vouches_for_is_not_overwritten_either(
         (["--device", "cuda:99"], 2, "no device 'cuda:99' on this machine"),
         (["--output", "x.safetensors", "digits-vit"], 2, "--output is the file of one model, but 2 are to be trained"),
         (["digits-vit", "--micro-batch-size", 3], 2, "model 'digits-vit' is trained on the CPU in whole batches"),
+        (
+            ["digits-vit", "--precision", "bfloat16"],
+            2,
+            "model 'digits-vit' is trained in float32; leave out --precision",
+        ),
+        (["sotu-lm", "--precision", "bfloat16"], 2, "model 'sotu-lm' is trained in float32; leave out --precision"),
+        (["cifar10-vit@7", "--precision", "bfloat16"], 2, "model 'cifar10-vit@7' is trained in float32; leave out"),
         (["deit-tiny"], 2, "the registry vouches for weights of 'deit-tiny' already (sha256 a1311bcf)"),
         (["--data-root", "nowhere"], 4, "training set of dataset 'imagenet-1k' not found. Tried:"),
     ],

@@ -257,7 +257,16 @@ class TestEveryEntry:
             # 101 tokens: more than any entry has directions.
             architecture=replace(architecture, image_size=80, patch_size=8, dim=dim, mlp_ratio=1.0),
             preprocessing=replace(checkpoint_of().preprocessing, crop=80),
-            training=replace(training, num_epochs=1, cooldown_epochs=0, batch_size=2, num_repeats=1),
+            # tests/unit/test_training_distillation.py has teachers.
+            training=replace(
+                training,
+                num_epochs=1,
+                cooldown_epochs=0,
+                batch_size=2,
+                num_repeats=1,
+                distillation="none",
+                teacher=None,
+            ),
         )
 
     def test_there_are_as_many_as_the_papers_rows(self) -> None:
@@ -294,6 +303,7 @@ class TestEveryEntry:
         trainings = {name: entry.training for name, entry in ENTRIES.items()}
         others = DeitTraining(dataset="imagenet-1k")
         assert trainings.pop("primal-deit-small") == replace(others, auxiliary_weight=0.05)
+        trainings.pop("deit-tiny-distilled-robust-kde")
         for name in ("symvit-base", "rpc-symvit-base-2iter-all-layer"):
             assert trainings.pop(name) == replace(others, clip_grad=1.0)
         vits = {training for name, training in trainings.items() if isinstance(ENTRIES[name].architecture, Vit)}

@@ -105,7 +105,7 @@ class TestEntries:
     def test_fields_are_those_of_papers_and_code(self, name: str) -> None:
         training = training_of(name)
         declared = {field.name: getattr(training, field.name) for field in fields(training)}
-        own = {"seed": 0, "published": "weights", "auxiliary_weight": 0.0}
+        own = {"seed": 0, "published": "weights", "auxiliary_weight": 0.0, "distillation": "none", "teacher": None}
         assert declared == COMMON | TABLE[name] | own
 
     def test_the_registry_does_not_call_a_stated_recipe_unstated(self) -> None:
