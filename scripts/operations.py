@@ -23,6 +23,8 @@ from robench.papers.forecast import operations_key
 from robench.reproduction.operations import counted_operations, with_softmax
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from robench.core.checkpoint import Checkpoint
 
 FILE = Path(__file__).resolve().parents[1] / "reports" / "published" / "operations.json"
@@ -31,10 +33,12 @@ PROTOCOL = Protocol(batch_size=2, warm_ups=1, repeats=3)
 UNCOUNTED = frozenset({"wikitext-spkde-small", "wikitext-spkde-medium"})
 
 
-def models() -> list[str]:
-    """Return the models that cells of the tables name."""
+def models(entries: Mapping[str, Checkpoint]) -> list[str]:
+    """Return the models that cells of the tables name, and those whose weights their trainings start from."""
     cells = [cell for table in published_tables() for cell in load_published(*table).cells]
-    return sorted({str(cell.model) for cell in cells if cell.model is not None})
+    named = {str(cell.model) for cell in cells if cell.model is not None}
+    initial = {getattr(getattr(entries[name].training, "initial_weights", None), "uri", None) for name in named}
+    return sorted(named | {name for name, each in entries.items() if each.weights.uri in initial})
 
 
 def counted(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -43,6 +47,7 @@ def counted(checkpoint: Checkpoint) -> dict[str, Any]:
         return {"key": operations_key(checkpoint)}
     found = counted_operations(checkpoint)
     passes = {"inference": found.inference, "training": found.training, "softmax": found.softmax}
+    passes |= {"teacher": found.teacher} if found.teacher else {}
     return {"key": operations_key(checkpoint), **passes}
 
 
@@ -71,7 +76,7 @@ def main() -> None:
     before = json.loads(FILE.read_text())["models"] if FILE.exists() else {}
     kept: dict[str, Any] = {}
     by_key = {each["key"]: each for each in before.values()}
-    for name in models():
+    for name in models(entries):
         found = by_key.get(operations_key(entries[name]))
         if found is None:
             sys.stdout.write(f"{name}\n")

@@ -65,12 +65,14 @@ class Operations:
     Attributes:
         inference, training: of the model, as it is measured and as it is trained.
         softmax: of the same model with softmax attention, as it is measured.
+        teacher: of the model whose predictions it learns; 0 without one.
         inference_ratio, training_ratio: seconds over those of the latter; None where they are not measured.
     """
 
     inference: int
     training: int
     softmax: int
+    teacher: int = 0
     inference_ratio: float | None = None
     training_ratio: float | None = None
 
@@ -95,7 +97,7 @@ def _shipped() -> dict[str, Operations | None]:
     file = shipped_folder() / "reports" / "published" / "operations.json"
     return {
         each["key"]: Operations(
-            **{name: each[name] for name in ("inference", "training", "softmax")},
+            **{name: each[name] for name in ("inference", "training", "softmax", "teacher") if name in each},
             **{f"{name}_ratio": ratio for name, ratio in each.get("times", {}).items()},
         )
         if "inference" in each
@@ -126,7 +128,8 @@ class Forecast:
         if count is None:
             return None
         passes = count * (1 + BACKWARD) * (1 + getattr(recipe, "adversarial_num_steps", 0))
-        return self._hours(found.training, found.softmax, found.training_ratio).times(passes)
+        own = self._hours(found.training, found.softmax, found.training_ratio).times(passes)
+        return own + self._hours(found.teacher, found.teacher, None).times(count)
 
     def measuring(
         self, checkpoint: Checkpoint, conditions: Iterable[Condition], limit: int | None = None
@@ -186,7 +189,9 @@ def _size_of(checkpoint: Checkpoint, declared: DatasetDeclaration, split: str) -
     context, stride = (getattr(checkpoint.architecture, name, None) for name in ("context", "stride"))
     if tokens is None or context is None:
         size, mean = declared.num_examples_of(split), declared.mean_tokens_of(split)
+        if size is None or mean is None or context is None:
+            return size
         # Operations are counted of texts as long as the context.
-        return size if size is None or mean is None or context is None else size * min(1.0, mean / context)
+        return size * min(1.0, mean / float(context))
     is_trained = split != declared.evaluation_split
-    return tokens / (context if is_trained else stride or context)
+    return tokens / float(context if is_trained else stride or context)

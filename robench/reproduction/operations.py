@@ -36,7 +36,13 @@ def counted_operations(checkpoint: Checkpoint) -> Operations:
         name: counts_of(each.name, each.architecture, each.preprocessing, is_training=is_training)
         for name, (each, is_training) in asked.items()
     }
-    return Operations(**{name: each.multiply_adds(DEFAULT_RULE) for name, each in counts.items()})
+    found = {name: each.multiply_adds(DEFAULT_RULE) for name, each in counts.items()}
+    teacher = getattr(checkpoint.training, "teacher", None)
+    if teacher is not None:
+        found["teacher"] = counts_of(
+            f"teacher of {checkpoint.name}", teacher.architecture, checkpoint.preprocessing
+        ).multiply_adds(DEFAULT_RULE)
+    return Operations(**found)
 
 
 def with_softmax(checkpoint: Checkpoint) -> Checkpoint:
