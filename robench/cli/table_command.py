@@ -1,12 +1,13 @@
 """``robench table``: prints papers' tables with the measured numbers and verdicts."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from robench.cli.options import format_option, option, path_option, registry_option, results_option
-from robench.cli.terminal import out, out_document
+from robench.cli.terminal import out, out_document, out_encoding
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.costs.stored import stored_costs
@@ -15,6 +16,7 @@ from robench.papers import (
     FORMATS,
     Measured,
     PaperTable,
+    TwinTable,
     archived,
     existing_tables,
     files_of,
@@ -23,14 +25,17 @@ from robench.papers import (
     measured_of_tables,
     num_measured,
     tables_of,
+    twin_tables_of,
 )
 from robench.papers.archive import add_records, is_archive, unpacked
+from robench.papers.signs import encodable
 from robench.store import FolderStore
 
 
 @click.command("table")
 @click.argument("names", nargs=-1, metavar="PAPER:NUMBER...")
 @option("--all", "every", is_flag=True, help="Every table of every paper.")
+@option("--twins", "of_twins", is_flag=True, help="Twins of the tables' models on small data, in place of the tables.")
 @results_option
 @registry_option
 @format_option(sorted(FORMATS), "tables")
@@ -47,6 +52,7 @@ from robench.store import FolderStore
 def command(
     names: tuple[str, ...],
     every: bool,
+    of_twins: bool,
     results: Path,
     registries: tuple[Path, ...],
     format_name: str,
@@ -69,20 +75,32 @@ def command(
             count, num_bytes = add_records(records, archive)
             out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
             return 0
-        tables = tables_of(published, measured, store, registries, stored_costs(folder))
+        tables: Sequence[PaperTable | TwinTable]
+        if of_twins:
+            tables = twin_tables_of(published, measured, store, registries)
+            lacking = [] if every else sorted({each.name for each in published} - {each.name for each in tables})
+            if lacking:
+                raise UsageError(f"no model of {', '.join(lacking)} has a twin on small data; leave out --twins")
+        else:
+            tables = tables_of(published, measured, store, registries, stored_costs(folder))
         if output is not None:
             _write(tables, measured, folder, output)
             return 0
     for table in tables:
-        out_document(FORMATS[format_name](table))
+        out_document(encodable(table.render(format_name), out_encoding()))
     return 0
 
 
-def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:
+def _write(tables: Sequence[PaperTable | TwinTable], measured: Measured, results: Path, output: Path) -> None:
     published = {f"{paper}:{number}": path for (paper, number), path in published_tables().items()}
     files = files_of(tables, manifest_of(tables, published, measured.suites, results, measured.manifests))
     with writing(output):
         for name, text in files.items():
             write_whole(output / name, text.encode())
-    filled, printed = num_measured(tables)
-    out(f"{filled:,} of {printed:,} printed numbers are measured; {len(tables)} tables in {output}")
+    papers = [table for table in tables if isinstance(table, PaperTable)]
+    cells = [cell for table in tables for cell in table.cells]
+    filled, count = (
+        num_measured(papers) if papers else (sum(cell.ours.measured is not None for cell in cells), len(cells))
+    )
+    noun = "printed numbers" if papers else "numbers of twins"
+    out(f"{filled:,} of {count:,} {noun} are measured; {len(tables)} tables in {output}")
