@@ -23,7 +23,6 @@ from robench.papers import (
     find_published,
     manifest_of,
     measured_of_tables,
-    num_measured,
     tables_of,
     twin_tables_of,
 )
@@ -61,8 +60,8 @@ def command(
 ) -> int:
     """Print papers' tables with the measured numbers from stored results, such as rpc:1.
 
-    Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
-    --results may be an archive too.
+    Each number has the sign of its verdict, explained below; unmeasured ones have the command that measures them.
+    No model, data or GPU is needed. --results may be an archive too.
     """
     if every == bool(names):
         found = "both" if names else "neither"
@@ -93,14 +92,10 @@ def command(
 
 def _write(tables: Sequence[PaperTable | TwinTable], measured: Measured, results: Path, output: Path) -> None:
     published = {f"{paper}:{number}": path for (paper, number), path in published_tables().items()}
-    files = files_of(tables, manifest_of(tables, published, measured.suites, results, measured.manifests))
+    manifest = manifest_of(tables, published, measured.suites, results, measured.manifests)
     with writing(output):
-        for name, text in files.items():
+        for name, text in files_of(tables, manifest).items():
             write_whole(output / name, text.encode())
-    papers = [table for table in tables if isinstance(table, PaperTable)]
-    cells = [cell for table in tables for cell in table.cells]
-    filled, count = (
-        num_measured(papers) if papers else (sum(cell.ours.measured is not None for cell in cells), len(cells))
-    )
-    noun = "printed numbers" if papers else "numbers of twins"
-    out(f"{filled:,} of {count:,} {noun} are measured; {len(tables)} tables in {output}")
+    noun = "printed numbers" if "printed" in manifest else "numbers of twins"
+    count = manifest.get("printed", manifest.get("twins"))
+    out(f"{manifest['measured']:,} of {count:,} {noun} are measured; {len(tables)} tables in {output}")

@@ -30,7 +30,7 @@ def whereabouts(places: Collection[Place], every: Sequence[Place]) -> str:
 def grouped(reasons: Iterable[tuple[Place, str]], every: Sequence[Place]) -> list[str]:
     """Return a note for each text, with the places that it is about unless these are all.
 
-    Texts about a single place become one note for each row.
+    Texts about a single row become one note for each row.
     """
     places: dict[str, list[Place]] = {}
     for place, text in reasons:

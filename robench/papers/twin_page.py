@@ -55,11 +55,14 @@ def _section(table: TwinTable) -> Section:
         "seeds": tuple(_seeds_text([cell.ours for cell in row.cells.values()]) for row in table.rows),
     }
     every = [(row.model, name) for row in table.rows for name in row.cells]
-    cells = {(row.model, name): cell for row in table.rows for name, cell in row.cells.items()}
-    missing = [(place, clipped(cell.reason, NOTE_WIDTH)) for place, cell in cells.items() if cell.ours.measured is None]
     flags = [
-        (place, clipped(", ".join(cell.ours.raised), NOTE_WIDTH)) for place, cell in cells.items() if cell.ours.raised
+        ((row.model, name), clipped(", ".join(cell.ours.raised), NOTE_WIDTH))
+        for row in table.rows
+        for name, cell in row.cells.items()
+        if cell.ours.raised
     ]
+    # The commands name model and suite.
+    missing = dict.fromkeys(clipped(cell.reason, NOTE_WIDTH) for cell in table.cells if cell.ours.measured is None)
     ceiling = [column.heading for column in table.columns if column.is_at_ceiling]
     return Section(
         grid=Grid(
@@ -82,7 +85,7 @@ def _section(table: TwinTable) -> Section:
         ),
         notes=(
             *(f"raised flags: {note}" for note in grouped(flags, every)),
-            *(f"{sign_of(NOT_MEASURED)} {note}" for note in grouped(missing, every)),
+            *(f"{sign_of(NOT_MEASURED)} {reason}" for reason in missing),
         ),
     )
 
