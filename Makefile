@@ -77,8 +77,9 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 	@$(BIN)/robench train $(CIFAR10) $(CIFAR10_ADVERSARIAL) $(CIFAR10:%=%@1) $(CIFAR10:%=%@2) \
 	  --jobs $(JOBS) --state $(STATE)
 
-tables: $(READY) ## the papers' tables from the archive of results: reports/tables
+tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
+	@$(BIN)/robench table --all --twins --results reports/archive.tar.xz --output reports/twins
 
 MINUTES ?= 8
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         paper_table,
         run,
         transfer,
+        twin_table,
         write_baseline,
     )
 
@@ -43,6 +44,7 @@ __all__ = [
     "paper_table",
     "run",
     "transfer",
+    "twin_table",
     "write_baseline",
 ]
 

@@ -2,7 +2,16 @@
 
 from robench.api.analysing import analyse
 from robench.api.measuring import build_model, load_checkpoint, load_dataset, load_suite, run, transfer
-from robench.api.reading import build_leaderboard, build_report, check, compare, outcomes, paper_table, write_baseline
+from robench.api.reading import (
+    build_leaderboard,
+    build_report,
+    check,
+    compare,
+    outcomes,
+    paper_table,
+    twin_table,
+    write_baseline,
+)
 from robench.declarations.preprocessing import ImagePreprocessing
 
 __all__ = [
@@ -20,5 +29,6 @@ __all__ = [
     "paper_table",
     "run",
     "transfer",
+    "twin_table",
     "write_baseline",
 ]

@@ -1,7 +1,7 @@
 """Functions of ``import robench`` that read kept results: leaderboards, tables, comparisons and checks."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -10,15 +10,25 @@ import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.api.arguments import data_root_of, listed_suites, models_of, or_default, registries_of, suite_of, suites_of
 from robench.comparison import Check, Comparison, baseline_of, check_results, compare_models
+from robench.core.errors import UsageError
 from robench.core.files import absolute
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
 from robench.costs.stored import stored_costs
 from robench.declare import read_registries, seeds_of_models
+from robench.declare.printed import PublishedTable
 from robench.exports import outcomes_table
 from robench.leaderboard import Leaderboard, leaderboard_of, ranked
-from robench.papers import PaperTable, find_published, measured_of_tables, tables_of
+from robench.papers import (
+    Measured,
+    PaperTable,
+    TwinTable,
+    find_published,
+    measured_of_tables,
+    tables_of,
+    twin_tables_of,
+)
 from robench.papers.archive import is_archive, unpacked
 from robench.reports import arranged, report_of_store
 from robench.runs import check_request, prepare, rounds, suites_to_check
@@ -138,13 +148,37 @@ def paper_table(
     Raises:
         RobenchError: see ``core.errors``; ``UnknownNameError`` if there is no such table.
     """
+    with _measured_of(name, registry, results) as (published, measured, folder, registries):
+        (table,) = tables_of(published, measured, FolderStore(folder), registries, stored_costs(folder))
+    return table
+
+
+def twin_table(
+    name: str, *, registry: str | Path | Sequence[str | Path] = (), results: str | Path | None = None
+) -> TwinTable:
+    """Return the twins on small data of the models of a paper's table, such as ``rpc:1``, with their own numbers.
+
+    The arguments are those of ``paper_table``.
+
+    Raises:
+        RobenchError: see ``core.errors``; ``UsageError`` if no model of the table has a twin.
+    """
+    with _measured_of(name, registry, results) as (published, measured, folder, registries):
+        tables = twin_tables_of(published, measured, FolderStore(folder), registries)
+    if not tables:
+        raise UsageError(f"no model of {name} has a twin on small data")
+    return tables[0]
+
+
+@contextmanager
+def _measured_of(
+    name: str, registry: str | Path | Sequence[str | Path], results: str | Path | None
+) -> Iterator[tuple[list[PublishedTable], Measured, Path, list[Path]]]:
+    """Yield a printed table and its measurements, the folder of results, and the registries; archives are unpacked."""
     registries, folder = registries_of(registry), absolute(or_default(results), "results")
     published = find_published([name])
     with unpacked(folder) if is_archive(folder) else nullcontext(folder) as found:
-        store = FolderStore(found)
-        measured = measured_of_tables(published, store, registries)
-        (table,) = tables_of(published, measured, store, registries, stored_costs(found))
-    return table
+        yield published, measured_of_tables(published, FolderStore(found), registries), found, registries
 
 
 def compare(

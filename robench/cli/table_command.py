@@ -1,12 +1,13 @@
 """``robench table``: prints papers' tables with the measured numbers and verdicts."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from robench.cli.options import format_option, option, path_option, registry_option, results_option
-from robench.cli.terminal import out, out_document
+from robench.cli.terminal import out, out_document, out_encoding
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.costs.stored import stored_costs
@@ -15,22 +16,25 @@ from robench.papers import (
     FORMATS,
     Measured,
     PaperTable,
+    TwinTable,
     archived,
     existing_tables,
     files_of,
     find_published,
     manifest_of,
     measured_of_tables,
-    num_measured,
     tables_of,
+    twin_tables_of,
 )
 from robench.papers.archive import add_records, is_archive, unpacked
+from robench.papers.signs import encodable
 from robench.store import FolderStore
 
 
 @click.command("table")
 @click.argument("names", nargs=-1, metavar="PAPER:NUMBER...")
 @option("--all", "every", is_flag=True, help="Every table of every paper.")
+@option("--twins", "of_twins", is_flag=True, help="Twins of the tables' models on small data, in place of the tables.")
 @results_option
 @registry_option
 @format_option(sorted(FORMATS), "tables")
@@ -47,6 +51,7 @@ from robench.store import FolderStore
 def command(
     names: tuple[str, ...],
     every: bool,
+    of_twins: bool,
     results: Path,
     registries: tuple[Path, ...],
     format_name: str,
@@ -55,8 +60,8 @@ def command(
 ) -> int:
     """Print papers' tables with the measured numbers from stored results, such as rpc:1.
 
-    Each number has a verdict or, if it is not measured, the command that measures it. No model, data or GPU is needed.
-    --results may be an archive too.
+    Each number has the sign of its verdict, explained below; unmeasured ones have the command that measures them.
+    No model, data or GPU is needed. --results may be an archive too.
     """
     if every == bool(names):
         found = "both" if names else "neither"
@@ -69,20 +74,28 @@ def command(
             count, num_bytes = add_records(records, archive)
             out(f"{count} files of results are in {archive}, {num_bytes:,} bytes")
             return 0
-        tables = tables_of(published, measured, store, registries, stored_costs(folder))
+        tables: Sequence[PaperTable | TwinTable]
+        if of_twins:
+            tables = twin_tables_of(published, measured, store, registries)
+            lacking = [] if every else sorted({each.name for each in published} - {each.name for each in tables})
+            if lacking:
+                raise UsageError(f"no model of {', '.join(lacking)} has a twin on small data; leave out --twins")
+        else:
+            tables = tables_of(published, measured, store, registries, stored_costs(folder))
         if output is not None:
             _write(tables, measured, folder, output)
             return 0
     for table in tables:
-        out_document(FORMATS[format_name](table))
+        out_document(encodable(table.render(format_name), out_encoding()))
     return 0
 
 
-def _write(tables: list[PaperTable], measured: Measured, results: Path, output: Path) -> None:
+def _write(tables: Sequence[PaperTable | TwinTable], measured: Measured, results: Path, output: Path) -> None:
     published = {f"{paper}:{number}": path for (paper, number), path in published_tables().items()}
-    files = files_of(tables, manifest_of(tables, published, measured.suites, results, measured.manifests))
+    manifest = manifest_of(tables, published, measured.suites, results, measured.manifests)
     with writing(output):
-        for name, text in files.items():
+        for name, text in files_of(tables, manifest).items():
             write_whole(output / name, text.encode())
-    filled, printed = num_measured(tables)
-    out(f"{filled:,} of {printed:,} printed numbers are measured; {len(tables)} tables in {output}")
+    noun = "printed numbers" if "printed" in manifest else "numbers of twins"
+    count = manifest.get("printed", manifest.get("twins"))
+    out(f"{manifest['measured']:,} of {count:,} {noun} are measured; {len(tables)} tables in {output}")

@@ -45,6 +45,11 @@ def out(*lines: str) -> None:
     sys.stdout.flush()
 
 
+def out_encoding() -> str:
+    """Return the encoding of stdout."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 def out_document(text: str, *, if_lost: str = "") -> None:
     """Print text formatted by robench; ``if_lost`` names its other location, should stdout refuse it."""
     out(*text.removesuffix("\n").split("\n"))

@@ -29,8 +29,8 @@ from robench.core.records import Manifest, Record
 from robench.core.shard import shard_key
 from robench.core.suite import Suite, views_of
 from robench.metrics import METRICS
-from robench.papers.render import FORMATS
 from robench.papers.table import PaperTable, num_measured
+from robench.papers.twins import TwinTable
 from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
 from robench.store import FolderStore
@@ -246,16 +246,16 @@ MANIFEST_NAME = "manifest.json"
 _UNREAD = ("damaged", "adversarial")
 
 
-def files_of(tables: Sequence[PaperTable], manifest: Mapping[str, Any]) -> dict[str, str]:
+def files_of(tables: Sequence[PaperTable | TwinTable], manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of all files by name: each table in two formats, and the manifest."""
     files = {
-        f"{table.name.replace(':', '-')}.{name}": FORMATS[name](table) for table in tables for name in WRITTEN_FORMATS
+        f"{table.name.replace(':', '-')}.{name}": table.render(name) for table in tables for name in WRITTEN_FORMATS
     }
     return files | {MANIFEST_NAME: inert_json(manifest) + "\n"}
 
 
 def manifest_of(
-    tables: Sequence[PaperTable],
+    tables: Sequence[PaperTable | TwinTable],
     published: Mapping[str, Path],
     suites: Mapping[str, Suite],
     results: Path,
@@ -266,7 +266,6 @@ def manifest_of(
     ``published`` are the files of printed numbers by the table's name; ``manifests`` describe all that the folder of
     kept results has.
     """
-    measured, printed = num_measured(tables)
     versions: dict[str, set[str]] = {}
     count = 0
     for each in manifests:
@@ -274,21 +273,33 @@ def manifest_of(
         for library, version in each.provenance.versions.items():
             versions.setdefault(library, set()).add(version)
     return {
-        "measured": measured,
-        "printed": printed,
+        **_counts(tables),
         "tables": {
             table.name: {
                 "measured": sum(cell.ours.measured is not None for cell in table.cells),
-                "printed": len(table.cells),
-                "counted": table.is_counted,
+                **_printed(table),
                 "sha256": hashlib.sha256(published[table.name].read_bytes()).hexdigest(),
             }
             for table in tables
         },
-        "suites": {name: suites[name].version for name in sorted(suites)},
+        "suites": {name: suites[name].version for name in sorted({name for table in tables for name in table.suites})},
         "archive": {"measurements": count, "sha256": digest_of_results(results)},
         "versions": {library: sorted(versions[library]) for library in sorted(versions)},
     }
+
+
+def _counts(tables: Sequence[PaperTable | TwinTable]) -> dict[str, int]:
+    printed = [table for table in tables if isinstance(table, PaperTable)]
+    if printed:
+        return dict(zip(("measured", "printed"), num_measured(printed), strict=True))
+    measured = [cell.ours.measured is not None for table in tables for cell in table.cells]
+    return {"measured": sum(measured), "twins": len(measured)}
+
+
+def _printed(table: PaperTable | TwinTable) -> dict[str, Any]:
+    if isinstance(table, PaperTable):
+        return {"printed": len(table.cells), "counted": table.is_counted}
+    return {"twins": len(table.cells)}
 
 
 def digest_of_results(results: Path) -> str:

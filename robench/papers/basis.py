@@ -40,6 +40,7 @@ class Number:
         formula: reading of the model's attention, ``paper`` or ``released``; None if there is only one.
         measured: the number; None if it is not measured, or not finite.
         low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
+        num_examples: number of examples behind it; None if it is not known.
         num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
         seeds: number of each training seed, if there are several; beside authors' weights, of the other trainings.
         of_authors: how the weights are known to be the authors' own, such as ``by checksum``; None for all others.
@@ -54,6 +55,7 @@ class Number:
     measured: float | None = None
     low: float | None = None
     high: float | None = None
+    num_examples: int | None = None
     num_seeds: int = 0
     seeds: Seeds = NO_SEEDS
     of_authors: str | None = None
@@ -146,6 +148,7 @@ class Basis:
             measured=in_unit(estimate.value, unit, complement),
             low=low,
             high=high,
+            num_examples=estimate.num_examples,
             num_seeds=len(row.seeds) or 1,
             seeds=Seeds(tuple(in_unit(value, unit, complement) for value in of_seeds), step),
             of_authors=None if theirs is None else theirs.known,

@@ -20,6 +20,7 @@ from robench.declare import find_datasets, find_suite, load_published, published
 from robench.declare.printed import PublishedTable
 from robench.papers.basis import Authors, Basis, authors_of
 from robench.papers.table import PaperTable, table_of
+from robench.papers.twins import TwinTable, twins_of
 from robench.reports import needs, over_seeds
 from robench.reports.build import report_of_store
 from robench.reports.results import Stored
@@ -179,8 +180,30 @@ def tables_of(
 
     ``costs`` are those of the results folder.
     """
-    reports = reports_for(measured.models, measured.suites, store, measured.checkpoints, measured.authors)
-    basis = Basis(
+    suites = {cell.suite for each in published for cell in each.cells}
+    basis = _basis(measured, {name for name in suites if name is not None}, store, registries, costs)
+    return [table_of(each, basis) for each in published]
+
+
+def twin_tables_of(
+    published: Sequence[PublishedTable], measured: Measured, store: Store, registries: Sequence[Path]
+) -> list[TwinTable]:
+    """Return the twins of printed tables with the numbers of a store, of the tables that have any."""
+    suites = {cell.twin.suite for each in published for cell in each.cells if cell.twin is not None}
+    basis = _basis(measured, suites, store, registries)
+    return [twins for each in published if (twins := twins_of(each, basis)) is not None]
+
+
+def _basis(
+    measured: Measured,
+    suites: Collection[str],
+    store: Store,
+    registries: Sequence[Path],
+    costs: Sequence[StoredCost] = (),
+) -> Basis:
+    models = {name: rows for name, rows in measured.models.items() if name in suites}
+    reports = reports_for(models, measured.suites, store, measured.checkpoints, measured.authors)
+    return Basis(
         reports=reports,
         suites=measured.suites,
         checkpoints=measured.checkpoints,
@@ -189,7 +212,6 @@ def tables_of(
         differences=partial(_difference, measured, reports, store),
         costs=costs,
     )
-    return [table_of(each, basis) for each in published]
 
 
 def _difference(

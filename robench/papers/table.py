@@ -1,12 +1,14 @@
 """Printed tables beside measured numbers: the paper's layout over the reports of several suites."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from pathlib import Path
+from typing import ClassVar
 
 from robench.core.rendered import Rendered
-from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin, Reading
+from robench.declare.printed import PublishedCell, PublishedTable, Reading
 from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.counts import judged_cost
@@ -32,27 +34,11 @@ class TableCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwinCell:
-    """Measured number of a printed number's counterpart on small data, without verdict.
-
-    Attributes:
-        reason: command that measures it, if it is not measured.
-    """
-
-    ours: Number
-    suite: str
-    reason: str = ""
-
-
-C = TypeVar("C", TableCell, TwinCell)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow(Generic[C]):
-    """Row of printed numbers or of twins by column; columns without one are left out."""
+class TableRow:
+    """Row of printed numbers by column; columns without one are left out."""
 
     label: str
-    cells: Mapping[str, C]
+    cells: Mapping[str, TableCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +46,13 @@ class PaperTable(Rendered):
     """Printed table with measured numbers and verdicts.
 
     Attributes:
-        twins: only the rows with any.
-        twin_data: training data of the twins' models, as in the registry.
         claims: verdicts on the printed gains over baselines.
         num_within_rounding: number of printed gains that rounding alone may have made, left out of ``claims``.
         no_claims: why the table claims nothing; None if it does.
-        measured_with: releases and kinds of device behind the numbers, by suite.
+        suites: suites that measure the numbers; ``measured_with``: releases and kinds of device behind them, by suite.
+        command: command that measures the missing numbers.
+        hours: how long that takes, such as ``training 210-340 h``, by label of a row or name of a column that is a
+            model.
     """
 
     renderers: ClassVar[str] = "robench.papers:FORMATS"
@@ -74,20 +61,15 @@ class PaperTable(Rendered):
     title: str
     source: str
     columns: tuple[str, ...]
-    rows: tuple[TableRow[TableCell], ...]
-    twins: tuple[TableRow[TwinCell], ...]
-    twin_data: tuple[str, ...] = ()
+    rows: tuple[TableRow, ...]
     is_counted: bool = True
     claims: tuple[JudgedClaim, ...] = ()
     num_within_rounding: int = 0
     no_claims: str | None = None
+    suites: tuple[str, ...] = ()
     measured_with: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @property
-    def twins_are(self) -> str:
-        """Heading of the twins."""
-        trained_on = "; ".join(self.twin_data) or "small data"
-        return f"twins trained on {trained_on}: other sizes and budgets; they neither support nor refute the paper"
+    command: str = ""
+    hours: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cells(self) -> tuple[TableCell, ...]:
@@ -102,33 +84,36 @@ def table_of(published: PublishedTable, basis: Basis) -> PaperTable:
         KeyError: a suite or model of the table is not in the basis.
     """
     rows = []
-    twins = []
     numbers: dict[tuple[str, str, Reading | None], tuple[Number, Verdict]] = {}
     for row in published.rows:
         cells: dict[str, TableCell] = {}
-        of_row: dict[str, TwinCell] = {}
         for cell in row.cells:
             if cell is not None:
                 read = {by: _read(published, each, by, basis) for by, each in cell.as_read}
                 cells[cell.column] = _chosen(read)
                 numbers |= {(cell.row, cell.column, by): (each.ours, each.verdict) for by, each in read.items()}
-                of_row |= {} if cell.twin is None else {cell.column: _twin(cell.twin, cell.unit, basis)}
         rows.append(TableRow(label=row.label, cells=cells))
-        twins += [TableRow(label=row.label, cells=of_row)] if of_row else []
-    suites = {each.suite or "" for cell in published.cells for each in (cell, cell.twin) if each is not None}
+    suites = sorted({cell.suite for cell in published.cells if cell.suite is not None})
     return PaperTable(
         name=published.name,
         title=published.title,
         source=published.source,
         columns=published.columns,
         rows=tuple(rows),
-        twins=tuple(twins),
-        twin_data=_data_of(twins, basis),
         is_counted=published.is_counted,
         claims=judged_claims(published, numbers, basis),
         num_within_rounding=sum(claim.is_within_rounding for claim in published.claims),
         no_claims=published.no_claims,
-        measured_with={name: basis.reports[name].provenance for name in sorted(suites) if name in basis.reports},
+        measured_with={name: basis.reports[name].provenance for name in suites if name in basis.reports},
+        suites=tuple(suites),
+        command=reproducing(published.name, basis.registries),
+    )
+
+
+def reproducing(name: str, registries: Sequence[Path] = ()) -> str:
+    """Return the command that measures the numbers of a table; ``registries`` are further registry files."""
+    return shlex.join(
+        ["robench", "reproduce", name, *(word for path in registries for word in ("--registry", str(path)))]
     )
 
 
@@ -192,15 +177,3 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
     if by is not None:
         verdict = replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}")
     return cell_with(ours=ours, verdict=verdict, difference=evidence.difference)
-
-
-def _twin(twin: PublishedTwin, unit: str, basis: Basis) -> TwinCell:
-    ours = basis.number(twin.suite, twin.model, twin.column_key, unit, complement=twin.complement)
-    reason = basis.how_to(twin.suite, twin.model) if ours.measured is None else ""
-    return TwinCell(ours=ours, suite=twin.suite, reason=reason)
-
-
-def _data_of(twins: Sequence[TableRow[TwinCell]], basis: Basis) -> tuple[str, ...]:
-    models = dict.fromkeys(cell.ours.model for row in twins for cell in row.cells.values())
-    entries = [basis.checkpoints[model] for model in models if model is not None and model in basis.checkpoints]
-    return tuple(dict.fromkeys(each.training_data for each in entries if each.training_data))

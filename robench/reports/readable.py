@@ -83,17 +83,18 @@ def latex_of(grid: Grid) -> str:
     import pandas as pd
 
     frame = pd.DataFrame(
-        grid.lines(r"\textbf{{{}}}".format, _latex_escaped), columns=[_latex_escaped(text) for text in grid.header]
+        grid.lines(r"\textbf{{{}}}".format, latex_escaped), columns=[latex_escaped(text) for text in grid.header]
     )
     column_format = "l" + "r" * (len(grid.header) - 1)
     table = frame.style.hide(axis="index").to_latex(hrules=True, column_format=column_format)
-    below = "".join(rf"\par\noindent {_latex_escaped(text)}" + "\n" for text in (*grid.notes, grid.provenance))
+    below = "".join(rf"\par\noindent {latex_escaped(text)}" + "\n" for text in (*grid.notes, grid.provenance))
     return (
         f"% Needs \\usepackage[T1]{{fontenc}} and \\usepackage{{booktabs}}.\n{table}{{\\footnotesize\n{below}\\par}}\n"
     )
 
 
-def _latex_escaped(text: str) -> str:
+def latex_escaped(text: str) -> str:
+    """Return text that LaTeX prints as it is; printable text is expected."""
     # Two hyphens in a row would print as one dash.
     escaped = re.sub("-(?=-)", "-{}", text.translate(_LATEX))
     return f"{{}}{escaped}" if escaped.lstrip().startswith(("[", "*")) else escaped

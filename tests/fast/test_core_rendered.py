@@ -11,7 +11,7 @@ from robench.core.rendered import SUFFIXES
 from robench.core.report import Report
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
 from robench.leaderboard import Leaderboard
-from robench.papers import FORMATS, PaperTable
+from robench.papers import FORMATS, TWIN_FORMATS, PaperTable, TwinTable
 from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 REPORT = Report(suite="s", version=1, seed=0, columns=(), rows=(), provenance={})
 BOARD = Leaderboard(suites=(), columns=(), rows=())
-TABLE = PaperTable(name="rpc:1", title="t", source="s", columns=(), rows=(), twins=())
+TABLE = PaperTable(name="rpc:1", title="t", source="s", columns=(), rows=())
+TWINS = TwinTable(name="rpc:1", title="t", source="s", columns=(), rows=())
 PICTURES = {"png": b"\x89PNG\r", "svg": b"<?xml", "pdf": b"%PDF-"}
-ALL = [(REPORT, RENDERERS), (BOARD, BOARD_RENDERERS), (TABLE, FORMATS)]
+ALL = [(REPORT, RENDERERS), (BOARD, BOARD_RENDERERS), (TABLE, FORMATS), (TWINS, TWIN_FORMATS)]
 
 
 @pytest.mark.parametrize(("result", "renderers"), ALL, ids=lambda each: type(each).__name__)

@@ -1,4 +1,4 @@
-"""Tables as text: every format has every number and verdict, and no text of a stranger acts in any."""
+"""Tables and twins as text: numbers, signs and notes of every format, widths, and that no foreign text acts in any."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 from papers_examples import CLEAN, FLAG, THEIRS, TWIN, basis_with, cell_of, printed, report_with, table_with
 
-from robench.papers import FORMATS, PaperTable
-from robench.papers.render import page_of
+from robench.papers import FORMATS, TWIN_FORMATS, PaperTable, TwinTable
+from robench.papers.layout import WIDTH, Grid, fitted, markdown_grid, width_of
+from robench.papers.notes import generic, grouped, whereabouts
+from robench.papers.page import page_of
+from robench.papers.signs import encodable, sign_of
 from robench.papers.table import table_of
+from robench.papers.twins import twins_of
 from robench.reports.grid import ONE_CHECKPOINT
 
-READERS = [name for name in FORMATS if name not in ("json", "csv")]
+READERS = ("text", "md", "html")
 HOSTILE = {
     "html": "<script>alert(1)</script>",
     "html end": '"></td></table></script><img src=x onerror=alert(1)>',
@@ -39,31 +44,52 @@ HOSTILE = {
 }
 COLUMNS = ("Clean", "Robust")
 COUPLED = replace(FLAG, name="coupled rows")
-TWINS = (
-    "twins trained on digits, 1,197 training images: other sizes and budgets; they neither support nor refute the paper"
-)
+TWINS = {CLEAN: cell_of(0.97, 0.95, 0.98)}
 
 
 def example() -> PaperTable:
-    """Two rows and two columns: differing, of another protocol, no entry, a dash; a claim, and one twin is measured."""
-    first = printed(twin=TWIN, inconsistent="70.54 elsewhere")
+    """Two rows and two columns: differing, of another protocol, no entry, a dash; and a claim."""
+    first = printed(inconsistent="70.54 elsewhere")
     second = printed("12.5", column="Robust", protocol={"examples": "10"})
     third = printed("3.1", row="Theirs", missing="no metric: yet", metric=None, remark="as 3 .1", model=None)
     cells = {CLEAN: cell_of(0.7051, 0.7011, 0.7091)}
-    reports = report_with("symvit", cells, flags=(COUPLED,), notes=("measured in batches of 50",)) | report_with(
-        "digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift"
-    )
+    reports = report_with("symvit", cells, flags=(COUPLED,), notes=("measured in batches of 50",))
     published = replace(table_with(first, second, third, None, columns=COLUMNS, runs=1), baselines={"Ours": "Theirs"})
-    return table_of(published, basis_with(reports, of_authors=THEIRS))
+    return replace(table_of(published, basis_with(reports, of_authors=THEIRS)), hours={"Ours": "training 210-340 h"})
+
+
+def unmeasured(*, baselines: bool = False) -> PaperTable:
+    cells = (printed("71.4"), printed("70.4", "deit-tiny", row="Theirs"))
+    claims = {"Ours": "Theirs"} if baselines else {}
+    return table_of(replace(table_with(*cells), baselines=claims), basis_with())
+
+
+def twins() -> TwinTable:
+    """A measured twin of two rows, and one that is not."""
+    other = replace(TWIN, model="digits-rpc-symvit")
+    cells = (printed(twin=TWIN), printed(row="Again", twin=TWIN), printed(row="Theirs", twin=other))
+    found = twins_of(table_with(*cells), basis_with(report_with("digits-symvit", TWINS, "digits-shift")))
+    assert found is not None
+    return found
 
 
 def everywhere(text: str) -> PaperTable:
     """The text in every place that a file can fill."""
-    cell = printed(row=text, column=text, twin=TWIN, missing=text, metric=None, remark=text, inconsistent=text)
-    flagged = (replace(FLAG, name=text),)
-    reports = report_with("digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift", flags=flagged)
+    cell = printed(row=text, column=text, missing=text, metric=None, remark=text, inconsistent=text)
     published = replace(table_with(replace(cell, model=text, unit=text), columns=(text,)), title=text, source=text)
-    return table_of(published, basis_with(reports))
+    return replace(table_of(published, basis_with()), hours={text: text}, command=text, no_claims=text)
+
+
+def twins_everywhere(text: str) -> TwinTable:
+    found = twins()
+    flagged = replace(found.rows[0].cells["digits-shift/clean/top1_accuracy"], reason=text)
+    flagged = replace(flagged, ours=replace(flagged.ours, raised=(text,), notes=(text,), model=text, formula=text))
+    row = replace(found.rows[0], model=text, twin_of=text, cells={text: flagged})
+    column = replace(found.columns[0], name=text, heading=text, is_at_ceiling=True)
+    return replace(found, title=text, source=text, trained_on=(text,), rows=(row,), columns=(column,))
+
+
+HOSTILE_TABLES = [(FORMATS, everywhere), (TWIN_FORMATS, twins_everywhere)]
 
 
 class Page(HTMLParser):
@@ -93,58 +119,146 @@ class Page(HTMLParser):
 @pytest.mark.parametrize("name", FORMATS)
 class TestFormats:
     def test_it_ends_with_one_newline_and_is_the_same_twice(self, name: str) -> None:
-        text = FORMATS[name](example())
-        assert text.endswith("\n")
-        assert not text.endswith("\n\n")
-        assert FORMATS[name](example()) == text
+        for table in (example(), twins()):
+            text = table.render(name)
+            assert text.endswith("\n")
+            assert not text.endswith("\n\n")
+            assert table.render(name) == text
 
-    def test_every_number_and_verdict_is_there(self, name: str) -> None:
+    def test_every_printed_number_is_there(self, name: str) -> None:
         text = FORMATS[name](example())
-        for wanted in (
-            "70.44",
-            "12.5",
-            "3.1",
-            "other protocol",
-            "no entry",
-            "no metric: yet",
-            "symvit",
-            "digits-symvit",
-        ):
-            assert wanted in text
-        assert COUPLED.name in text
-        assert "70.54 elsewhere" in text
+        # Of measured numbers LaTeX has ours alone.
+        assert all(wanted in text for wanted in ("70.44" if name != "latex" else "70.51", "3.1", "symvit"))
 
     @pytest.mark.parametrize("kind", HOSTILE)
     def test_it_shows_nothing_that_a_terminal_obeys(self, name: str, kind: str) -> None:
-        text = FORMATS[name](everywhere(HOSTILE[kind]))
-        text.encode("utf-8")
-        assert all(character == "\n" or character.isprintable() for character in text)
+        for formats, of_text in HOSTILE_TABLES:
+            text = formats[name](of_text(HOSTILE[kind]))
+            text.encode("utf-8")
+            assert all(character == "\n" or character.isprintable() for character in text)
 
 
 @pytest.mark.parametrize("name", READERS)
 class TestFormatsForReaders:
-    def test_ours_stands_beside_the_printed_number(self, name: str) -> None:
+    def test_a_cell_has_the_printed_number_ours_and_one_sign_a_verdict(self, name: str) -> None:
         text = FORMATS[name](example()).replace("\\", "")
-        assert "ours 70.51 [70.11, 70.91], +0.07" in text
-        assert "print inconsistent" in text
+        assert f"70.44; 70.51 [70.11, 70.91] {sign_of('differs')} {sign_of('print inconsistent')}" in text
+        assert f"3.1 {sign_of('no entry')} {sign_of('remark')}" in text
 
-    def test_twins_have_a_block_of_their_own(self, name: str) -> None:
-        before, heading, after = FORMATS[name](example()).partition(TWINS)
-        assert heading
-        assert "97.0" not in before
-        assert "97.0" in after
-        assert not re.search("reproduced|consistent|differs|one seed", after)
-        assert TWINS not in FORMATS[name](table_of(table_with(printed()), basis_with()))
+    def test_the_key_explains_the_signs_that_occur_and_no_others(self, name: str) -> None:
+        (key,) = (line for line in FORMATS[name](example()).splitlines() if "Cells: " in line)
+        wanted = ("differs", "print inconsistent", "other protocol", "no entry", "remark")
+        assert all(f"{sign_of(each)} {each}" in key for each in wanted)
+        assert not any(each in key for each in ("not measured", "reproduced", "≈", "one seed"))
+
+    def test_reasons_flags_and_notes_are_below(self, name: str) -> None:
+        text = FORMATS[name](example())
+        for wanted in ("no metric: yet", "70.54 elsewhere", "as 3 .1", COUPLED.name, "measured in batches of 50"):
+            assert wanted in text
+
+    def test_what_is_not_measured_is_one_line_with_its_hours(self, name: str) -> None:
+        text = FORMATS[name](replace(unmeasured(), hours={"Ours": "training 9 h", "Theirs": "training 9 h"}))
+        assert f"{sign_of('not measured')} 2 of 2 numbers are not measured" in text
+        assert text.count("robench reproduce mine:1 ") == 1
+        assert "Ours; Theirs: training 9 h" in text
+        assert "robench run" not in text
+
+    def test_claims_without_a_measured_gain_are_summarised(self, name: str) -> None:
+        text = FORMATS[name](unmeasured(baselines=True))
+        assert "+1.000 points" in text
+        assert "Gains over Theirs, positive where better" in text
 
     def test_single_checkpoints_say_what_their_intervals_are(self, name: str) -> None:
         assert ONE_CHECKPOINT in FORMATS[name](example())
-        assert ONE_CHECKPOINT not in FORMATS[name](table_of(table_with(printed()), basis_with()))
+        assert ONE_CHECKPOINT in TWIN_FORMATS[name](twins())
+        assert ONE_CHECKPOINT not in FORMATS[name](unmeasured())
+
+    def test_a_long_label_does_not_swell_the_table(self, name: str) -> None:
+        assert all(len(formats[name](of_text("x" * 10_000))) < 9000 for formats, of_text in HOSTILE_TABLES)
 
     def test_it_says_how_much_is_measured(self, name: str) -> None:
         assert "2 of 3 printed numbers are measured." in FORMATS[name](example())
+        assert "1 of 2 numbers of twins are measured." in TWIN_FORMATS[name](twins())
 
-    def test_a_long_label_does_not_swell_the_table(self, name: str) -> None:
-        assert len(FORMATS[name](everywhere("x" * 10_000))) < 9000
+
+class TestTwins:
+    @pytest.mark.parametrize("name", READERS)
+    def test_they_have_their_own_names_and_sizes(self, name: str) -> None:
+        text = TWIN_FORMATS[name](twins()).replace("\\", "")
+        assert "digits-shift: clean top-1 accuracy (n = 50,000)" in text
+        assert "97.0 [95.0, 98.0]" in text
+        assert "Ours; Again" in text
+        assert "one checkpoint" in text
+        assert "neither support nor refute" in " ".join(text.split())
+        assert "70.44" not in text
+        assert "Clean" not in text
+
+    def test_a_ceiling_is_that_of_proportions_of_which_more_is_better(self) -> None:
+        measured = {CLEAN: cell_of(0.996), "digits-o/fpr95": cell_of(0.996), "digits-a/top1_accuracy": cell_of(0.994)}
+        places = {"A": "clean/top1_accuracy", "B": "digits-o/fpr95", "C": "digits-a/top1_accuracy"}
+        parts = {column: key.split("/") for column, key in places.items()}
+        cells = [
+            printed(column=column, twin=replace(TWIN, condition=condition, metric=metric))
+            for column, (condition, metric) in parts.items()
+        ]
+        reports = report_with("digits-symvit", measured, "digits-shift")
+        found = twins_of(table_with(*cells, columns=tuple(places)), basis_with(reports))
+        assert found is not None
+        assert [column.is_at_ceiling for column in found.columns] == [True, False, False]
+        assert "above 99.5 %: digits-shift: clean top-1 accuracy." in TWIN_FORMATS["text"](found)
+
+    def test_json_has_the_printed_numbers_whose_counterparts_they_are(self) -> None:
+        document = json.loads(TWIN_FORMATS["json"](twins()))
+        assert (document["twins_of"], [row["model"] for row in document["rows"]]) == (
+            "mine:1",
+            ["digits-symvit", "digits-rpc-symvit"],
+        )
+        ((name, cell),) = document["rows"][0]["cells"].items()
+        assert (name, cell["measured"], cell["num_examples"]) == (document["columns"][0]["name"], 97.0, 50_000)
+        assert cell["twin_of"] == [["Ours", "Clean"], ["Again", "Clean"]]
+        (other,) = document["rows"][1]["cells"].values()
+        assert other["reason"].startswith("robench run --suite digits-shift --model digits-rpc-symvit")
+
+    def test_a_table_without_any_has_no_twins(self) -> None:
+        assert twins_of(table_with(printed()), basis_with()) is None
+
+
+class TestLatex:
+    def test_a_model_is_a_row_of_ours_or_of_the_printed_number_marked_as_such(self) -> None:
+        lines = FORMATS["latex"](example()).splitlines()
+        rows = [line for line in lines if not line.startswith("%")]
+        assert rows == [
+            r"Ours & 70.51\,{\scriptsize[70.11, 70.91]} & 70.5\,{\scriptsize[70.1, 70.9]} \\ % symvit, one checkpoint",
+            r"Theirs & 3.1\,{\scriptsize(printed)} & -- \\",
+        ]
+        assert "% Columns: label & Clean (%) (n = 50,000) & Robust (%) (n = 50,000)" in lines
+
+    def test_models_in_columns_become_rows(self) -> None:
+        cells = (
+            printed(row="PGD", column="A"),
+            printed("1.0", model="rpc-symvit", row="PGD", column="B"),
+            printed("2.0", row="FGSM", column="A"),
+            printed("3.0", model="rpc-symvit", row="FGSM", column="B"),
+        )
+        text = FORMATS["latex"](table_of(table_with(*cells, columns=("A", "B")), basis_with()))
+        assert "Columns: label & PGD (%) & FGSM (%)" in text
+        assert r"B & 1.0\,{\scriptsize(printed)} & 3.0\,{\scriptsize(printed)} \\ % rpc-symvit" in text.splitlines()
+
+    @pytest.mark.parametrize("kind", HOSTILE)
+    def test_it_has_no_command_of_theirs(self, kind: str) -> None:
+        for formats, of_text in HOSTILE_TABLES:
+            hostile, harmless = (formats["latex"](of_text(text)).splitlines() for text in (HOSTILE[kind], "x"))
+            assert [line[:1] == "%" for line in hostile] == [line[:1] == "%" for line in harmless]
+            row = next(line for line in hostile if not line.startswith("%")).split(r" \\ % ")[0]
+            words = (
+                r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|textquotedbl|ldots)\{\}"
+            )
+            bare = re.sub(r"\\[&%$#_{}]", "", re.sub(words, "", row))
+            assert set(re.findall(r"\\[a-zA-Z]+", bare)) <= {r"\scriptsize"}
+            assert bare.count("{") == bare.count("}")
+            assert not set("^~<>|#$%") & set(bare)
+            assert not row.startswith(("[", "*"))
+            assert row.count(" & ") - row.count(r" \& ") == 1
 
 
 class TestJson:
@@ -152,11 +266,12 @@ class TestJson:
         document = json.loads(FORMATS["json"](example()))
         assert (document["table"], document["columns"]) == ("mine:1", list(COLUMNS))
         assert [row["label"] for row in document["rows"]] == ["Ours", "Theirs"]
+        assert (document["command"], document["hours"]) == ("robench reproduce mine:1", {"Ours": "training 210-340 h"})
         cell = document["rows"][0]["cells"]["Clean"]
         assert cell["printed"] == "70.44"
         assert cell["unit"] == "%"
         assert (cell["measured"], cell["low"], cell["high"]) == pytest.approx((70.51, 70.11, 70.91))
-        assert cell["verdict"] == "differs"
+        assert (cell["verdict"], cell["num_examples"]) == ("differs", 50_000)
         assert cell["flags"] == [COUPLED.name]
         assert cell["inconsistent"] == "70.54 elsewhere"
         other = document["rows"][0]["cells"]["Robust"]
@@ -182,15 +297,6 @@ class TestJson:
         assert [cells["Clean"][name] for name in ("measured", "low", "high", "difference")] == [None] * 4
         assert (cells["Clean"]["verdict"], cells["Clean"]["remark"]) == ("no entry", "as 3 .1")
 
-    def test_twins_are_rows_without_verdicts(self) -> None:
-        document = json.loads(FORMATS["json"](example()))
-        ((label, cells),) = [row.values() for row in document["twins"]]
-        assert (label, list(cells)) == ("Ours", ["Clean"])
-        assert cells["Clean"]["measured"] == pytest.approx(97.0)
-        assert cells["Clean"]["suite"] == "digits-shift"
-        assert not {"verdict", "printed"} & cells["Clean"].keys()
-        assert document["twins_are"] == TWINS
-
     @pytest.mark.parametrize("kind", HOSTILE)
     def test_names_come_back_as_they_were(self, kind: str) -> None:
         text = HOSTILE[kind]
@@ -206,102 +312,197 @@ class TestCsv:
             ("printed", "Ours", "Clean"),
             ("printed", "Ours", "Robust"),
             ("printed", "Theirs", "Clean"),
-            ("twin", "Ours", "Clean"),
             ("claim", "Ours", "Clean"),
+            ("hours", "Ours", ""),
         ]
         assert float(lines[0]["difference"]) == pytest.approx(0.07)
-        assert (lines[3]["printed"], lines[3]["verdict"], lines[2]["measured"]) == ("", "", "")
+        assert (lines[2]["measured"], lines[4]["reason"]) == ("", "training 210-340 h")
+
+    def test_twins_have_a_line_each(self) -> None:
+        lines = list(csv.DictReader(io.StringIO(TWIN_FORMATS["csv"](twins()))))
+        assert [(line["row"], line["twin_of"]) for line in lines] == [
+            ("digits-symvit", "Ours; Again"),
+            ("digits-rpc-symvit", "Theirs"),
+        ]
+        assert float(lines[0]["measured"]) == pytest.approx(97.0)
 
     @pytest.mark.parametrize("kind", HOSTILE)
     def test_no_field_is_a_formula(self, kind: str) -> None:
-        lines = list(csv.reader(io.StringIO(FORMATS["csv"](everywhere(HOSTILE[kind])))))
-        assert len({len(line) for line in lines}) == 1
-        assert len(lines) == 3
-        assert not any(re.match(r"\s*[=+@\uff1d-]", field) for line in lines for field in line)
+        for formats, of_text in HOSTILE_TABLES:
+            lines = list(csv.reader(io.StringIO(formats["csv"](of_text(HOSTILE[kind])))))
+            assert len({len(line) for line in lines}) == 1
+            assert not any(re.match(r"\s*[=+@\uff1d-]", field) for line in lines for field in line)
 
 
 def test_readers_see_claims_with_a_summary_and_what_was_measured_with() -> None:
-    text = FORMATS["text"](example())
-    assert re.search(r"Ours +Theirs +Clean +\+67\.340 points +— +no entry", text)
+    text = " ".join(FORMATS["text"](example()).split())
+    assert re.search(rf"Ours Clean \+67\.340 points — {sign_of('no entry')}", text)
     assert "1 claim of gains over baselines: 1 no entry." in text
     assert "at least one is supported in at most 2.5 % of rows, and in at most 2.5 % of tables of 1 row." in text
-    assert "symvit: measured in batches of 50" in text
     assert "imagenet-shift: seed 0" in text
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize(("formats", "of_text"), HOSTILE_TABLES, ids=("table", "twins"))
 class TestHostileTexts:
-    def test_html_shows_them_and_adds_no_element(self, kind: str) -> None:
-        hostile, harmless = Page(FORMATS["html"](everywhere(HOSTILE[kind]))), Page(FORMATS["html"](everywhere("x")))
+    def test_html_shows_them_and_adds_no_element(self, formats, of_text, kind: str) -> None:
+        hostile, harmless = Page(formats["html"](of_text(HOSTILE[kind]))), Page(formats["html"](of_text("x")))
         assert hostile.tags == harmless.tags
         assert hostile.attributes == harmless.attributes
         assert not {"script", "img", "a", "link", "iframe"} & set(hostile.tags)
 
-    def test_markdown_keeps_its_lines_and_acts_on_nothing(self, kind: str) -> None:
-        hostile, harmless = FORMATS["md"](everywhere(HOSTILE[kind])), FORMATS["md"](everywhere("x"))
-        assert len(hostile.splitlines()) == len(harmless.splitlines())
-        bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", hostile)
-        assert not re.search(r"[<>`*\[\]$~]|(?<!\w)_|_(?!\w)", bare)
-        assert [line[:3] for line in bare.splitlines() if "#" in line] == ["# m", "## "]
-        assert bare.count("#") == 3
-        grids = [line for line in bare.splitlines() if line.startswith("|")]
-        of_harmless = [line for line in harmless.splitlines() if line.startswith("|")]
-        assert [line.count("|") for line in grids] == [line.count("|") for line in of_harmless]
+    def test_markdown_acts_on_nothing(self, formats, of_text, kind: str) -> None:
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(formats["md"](of_text(HOSTILE[kind])))
+        own = {
+            "heading",
+            "paragraph",
+            "inline",
+            "bullet_list",
+            "list_item",
+            "table",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+        }
+        assert {re.sub("_(open|close)$", "", token.type) for token in tokens} <= own
+        within = {child.type for token in tokens for child in token.children or ()}
+        assert within <= {"text", "softbreak"}
+        assert max(token.level for token in tokens if token.type == "bullet_list_open") == 0
 
-    def test_plain_text_keeps_its_lines(self, kind: str) -> None:
-        hostile, harmless = FORMATS["text"](everywhere(HOSTILE[kind])), FORMATS["text"](everywhere("x"))
-        assert len(hostile.splitlines()) == len(harmless.splitlines())
+    def test_markdown_keeps_its_cells(self, formats, of_text, kind: str) -> None:
+        bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", formats["md"](of_text(HOSTILE[kind])))
+        for block in bare.split("\n\n"):
+            if block.startswith("|"):
+                assert len({line.count("|") for line in block.splitlines()}) == 1
+        assert not re.search(r"[<>`*\[\]$~]|(?<!\w)_|_(?!\w)", bare)
+
+
+@pytest.mark.parametrize("text", ["a " * 90 + "- b", "a " * 90 + "1. b", "a " * 80 + "= = =" * 9, "- a", "+ a", "---"])
+def test_no_line_of_a_long_note_begins_anything(text: str) -> None:
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(FORMATS["md"](everywhere(text)))
+    lists = [token for token in tokens if token.type in ("bullet_list_open", "ordered_list_open", "hr")]
+    assert [(token.type, token.level) for token in lists] == [("bullet_list_open", 0)]
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1"]
+
+
+def test_signs_become_ascii_where_an_encoding_lacks_any() -> None:
+    text = FORMATS["text"](example())
+    assert encodable(text, "utf-8") == text
+    shown = encodable(text, "latin-1")
+    assert shown.isascii()
+    assert "70.44; 70.51 [70.11, 70.91] x !" in shown
+    assert "x differs, " in shown
+    assert list(map(len, shown.splitlines())) == list(map(len, text.splitlines()))
+
+
+def grid(*, num_columns: int, width: int, facts: bool = True, by_column: bool = False, num_rows: int = 2) -> Grid:
+    count = num_columns if by_column else num_rows
+    return Grid(
+        labels=tuple("abcdefgh"[:num_rows]),
+        headings=tuple(str(each).ljust(width, "x") for each in range(num_columns)),
+        cells=((*"0" * num_columns,),) * num_rows,
+        facts={"model": tuple("m" * 20 for _ in range(count))} if facts else {},
+        has_models_in_columns=by_column,
+    )
 
 
 class TestLayout:
-    def test_models_stand_beside_rows(self) -> None:
-        block = page_of(example()).blocks[0]
-        assert block.header == ("", "model", "flags", "Clean (%)", "Robust (%)")
-        assert [row[:3] for row in block.rows] == [("Ours", "symvit", COUPLED.name), ("Theirs", "—", "—")]
-        assert block.rows[1][-1] == "—"
+    def test_it_stays_as_it_is_with_facts_beside_if_that_fits(self) -> None:
+        ((header, *rows),) = fitted(grid(num_columns=3, width=10))
+        assert header[:2] == ("", "model")
+        assert [row[:2] for row in rows] == [("a", "m" * 20), ("b", "m" * 20)]
 
-    def test_models_stand_above_columns_where_the_paper_has_them_there(self) -> None:
-        cells = (
-            printed(row="PGD", column="A"),
-            printed("1.0", model="rpc-symvit", row="PGD", column="B"),
-            printed("2.0", row="FGSM", column="A"),
-            printed("3.0", model="rpc-symvit", row="FGSM", column="B"),
-        )
-        block = page_of(table_of(table_with(*cells, columns=("A", "B")), basis_with())).blocks[0]
-        assert block.header == ("", "A (%)", "B (%)")
-        assert [row[0] for row in block.rows] == ["model", "formula", "PGD", "FGSM"]
-        assert [row[1:] for row in block.rows[:2]] == [("symvit", "rpc-symvit"), ("—", "released")]
+    def test_facts_are_above_columns_that_are_models(self) -> None:
+        ((header, first, *_),) = fitted(grid(num_columns=3, width=10, by_column=True))
+        assert header[1:] == ("0xxxxxxxxx", "1xxxxxxxxx", "2xxxxxxxxx")
+        assert first == ("model", *["m" * 20] * 3)
 
-    def test_a_table_of_mixed_models_has_none_beside_or_above(self) -> None:
+    def test_facts_become_a_table_of_their_own_before_it_is_turned(self) -> None:
+        numbers, models = fitted(grid(num_columns=10, width=11))
+        assert numbers[0] == ("", *grid(num_columns=10, width=11).headings)
+        assert models == (("", "model"), ("a", "m" * 20), ("b", "m" * 20))
+
+    def test_it_is_turned_where_models_fit_as_columns_alone(self) -> None:
+        ((header, first, *rows),) = fitted(grid(num_columns=30, width=20))
+        assert (header, first) == (("", "a", "b"), ("model", "m" * 20, "m" * 20))
+        assert len(rows) == 30
+
+    def test_it_is_split_evenly_where_neither_fits(self) -> None:
+        wide = grid(num_columns=9, width=25, facts=False, num_rows=8)
+        wide = replace(wide, labels=tuple(label * 30 for label in wide.labels))
+        tables = fitted(wide)
+        assert [len(table[0]) for table in tables] == [4] * 3
+        assert [row[0] for row in tables[0]] == [row[0] for row in tables[1]]
+        assert [name for table in tables for name in table[0][1:]] == list(wide.headings)
+        assert max(map(width_of, tables)) <= WIDTH
+
+    def test_the_width_is_that_of_markdown(self) -> None:
+        (lines,) = fitted(grid(num_columns=3, width=10))
+        assert {len(line) for line in markdown_grid(lines).splitlines()} == {width_of(lines)}
+
+    def test_units_are_in_the_key_or_in_headings_or_else_beside_the_number(self) -> None:
+        same = page_of(unmeasured()).sections[0]
+        assert same.grid is not None
+        assert (same.grid.headings, same.paragraphs[0].split(";")[0]) == (("Clean",), "Cells: printed number, in %")
+        other = printed("3", column="Cost", unit="GMac", missing="x", metric=None)
+        grid = page_of(table_of(table_with(printed(), other, columns=("Clean", "Cost")), basis_with())).sections[0].grid
+        assert grid is not None
+        assert grid.headings == ("Clean (%)", "Cost (GMac)")
+        mixed = (printed(), replace(other, column="Clean", row="b"))
+        grid = page_of(table_of(table_with(*mixed), basis_with())).sections[0].grid
+        assert grid is not None
+        assert [row[0].rsplit(" ", 1)[0] for row in grid.cells] == ["70.44 %", "3 GMac"]
+
+    def test_models_of_a_mixed_table_are_in_the_notes(self) -> None:
         cells = (
             printed(column="A"),
             printed("1.0", model="rpc-symvit", column="B"),
             printed("2.0", model="rpc-symvit", row="b", column="A"),
             printed("3.0", row="b", column="B"),
         )
-        block = page_of(table_of(table_with(*cells, columns=("A", "B")), basis_with())).blocks[0]
-        assert block.header == ("", "A (%)", "B (%)")
-        assert [row[0] for row in block.rows] == ["Ours", "b"]
-
-    def test_units_stand_in_the_header_or_else_beside_the_number(self) -> None:
-        cells = (printed(), printed("3", row="b", unit="GMac", missing="x", metric=None))
-        block = page_of(table_of(table_with(*cells), basis_with())).blocks[0]
-        assert block.header[-1] == "Clean"
-        assert [row[-1].split(";")[0] for row in block.rows] == ["70.44 %", "3 GMac"]
-
-    def test_equal_reasons_are_one_note(self) -> None:
-        cells = [printed(row=each) for each in "abc"]
-        block = page_of(table_of(table_with(*cells, printed("1", row="d", model="rpc-symvit")), basis_with())).blocks[0]
-        assert [re.findall(r"\((\d)\)", row[-1]) for row in block.rows] == [["1"], ["1"], ["1"], ["2"]]
-        assert [note[:3] for note in block.notes] == ["(1)", "(2)"]
+        section = page_of(table_of(table_with(*cells, columns=("A", "B")), basis_with())).sections[0]
+        assert section.grid is not None
+        assert not section.grid.facts
+        assert "model: Ours in A; b in B: symvit" in section.notes
 
     def test_means_over_seeds_say_of_how_many(self) -> None:
         seeds = (0.70, 0.71, 0.72)
         reports = report_with("symvit", {CLEAN: cell_of(0.71, 0.69, 0.73, of_seeds=seeds)}, seeds=("a", "b", "c"))
         page = page_of(table_of(table_with(printed()), basis_with(reports)))
-        assert page.blocks[0].rows[0][1] == "symvit (3 seeds)"
+        assert page.sections[0].grid is not None
+        assert page.sections[0].grid.facts["model"] == ("symvit (3 seeds)",)
         assert ONE_CHECKPOINT not in page.closing
 
     def test_a_table_without_results_does_not_count_them(self) -> None:
-        table = replace(table_of(table_with(printed()), basis_with()), is_counted=False)
-        assert page_of(table).closing == ("no results are printed.",)
+        assert page_of(replace(unmeasured(), is_counted=False)).closing == ("no results are printed.",)
+
+
+PLACES = [(row, column) for row in "ab" for column in "XYZ"]
+
+
+class TestNotes:
+    @pytest.mark.parametrize(
+        ("places", "wanted"),
+        [
+            (PLACES, ""),
+            (PLACES[:3], "a"),
+            ([("a", "X"), ("b", "X")], "X"),
+            ([("a", "X"), ("a", "Y")], "a in X, Y"),
+            ([*PLACES[:3], ("b", "X")], "a; b in X"),
+        ],
+    )
+    def test_places_are_named_as_shortly_as_rows_and_columns_allow(self, places, wanted: str) -> None:
+        assert whereabouts(places, PLACES) == wanted
+
+    def test_equal_reasons_are_one_note_and_single_ones_of_a_row_together(self) -> None:
+        reasons = [(("a", "X"), "r"), (("a", "Y"), "s"), (("a", "Z"), "t"), (("b", "Z"), "t"), (("b", "X"), "u")]
+        assert grouped(reasons, PLACES) == ["a: X: r. Y: s", "Z: t", "b in X: u"]
+
+    def test_reasons_that_differ_in_the_model_alone_are_one(self) -> None:
+        reasons = {place: f"cost {place[0]} over b" for place in (("vit", "X"), ("rpc-vit", "X"))}
+        models = {place: (place[0], "b") for place in reasons}
+        assert set(generic(reasons, models).values()) == {"cost MODEL over BASELINE"}
+        only = {("vit", "X"): "cost vit over rpc-vit"}
+        assert generic(only, {("vit", "X"): ("vit",)}) == only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,7 @@ from robench.papers.basis import AuthorsWeights, Basis
 from robench.papers.claims import JudgedClaim
 from robench.papers.reading import models_by_suite
 from robench.papers.table import PaperTable, TableCell, table_of
+from robench.papers.twins import twins_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,22 +191,28 @@ def test_remarks_and_contradictions_are_kept_apart() -> None:
     assert (unmeasured.remark, unmeasured.inconsistent) == ("as 7 0.44", "70.54 elsewhere")
 
 
-def test_twins_stand_apart_and_give_the_printed_number_nothing() -> None:
+def test_twins_are_a_table_of_their_own_and_give_the_printed_number_nothing() -> None:
     reports = report_with("digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift")
-    table = table_of(table_with(printed(twin=TWIN), printed(row="Theirs")), basis_with(reports))
+    published, basis = table_with(printed(twin=TWIN), printed(row="Theirs")), basis_with(reports)
+    table, twins = table_of(published, basis), twins_of(published, basis)
     assert [cell.verdict.name for cell in table.cells] == ["not measured"] * 2
     assert all(cell.ours.measured is None for cell in table.cells)
-    (row,) = table.twins
-    assert (row.label, list(row.cells)) == ("Ours", ["Clean"])
-    twin = row.cells["Clean"]
-    assert (twin.ours.measured, twin.ours.low, twin.ours.high) == pytest.approx((97.0, 95.0, 98.0))
-    assert not hasattr(twin, "verdict")
     assert num_measured([table]) == (0, 2)
+    assert twins is not None
+    ((row,), (twin,)) = twins.rows, twins.cells
+    assert (row.model, row.twin_of, twin.twin_of) == ("digits-symvit", "Ours", (("Ours", "Clean"),))
+    assert (twin.ours.measured, twin.ours.low, twin.ours.high) == pytest.approx((97.0, 95.0, 98.0))
 
 
 def test_an_unmeasured_twin_says_how_to_measure_it() -> None:
-    (row,) = table_of(table_with(printed(twin=TWIN)), basis_with()).twins
-    assert row.cells["Clean"].reason.startswith("robench run --suite digits-shift --model digits-symvit --all-seeds, ")
+    twins = twins_of(table_with(printed(twin=TWIN)), basis_with())
+    assert twins is not None
+    assert twins.cells[0].reason.startswith("robench run --suite digits-shift --model digits-symvit --all-seeds, ")
+
+
+def test_the_command_that_measures_a_table_names_registries() -> None:
+    table = table_of(table_with(printed()), basis_with(registries=(Path("/a b.yaml"),)))
+    assert table.command == "robench reproduce mine:1 --registry '/a b.yaml'"
 
 
 def claims_of(*reports: Mapping[str, Report], differences=None, **changes) -> tuple[JudgedClaim, ...]:

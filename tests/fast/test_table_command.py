@@ -18,7 +18,7 @@ from papers_examples import records
 
 from robench.cli.table_command import command
 from robench.core.errors import StoreError, StoreUnwritableError, UnknownNameError, UsageError
-from robench.declare import published_tables
+from robench.declare import load_published, published_tables
 from robench.papers import archive as archive_module
 from robench.papers.archive import packed, unpacked
 from robench.store import FolderStore
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MODELS = ("digits-symvit", "digits-rpc-released-symvit")
 COMMITTED = ROOT / "reports" / "tables"
+FOLDERS = (COMMITTED, ROOT / "reports" / "twins")
 
 
 def run(*arguments: str | Path) -> str:
@@ -65,32 +66,52 @@ def measured(results: Path) -> Any:
     return document
 
 
-def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any) -> None:
+def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any, results: Path) -> None:
     assert measured["table"] == "rpc:1"
     cells = [cell for row in measured["rows"] for cell in row["cells"].values()]
     assert len(cells) == 35
     assert {cell["verdict"] for cell in cells} == {"not measured"}
     assert {cell["measured"] for cell in cells} == {None}
-    twins = {row["label"]: row["cells"] for row in measured["twins"]}
-    filled = [label for label, row in twins.items() if any(cell["measured"] is not None for cell in row.values())]
-    assert filled == ["SymViT (baseline)", "RPC-SymViT (4iter/layer1)"]
+    (document,) = documents(run("rpc:1", "--twins", "--results", results, "--json"))
+    twins = {row["model"]: row["cells"] for row in document["rows"]}
+    filled = [model for model, row in twins.items() if any(cell["measured"] is not None for cell in row.values())]
+    assert filled == list(MODELS)
     assert len(twins) == 5
     # 1, 2 and 3 of 20 are wrong with three seeds, 4 with the other model.
-    of_seeds, single = twins["SymViT (baseline)"], twins["RPC-SymViT (4iter/layer1)"]
-    assert (of_seeds["IN-1K top-1"]["measured"], of_seeds["IN-1K top-1"]["num_seeds"]) == (pytest.approx(90.0), 3)
-    assert of_seeds["IN-1K top-1"]["low"] == pytest.approx(90 - 4.302652729911275 * 5 / 3**0.5)
-    assert (single["IN-1K top-1"]["measured"], single["IN-1K top-1"]["num_seeds"]) == (pytest.approx(80.0), 1)
-    assert single["IN-1K top-5"]["measured"] == pytest.approx(100.0)
-    assert single["IN-O AUPR"]["measured"] is not None
-    assert single["IN-C mCE"]["measured"] is None
-    assert single["IN-C mCE"]["reason"].startswith("robench run --suite digits-c --model digits-rpc-released-symvit ")
+    of_seeds, single = (twins[model] for model in MODELS)
+    first, second, aupr, corrupted = (
+        *("digits-shift/clean/top1_accuracy", "digits-shift/clean/top5_accuracy"),
+        *("digits-shift/digits-o/aupr", "digits-c/digits-c/mean_corruption_error"),
+    )
+    assert (of_seeds[first]["measured"], of_seeds[first]["num_seeds"]) == (pytest.approx(90.0), 3)
+    assert of_seeds[first]["low"] == pytest.approx(90 - 4.302652729911275 * 5 / 3**0.5)
+    assert (single[first]["measured"], single[first]["num_seeds"]) == (pytest.approx(80.0), 1)
+    assert single[second]["measured"] == pytest.approx(100.0)
+    assert single[aupr]["measured"] is not None
+    assert single[corrupted]["measured"] is None
+    assert single[corrupted]["reason"].startswith("robench run --suite digits-c --model digits-rpc-released-symvit ")
 
 
 def test_each_format_prints_the_table(results: Path) -> None:
-    for name, wanted in (("text", "rpc:1: "), ("md", "# rpc:1: "), ("csv", "table,block,row"), ("html", "<!doctype")):
-        text = run("rpc:1", "--results", results, "--format", name)
-        assert text.startswith(wanted)
-        assert "90.0" in text or "90" in text
+    for name, wanted in (("text", "rpc:1: "), ("md", "# rpc:1: "), ("csv", "table,block"), ("html", "<!doctype")):
+        assert run("rpc:1", "--results", results, "--format", name).startswith(wanted)
+    text = run("rpc:1", "--twins", "--results", results, "--format", "latex")
+    assert text.startswith("% Twins of rpc:1 ")
+    assert r"digits-symvit & 90.0\,{\scriptsize[" in text
+
+
+def test_a_table_without_twins_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no model of rpc:6, rpc:7 has a twin on small data"):
+        run("rpc:1", "rpc:7", "rpc:6", "--twins", "--results", tmp_path)
+
+
+def test_no_line_of_a_table_is_wider_than_160_characters(tmp_path: Path) -> None:
+    for twins in ((), ("--twins",)):
+        lines = run("--all", *twins, "--results", tmp_path).splitlines()
+        assert [line for line in lines if len(line) > 160] == []
+    for folder in FOLDERS:
+        lines = [line for path in folder.glob("*.md") for line in path.read_text().splitlines()]
+        assert [line for line in lines if len(line) > 160] == []
 
 
 def test_several_tables_are_printed_each_once_in_the_order_asked_for(tmp_path: Path) -> None:
@@ -144,11 +165,18 @@ class TestOutput:
         assert (tmp_path / "rpc-1.md").read_text() == run("rpc:1", "--results", results, "--format", "md")
         assert (tmp_path / "rpc-1.json").read_text() == run("rpc:1", "--results", results, "--json")
 
+    def test_twins_are_written_with_a_manifest_of_their_own(self, results: Path, tmp_path: Path) -> None:
+        said = run("rpc:1", "--twins", "--results", results, "--output", tmp_path)
+        assert said == f"10 of 35 numbers of twins are measured; 1 tables in {tmp_path}\n"
+        manifest = json.loads((tmp_path / "manifest.json").read_text())
+        assert (manifest["measured"], manifest["twins"], "printed" in manifest) == (10, 35, False)
+        assert manifest["suites"].keys() == {"digits-shift", "digits-c"}
+
     def test_the_manifest_has_what_the_numbers_rest_on_and_no_clock(self, results: Path, tmp_path: Path) -> None:
         run("rpc:1", "--results", results, "--output", tmp_path)
         manifest = json.loads((tmp_path / "manifest.json").read_text())
         assert (manifest["measured"], manifest["printed"]) == (0, 35)
-        assert manifest["suites"].keys() == {"imagenet-shift", "imagenet-c", "digits-shift", "digits-c"}
+        assert manifest["suites"].keys() == {"imagenet-shift", "imagenet-c"}
         assert manifest["versions"] == {"torch": ["2"]}
         assert manifest["archive"]["measurements"] == len(list((results / "records").iterdir()))
         assert list(manifest["tables"]) == ["rpc:1"]
@@ -163,7 +191,7 @@ class TestOutput:
         assert said == f"{count} files of results are in {archive}, {archive.stat().st_size:,} bytes\n"
         assert count < len(list((results / "records").glob("*/*.parquet")))
         for name in ("md", "json"):
-            arguments = ("rpc:1", "--format", name, "--results")
+            arguments = ("rpc:1", "--twins", "--format", name, "--results")
             assert run(*arguments, archive) == run(*arguments, results)
 
     def test_adding_the_same_again_changes_no_byte_and_removes_nothing(self, results: Path, tmp_path: Path) -> None:
@@ -292,3 +320,12 @@ def test_all_46_tables_are_committed_and_count_1314_numbers() -> None:
     for name, each in manifest["tables"].items():
         document = json.loads((COMMITTED / f"{name.replace(':', '-')}.json").read_text())
         assert sum(len(row["cells"]) for row in document["rows"]) == each["printed"]
+
+
+def test_twins_are_committed_of_every_table_that_has_any() -> None:
+    tables = [load_published(*key) for key in published_tables()]
+    with_twins = {each.name.replace(":", "-") for each in tables if any(cell.twin for cell in each.cells)}
+    assert {path.stem for path in FOLDERS[1].glob("*.md")} == with_twins
+    assert len(with_twins) == 29
+    manifest = json.loads((FOLDERS[1] / "manifest.json").read_text())
+    assert (manifest["measured"], manifest["twins"]) == (877, 893)

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("as_text", [False, True])
 def test_a_table_is_that_of_the_command(robench: Any, tmp_path: Path, as_text: bool) -> None:
-    table = _package().paper_table("rpc:1", results=str(ARCHIVE) if as_text else ARCHIVE)
-    assert table.name == "rpc:1"
-    assert any(cell.ours.measured is not None for row in table.twins for cell in row.cells.values())
-    table.save(tmp_path / "table.json")
-    done = robench("table", "rpc:1", "--results", ARCHIVE, "--json")
-    assert (tmp_path / "table.json").read_text() == done.stdout
+    for function, options in (("paper_table", ()), ("twin_table", ("--twins",))):
+        table = getattr(_package(), function)("rpc:1", results=str(ARCHIVE) if as_text else ARCHIVE)
+        assert table.name == "rpc:1"
+        assert any(cell.ours.measured is not None for cell in table.cells) == bool(options)
+        table.save(tmp_path / "table.json")
+        done = robench("table", "rpc:1", *options, "--results", ARCHIVE, "--json")
+        assert (tmp_path / "table.json").read_text() == done.stdout

@@ -12,16 +12,22 @@ from conftest import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMITTED = ROOT / "reports" / "tables"
+REPORTS = ROOT / "reports"
+SAID = {
+    "tables": "of 1,314 printed numbers are measured; 46 tables in",
+    "twins": "numbers of twins are measured; 29 tables",
+}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``make tables`` writes, by a process of its own that says whether it imported torch."""
-    folder: Path = tmp_path_factory.mktemp("tables")
-    recipe = (ROOT / "Makefile").read_text().split("\ntables:")[1].split("\n")[1]
-    words = recipe.split()[1:]
-    assert words == ["table", "--all", "--results", "reports/archive.tar.xz", "--output", "reports/tables"]
+@pytest.fixture(scope="module", params=SAID)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a line of ``make tables`` writes, by a process of its own that says whether it imported torch."""
+    name: str = request.param
+    folder: Path = tmp_path_factory.mktemp(name)
+    recipe = (ROOT / "Makefile").read_text().split("\ntables:")[1].split("\n\n")[0].splitlines()[1:]
+    (words,) = (line.split()[1:] for line in recipe if line.endswith(f"reports/{name}"))
+    twins = ["--twins"] * (name == "twins")
+    assert words == ["table", "--all", *twins, "--results", "reports/archive.tar.xz", "--output", f"reports/{name}"]
     arguments = [*words[:-1], str(folder)]
     code = (
         f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
@@ -31,11 +37,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "of 1,314 printed numbers are measured; 46 tables in" in done.stdout
-    return folder
+    assert SAID[name] in done.stdout
+    return name, folder
 
 
-def test_the_committed_tables_are_what_make_tables_writes(made: Path) -> None:
-    wanted = {path.name: path.read_bytes() for path in made.iterdir()}
-    found = {path.name: path.read_bytes() for path in COMMITTED.iterdir()}
+def test_the_committed_tables_are_what_make_tables_writes(made: tuple[str, Path]) -> None:
+    name, folder = made
+    wanted = {path.name: path.read_bytes() for path in folder.iterdir()}
+    found = {path.name: path.read_bytes() for path in (REPORTS / name).iterdir()}
     assert found == wanted, "run `make tables`"

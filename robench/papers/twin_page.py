@@ -1,0 +1,175 @@
+"""Renderers of twins: texts for readers, JSON, CSV and rows of LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from robench.comparison.spread import PER_CENT
+from robench.core.inert import NOTE_WIDTH, clipped, inert_json
+from robench.papers.basis import Number
+from robench.papers.documents import NUMBER_FIELDS, Json, csv_number, json_number
+from robench.papers.latex import LatexCell, LatexRow, latex_rows
+from robench.papers.layout import Grid
+from robench.papers.notes import grouped
+from robench.papers.page import NOT_MEASURED, Page, Section, measured_with, notes_of_rows, number_text, only
+from robench.papers.signs import NOTHING, sign_of
+from robench.papers.twins import CEILING, TwinCell, TwinTable
+from robench.reports.grid import ONE_CHECKPOINT
+from robench.reports.markup import csv_of, inert_text
+
+
+def page_of_twins(table: TwinTable) -> Page:
+    """Return twins as texts."""
+    numbers = [cell.ours for cell in table.cells]
+    trained_on = "; ".join(table.trained_on) or "small data"
+    measured = sum(number.measured is not None for number in numbers)
+    return Page(
+        title=clipped(f"Twins of {table.name} on small data", NOTE_WIDTH),
+        source=clipped(
+            f"Small models in the form of those of {table.name} ({table.title}; {table.source}), trained on"
+            f" {trained_on}: other sizes and budgets. They neither support nor refute the paper.",
+            2 * NOTE_WIDTH,
+        ),
+        sections=(_section(table),),
+        closing=(
+            *([ONE_CHECKPOINT] if any(each.num_seeds == 1 for each in numbers) else []),
+            *notes_of_rows(numbers),
+            *measured_with(table.measured_with),
+            f"{measured} of {len(numbers)} numbers of twins are measured.",
+        ),
+    )
+
+
+def _section(table: TwinTable) -> Section:
+    unit = only({column.unit for column in table.columns})
+    headings = {
+        column.name: clipped(
+            f"{column.heading} ({', '.join(filter(None, ('' if unit is not None else column.unit, column.examples)))})",
+            120,
+        )
+        for column in table.columns
+    }
+    facts = {
+        "twin of": tuple(clipped(row.twin_of) for row in table.rows),
+        "formula": tuple(clipped(only({cell.ours.formula for cell in row.cells.values()}) or "") for row in table.rows),
+        "seeds": tuple(_seeds_text([cell.ours for cell in row.cells.values()]) for row in table.rows),
+    }
+    every = [(row.model, name) for row in table.rows for name in row.cells]
+    flags = [
+        ((row.model, name), clipped(", ".join(cell.ours.raised), NOTE_WIDTH))
+        for row in table.rows
+        for name, cell in row.cells.items()
+        if cell.ours.raised
+    ]
+    # The commands name model and suite.
+    missing = dict.fromkeys(clipped(cell.reason, NOTE_WIDTH) for cell in table.cells if cell.ours.measured is None)
+    ceiling = [column.heading for column in table.columns if column.is_at_ceiling]
+    return Section(
+        grid=Grid(
+            corner="model",
+            labels=tuple(clipped(row.model) for row in table.rows),
+            headings=tuple(headings.values()),
+            cells=tuple(
+                tuple(_cell_text(row.cells.get(column.name)) for column in table.columns) for row in table.rows
+            ),
+            facts={name: tuple(text or NOTHING for text in texts) for name, texts in facts.items() if any(texts)},
+        ),
+        paragraphs=(
+            f"Cells: {f'numbers in {clipped(unit)}' if unit else 'numbers'} with 95 % intervals, over seeds if there"
+            f" are several and else over examples{f'; {sign_of(NOT_MEASURED)} {NOT_MEASURED}' if missing else ''}.",
+            *(
+                [clipped(f"At their ceiling, every number above {CEILING:g} %: {', '.join(ceiling)}.", NOTE_WIDTH)]
+                if ceiling
+                else []
+            ),
+        ),
+        notes=(
+            *(f"raised flags: {note}" for note in grouped(flags, every)),
+            *(f"{sign_of(NOT_MEASURED)} {reason}" for reason in missing),
+        ),
+    )
+
+
+def _cell_text(cell: TwinCell | None) -> str:
+    if cell is None:
+        return NOTHING
+    return sign_of(NOT_MEASURED) if cell.ours.measured is None else number_text(cell.ours, _decimals(cell.ours))
+
+
+def _decimals(number: Number) -> int:
+    return 2 if number.unit != PER_CENT and abs(number.measured or 0) < 10 else 1
+
+
+def _seeds_text(numbers: Sequence[Number]) -> str:
+    counts = sorted({number.num_seeds for number in numbers} - {0})
+    named = ["one checkpoint" if count == 1 else f"{count} seeds" for count in counts]
+    return " to ".join(dict.fromkeys([*named[:1], *named[-1:]]))
+
+
+def twin_json(table: TwinTable) -> str:
+    """Render the twins as JSON, numbers unrounded in the printed unit.
+
+    ``rows`` have ``cells`` by name of the column: ``unit``, ``measured`` with its bounds ``low`` and ``high`` (null if
+    undefined), ``model``, ``formula``, ``num_examples``, ``num_seeds``, ``flags`` (raised ones), ``reason`` (the
+    command that measures it) and ``twin_of``, the row and column of each printed number whose counterpart it is.
+    """
+    document: dict[str, Json] = {
+        "twins_of": table.name,
+        "title": table.title,
+        "source": table.source,
+        "trained_on": list(table.trained_on),
+        "columns": [
+            {
+                "name": column.name,
+                "heading": column.heading,
+                "suite": column.suite,
+                "unit": column.unit,
+                "num_examples": None if column.num_examples is None else list(column.num_examples),
+                "at_ceiling": column.is_at_ceiling,
+            }
+            for column in table.columns
+        ],
+        "rows": [
+            {
+                "model": row.model,
+                "twin_of": row.twin_of,
+                "cells": {name: _json_cell(cell) for name, cell in row.cells.items()},
+            }
+            for row in table.rows
+        ],
+        "measured_with": {suite: dict(facts) for suite, facts in table.measured_with.items()},
+    }
+    return inert_json(document) + "\n"
+
+
+def _json_cell(cell: TwinCell) -> dict[str, Json]:
+    return {**json_number(cell.ours), "reason": cell.reason, "twin_of": [list(place) for place in cell.twin_of]}
+
+
+def twin_csv(table: TwinTable) -> str:
+    """Render the twins as CSV, a line for each number."""
+    header = ("twins_of", "row", "twin_of", "column", *NUMBER_FIELDS, "reason")
+    lines = [
+        (table.name, row.model, row.twin_of, name, *csv_number(cell.ours), cell.reason)
+        for row in table.rows
+        for name, cell in row.cells.items()
+    ]
+    return csv_of(header, ([inert_text(each) if isinstance(each, str) else each for each in line] for line in lines))
+
+
+def twin_latex(table: TwinTable) -> str:
+    """Render the twins as rows of LaTeX."""
+    rows = [
+        LatexRow(
+            label=row.model,
+            remark=f"twin of {row.twin_of}, {_seeds_text([cell.ours for cell in row.cells.values()]) or NOT_MEASURED}",
+            cells=tuple(_latex_cell(row.cells.get(column.name)) for column in table.columns),
+        )
+        for row in table.rows
+    ]
+    columns = [f"{column.heading} ({column.unit})" if column.unit else column.heading for column in table.columns]
+    return latex_rows([f"Twins of {table.name} on small data, not the paper's numbers", table.source], columns, rows)
+
+
+def _latex_cell(cell: TwinCell | None) -> LatexCell | None:
+    return None if cell is None else LatexCell(ours=cell.ours, decimals=_decimals(cell.ours))
