@@ -79,7 +79,7 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
-	@$(BIN)/robench table --all --twins --results reports/archive.tar.xz --output reports/twins
+	@$(BIN)/robench table --all --twin --results reports/archive.tar.xz --output reports/twins
 
 MINUTES ?= 8
 
@@ -88,6 +88,7 @@ gpu: $(READY)    ## robench measured on a GPU in MINUTES (8): reports/gpu.json a
 
 generated: schemas suites ## every file that scripts write from the code: schemas, suites, pages of docs, CONTRIBUTING
 	@$(BIN)/python scripts/counts.py
+	@$(BIN)/python scripts/operations.py
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/analysis_page.py
 	@$(BIN)/python scripts/contributing_page.py

@@ -6,127 +6,103 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from robench.cli.main import INTERRUPTED, TERMINATED
 from robench.cli.options import (
+    PartType,
     executor_options,
     format_option,
-    limit_option,
     measuring_options,
     no_audit_option,
     number_option,
     option,
-    registry_option,
-    results_option,
 )
-from robench.cli.terminal import out, out_document, out_json, out_table, say
+from robench.cli.paper_tables import (
+    TERA,
+    ChosenTables,
+    choosing_tables,
+    device_speed_option,
+    flops_of,
+    print_tables,
+)
+from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
-from robench.papers import FORMATS, existing_tables, find_published
+from robench.papers import FORMATS
 from robench.papers.forecast import NONE
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from robench.papers.forecast import Forecast, Hours
-    from robench.reproduction import Measuring, Plan, Reproduction, Training
+    from robench.reproduction import Measuring, Plan, Training
+    from robench.reproduction.reproduction import Reproduction
 
 SEEDS_OF_PAPERS = 3
-TERA = 1e12
 
 
 @click.command("reproduce")
-@click.argument("names", nargs=-1, metavar="PAPER:NUMBER...")
-@option("--all", "every", is_flag=True, help="Every table of every paper.")
-@option("--rows", multiple=True, metavar="LABEL|PATTERN", help="Only these rows, by label or model, such as 'RPC*'.")
-@option("--columns", multiple=True, metavar="NAME|PATTERN", help="Only these columns, such as 'IN-R*'.")
-@option("--twin", "of_twins", is_flag=True, help="Twins of the numbers, on small data that come with robench.")
+@choosing_tables
 @number_option("--seeds", f"Training seeds of each model; default: {SEEDS_OF_PAPERS}, of twins the registry's.")
 @number_option("--jobs", "Train N models side by side.", default=1, show_default=True)
-@limit_option
-@results_option
-@registry_option
+@option(
+    "--part",
+    type=PartType(),
+    help="Of the trainings, each n-th from the i-th, such as 2/8; then measure beside the other parts.",
+)
 @measuring_options
 @executor_options
 @no_audit_option
 @option("--dry-run", is_flag=True, help="List trainings and measurements with their hours, without data or weights.")
-@option(
-    "--device-speed",
-    type=float,
-    metavar="TFLOPS",
-    help="Speed that a device achieves, for the hours of --dry-run; default: that of this machine, if calibrated.",
-)
+@device_speed_option
 @format_option(sorted(FORMATS), "tables")
 def command(
-    names: tuple[str, ...],
-    every: bool,
+    chosen: ChosenTables,
     seeds: int | None,
     jobs: int,
+    part: tuple[int, int] | None,
     dry_run: bool,
     device_speed: float | None,
     format_name: str,
-    limit: int | None,
     no_audit: bool,
-    results: Path,
-    # Further options have the names and types of the fields of ``Reproduction``, or of requests.
+    # Further options have the names and types of the fields of requests.
     **settings: Any,
 ) -> int:
     """Train what the models of papers' tables lack, measure what the numbers need and no more, and print the tables.
 
     New weights are in the folder weights of --results, and declared in its reproduced.yaml. Nothing that exists is
-    overwritten; the same command goes on after an interruption. Costs are measured by 'robench cost'.
+    overwritten; the same command goes on after an interruption. Costs are measured by 'robench cost'. Without
+    --device-speed the hours of --dry-run are those of --device, if it is calibrated.
     """
-    from robench.reproduction import Reproduction
+    from robench.reproduction.reproduction import Reproduction
 
-    if every == bool(names):
-        found = "both" if names else "neither"
-        raise UsageError(f"name tables, such as rpc:1, or give --all, got {found}; there are {existing_tables()}")
-    if device_speed is not None and (not dry_run or not 0 < device_speed < float("inf")):
-        wrong = f"must be a number of TFLOPS above 0, got {device_speed:g}" if dry_run else "is for --dry-run; add it"
-        raise UsageError(f"--device-speed {wrong}")
-    of_twins = settings["of_twins"]
-    chosen = {name: settings.pop(name) for name in ("rows", "columns", "registries", "of_twins")}
+    if device_speed is not None and not dry_run:
+        raise UsageError("--device-speed is for the hours of --dry-run; add it")
     reproduction = Reproduction(
-        tables=find_published(names),
-        results=results,
-        num_seeds=SEEDS_OF_PAPERS if seeds is None and not of_twins else seeds,
-        limit=limit,
-        **chosen,
+        tables=chosen.published,
+        cells=chosen.cells,
+        results=chosen.results,
+        registries=chosen.registries,
+        of_twins=chosen.of_twins,
+        num_seeds=SEEDS_OF_PAPERS if seeds is None and not chosen.of_twins else seeds,
+        limit=chosen.limit,
     )
     if dry_run:
         forecast = _forecast(device_speed, settings["device"])
         _print_plan(reproduction.plan(forecast), forecast, as_json=format_name == "json")
         return 0
-    return _carry_out(reproduction, jobs, format_name, settings | {"audit": not no_audit})
-
-
-def _carry_out(reproduction: Reproduction, num_jobs: int, format_name: str, settings: Mapping[str, Any]) -> int:
-    from robench.cli.progress import fill_with_progress
-    from robench.runs import prepare, rounds
-    from robench.store import FolderStore
-
-    store = FolderStore(reproduction.results)
+    store = FolderStore(chosen.results)
     store.check_writable()
     reproduction.reproduced.refresh()
     plan = reproduction.plan()
     reproduction.check(plan, settings["data_root"])
-    if plan.trainings and (code := _train(reproduction, plan, num_jobs, settings)):
+    if code := _train(reproduction, plan if part is None else plan.part(*part), jobs, settings):
         return code
-    num_failed = 0
-    requests = reproduction.requests(reproduction.plan(), **settings)
-    for number, request in enumerate(requests, 1):
-        models = ", ".join(each.name for each in request.checkpoints)
-        say(
-            f"measurement {number} of {len(requests)}: {models} under {', '.join(each.name for each in request.suites)}"
-        )
-        prepared = prepare(request)
-        for _ in rounds(store):
-            stopped_with, progress = fill_with_progress(prepared, store)
-            if stopped_with:
-                return stopped_with
-        num_failed += progress.num_failed
-    if num_failed:
-        say(f"{num_failed} shards failed; the same command tries them again.")
-    _print_tables(reproduction, store, format_name)
-    return 1 if num_failed else 0
+    code = _measure(
+        reproduction, store, {**settings, "audit": not no_audit, "part": part, "take_over": part is not None}
+    )
+    if code not in (INTERRUPTED, TERMINATED):
+        print_tables(chosen.tables(chosen.measured(chosen.results), chosen.results), format_name)
+    return code
 
 
 def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapping[str, Any]) -> int:
@@ -138,6 +114,8 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
     from robench.runs.training_queue import run_queue
     from robench.training.base import Host
 
+    if not plan.trainings:
+        return 0
     found = choose_workers(settings["device"], 1, IN_PROCESS)
     host = Host(data_root=settings["data_root"], device=found.devices[0], decode_workers=found.decode_workers)
     by_name: dict[str, Training] = {each.checkpoint.name: each for each in plan.trainings}
@@ -153,9 +131,33 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
                 digest = reproduction.keep(job, ended.content)
                 say(f"trained {job.checkpoint.name}{_compared(digest, by_name[job.checkpoint.name].known_sha256)}")
         if num_failed:
-            say(f"{num_failed} trainings failed; nothing was measured. The same command trains them again.")
+            say(f"{num_failed} trainings failed, and nothing was measured. The same command tries them again.")
             return 1
     return 0
+
+
+def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[str, Any]) -> int:
+    """Measure what is trained; return the exit code of an interruption, or 1 if shards failed."""
+    from robench.cli.progress import fill_with_progress
+    from robench.runs import prepare, rounds
+
+    plan = reproduction.plan()
+    num_failed = 0
+    requests = reproduction.requests(plan, **settings)
+    for number, request in enumerate(requests, 1):
+        models, suites = (", ".join(each.name for each in asked) for asked in (request.checkpoints, request.suites))
+        say(f"measurement {number} of {len(requests)}: {models} under {suites}")
+        prepared = prepare(request)
+        for _ in rounds(store):
+            stopped_with, progress = fill_with_progress(prepared, store)
+            if stopped_with:
+                return stopped_with
+        num_failed += progress.num_failed
+    if plan.trainings:
+        say(f"{len(plan.trainings)} models of other parts are not trained yet; the same command measures them then.")
+    if num_failed:
+        say(f"{num_failed} shards failed; the same command tries them again.")
+    return 1 if num_failed else 0
 
 
 def _compared(digest: str, known: str | None) -> str:
@@ -167,23 +169,12 @@ def _compared(digest: str, known: str | None) -> str:
     return ": other weights than the registry has of this training, as on another kind of CPU or release of torch"
 
 
-def _print_tables(reproduction: Reproduction, store: Any, format_name: str) -> None:
-    from robench.costs.stored import stored_costs
-    from robench.papers import measured_of_tables, tables_of
-
-    registries = reproduction.all_registries
-    measured = measured_of_tables(reproduction.tables, store, registries)
-    costs = stored_costs(reproduction.results)
-    for table in tables_of(reproduction.tables, measured, store, registries, costs):
-        out_document(FORMATS[format_name](table))
-
-
 def _forecast(device_speed: float | None, device: str) -> Forecast | None:
     from robench.papers.forecast import Forecast
     from robench.reproduction.operations import operations_of
     from robench.runs.calibration import speed_of
 
-    speed = speed_of(device) if device_speed is None else device_speed * TERA
+    speed = speed_of(device) if device_speed is None else flops_of(device_speed)
     return None if speed is None else Forecast(flops_per_second=speed, operations=operations_of)
 
 

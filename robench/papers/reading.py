@@ -63,6 +63,7 @@ def reports_for(
     store: Store,
     checkpoints: Mapping[str, Checkpoint],
     authors: Authors,
+    limit: int | None = None,
 ) -> dict[str, Report]:
     """Return a report for each suite with measured models; its rows have the names of entries.
 
@@ -71,7 +72,7 @@ def reports_for(
     """
     entry_of = partial(_entry_of, checkpoints=checkpoints)
     return {
-        name: _by_entry(report_of_store(suites[name], store, models=rows), entry_of, authors)
+        name: _by_entry(report_of_store(suites[name], store, models=rows, limit=limit), entry_of, authors)
         for name, rows in measured.items()
     }
 
@@ -140,6 +141,7 @@ class Measured:
         manifests: descriptions of all measurements of the folder.
         authors: measured weights of papers' authors.
         models: measured checkpoints that count, by suite.
+        limit: number of first examples of each condition that count; None for all.
     """
 
     suites: Mapping[str, Suite]
@@ -147,9 +149,12 @@ class Measured:
     manifests: Sequence[Manifest]
     authors: Authors
     models: Mapping[str, Sequence[str]]
+    limit: int | None = None
 
 
-def measured_of_tables(published: Sequence[PublishedTable], store: Store, registries: Sequence[Path]) -> Measured:
+def measured_of_tables(
+    published: Sequence[PublishedTable], store: Store, registries: Sequence[Path], limit: int | None = None
+) -> Measured:
     """Find the measurements of printed tables in a store, by headers alone.
 
     Raises:
@@ -166,6 +171,7 @@ def measured_of_tables(published: Sequence[PublishedTable], store: Store, regist
         manifests=manifests,
         authors=authors_of(checkpoints, manifests),
         models=measured_models(models, suites, manifests, checkpoints),
+        limit=limit,
     )
 
 
@@ -202,7 +208,7 @@ def _basis(
     costs: Sequence[StoredCost] = (),
 ) -> Basis:
     models = {name: rows for name, rows in measured.models.items() if name in suites}
-    reports = reports_for(models, measured.suites, store, measured.checkpoints, measured.authors)
+    reports = reports_for(models, measured.suites, store, measured.checkpoints, measured.authors, limit=measured.limit)
     return Basis(
         reports=reports,
         suites=measured.suites,
@@ -226,7 +232,7 @@ def _difference(
         next(iter(rows[each].seeds), None) or measured.authors.weights[each].checkpoint for each in (first, second)
     ]
     results = Stored(found, store, None, found.seed)
-    one, other = (results_of(found, results, name, None) for name in names)
+    one, other = (results_of(found, results, name, measured.limit) for name in names)
     try:
         return compare_column([one], [other], column).difference
     except IncomparableError:

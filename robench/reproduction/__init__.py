@@ -4,6 +4,5 @@ This layer is above ``runs``, which measures, and ``papers``, which judges; neit
 """
 
 from robench.reproduction.plan import Measuring, Plan, Training
-from robench.reproduction.reproduction import Reproduction
 
-__all__ = ["Measuring", "Plan", "Reproduction", "Training"]
+__all__ = ["Measuring", "Plan", "Training"]

@@ -1,5 +1,7 @@
 """Plan of a reproduction: the trainings that are missing, the measurements, and the hours of both."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -60,6 +62,15 @@ class Plan:
     trainings: tuple[Training, ...]
     measurements: tuple[Measuring, ...]
     untrainable: Mapping[str, str] = field(default_factory=dict)
+
+    def part(self, number: int, count: int) -> Plan:
+        """Return the plan with one part of its trainings, numbered from 1, each with the one it starts from."""
+        groups: dict[str, list[Training]] = {}
+        for each in self.trainings:
+            initial = getattr(each.checkpoint.training, "initial_weights", None)
+            groups.setdefault(each.checkpoint.weights.uri if initial is None else initial.uri, []).append(each)
+        chosen = list(groups.values())[number - 1 :: count]
+        return replace(self, trainings=tuple(each for group in chosen for each in group))
 
     def check(self) -> None:
         """Refuse a plan with entries that can be neither trained nor measured. Raises UsageError: it has some."""

@@ -13,10 +13,10 @@ from robench.core.suite import Suite
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.imagenet_folder import TRAIN, find_images
 from robench.declare import find_datasets, find_suite, read_registries
-from robench.declare.printed import PublishedTable
+from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.forecast import Forecast
 from robench.reproduction.plan import HUB, Plan, Training, plan_of
-from robench.reproduction.wanted import chosen_numbers, wanted_conditions
+from robench.reproduction.wanted import wanted_conditions, wanted_numbers
 from robench.reproduction.weights import Reproduced
 from robench.runs import RunRequest
 from robench.runs.training_queue import Job
@@ -30,15 +30,14 @@ class Reproduction:
     """Reproduction of printed tables, or of their twins on small data, in a results folder.
 
     Attributes:
-        rows, columns: patterns of the numbers to measure, see ``chosen_numbers``; empty for all.
+        cells: numbers of the tables to measure.
         num_seeds: training seeds of each model; None for those of the registry.
         limit: number of first examples of each condition; None for all.
     """
 
     tables: Sequence[PublishedTable]
     results: Path
-    rows: Sequence[str] = ()
-    columns: Sequence[str] = ()
+    cells: Sequence[PublishedCell]
     registries: Sequence[Path] = ()
     of_twins: bool = False
     num_seeds: int | None = None
@@ -50,7 +49,7 @@ class Reproduction:
 
     @cached_property
     def _wanted(self) -> tuple[dict[str, dict[str, set[str]]], dict[str, Suite]]:
-        numbers = chosen_numbers(self.tables, self.rows, self.columns, of_twins=self.of_twins)
+        numbers = wanted_numbers(self.cells, of_twins=self.of_twins)
         datasets = find_datasets(self.registries)
         suites = {name: find_suite(name, datasets) for name in sorted({each.suite for each in numbers})}
         return wanted_conditions(numbers, suites), suites
@@ -125,10 +124,11 @@ class Reproduction:
 
     # Any: fields of requests.
     def requests(self, plan: Plan, **settings: Any) -> list[RunRequest]:
-        """Return the requests that measure a plan without trainings, one for models that need the same conditions."""
+        """Return the requests that measure what a plan does not train, one for models that need the same conditions."""
         suites: dict[str, dict[str, Suite]] = {}
         checkpoints: dict[str, Checkpoint] = {}
-        for measuring in plan.measurements:
+        lacking = {each.checkpoint.name for each in plan.trainings}
+        for measuring in (each for each in plan.measurements if each.checkpoint.name not in lacking):
             suites.setdefault(measuring.checkpoint.name, {})[measuring.suite.name] = measuring.suite
             checkpoints[measuring.checkpoint.name] = measuring.checkpoint
         groups: dict[tuple[Suite, ...], list[Checkpoint]] = {}

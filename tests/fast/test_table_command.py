@@ -72,7 +72,7 @@ def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any, result
     assert len(cells) == 35
     assert {cell["verdict"] for cell in cells} == {"not measured"}
     assert {cell["measured"] for cell in cells} == {None}
-    (document,) = documents(run("rpc:1", "--twins", "--results", results, "--json"))
+    (document,) = documents(run("rpc:1", "--twin", "--results", results, "--json"))
     twins = {row["model"]: row["cells"] for row in document["rows"]}
     filled = [model for model, row in twins.items() if any(cell["measured"] is not None for cell in row.values())]
     assert filled == list(MODELS)
@@ -95,18 +95,18 @@ def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any, result
 def test_each_format_prints_the_table(results: Path) -> None:
     for name, wanted in (("text", "rpc:1: "), ("md", "# rpc:1: "), ("csv", "table,block"), ("html", "<!doctype")):
         assert run("rpc:1", "--results", results, "--format", name).startswith(wanted)
-    text = run("rpc:1", "--twins", "--results", results, "--format", "latex")
+    text = run("rpc:1", "--twin", "--results", results, "--format", "latex")
     assert text.startswith("% Twins of rpc:1 ")
     assert r"digits-symvit & 90.0\,{\scriptsize[" in text
 
 
 def test_a_table_without_twins_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no model of rpc:6, rpc:7 has a twin on small data"):
-        run("rpc:1", "rpc:7", "rpc:6", "--twins", "--results", tmp_path)
+        run("rpc:1", "rpc:7", "rpc:6", "--twin", "--results", tmp_path)
 
 
 def test_no_line_of_a_table_is_wider_than_160_characters(tmp_path: Path) -> None:
-    for twins in ((), ("--twins",)):
+    for twins in ((), ("--twin",)):
         lines = run("--all", *twins, "--results", tmp_path).splitlines()
         assert [line for line in lines if len(line) > 160] == []
     for folder in FOLDERS:
@@ -166,7 +166,7 @@ class TestOutput:
         assert (tmp_path / "rpc-1.json").read_text() == run("rpc:1", "--results", results, "--json")
 
     def test_twins_are_written_with_a_manifest_of_their_own(self, results: Path, tmp_path: Path) -> None:
-        said = run("rpc:1", "--twins", "--results", results, "--output", tmp_path)
+        said = run("rpc:1", "--twin", "--results", results, "--output", tmp_path)
         assert said == f"10 of 35 numbers of twins are measured; 1 tables in {tmp_path}\n"
         manifest = json.loads((tmp_path / "manifest.json").read_text())
         assert (manifest["measured"], manifest["twins"], "printed" in manifest) == (10, 35, False)
@@ -191,7 +191,7 @@ class TestOutput:
         assert said == f"{count} files of results are in {archive}, {archive.stat().st_size:,} bytes\n"
         assert count < len(list((results / "records").glob("*/*.parquet")))
         for name in ("md", "json"):
-            arguments = ("rpc:1", "--twins", "--format", name, "--results")
+            arguments = ("rpc:1", "--twin", "--format", name, "--results")
             assert run(*arguments, archive) == run(*arguments, results)
 
     def test_adding_the_same_again_changes_no_byte_and_removes_nothing(self, results: Path, tmp_path: Path) -> None:

@@ -50,6 +50,6 @@ def test_three_files_with_the_same_tensors_are_one_training(robench: Robench, tm
     run = ("--suite", tmp_path / "suite.yaml", *models, "--registry", registry, "--results", results)
     ended = robench("run", *run, "--executor", "serial", "--no-audit")
     assert ended.code == 0, ended.stderr
-    ended = robench("table", "rpc:1", "--twins", "--results", results, "--registry", registry, "--json")
+    ended = robench("table", "rpc:1", "--twin", "--results", results, "--registry", registry, "--json")
     (twin,) = (row for row in json.loads(ended.stdout)["rows"] if row["model"] == "digits-symvit")
     assert twin["cells"]["digits-shift/clean/top1_accuracy"]["num_seeds"] == 2

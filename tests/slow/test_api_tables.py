@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("as_text", [False, True])
 def test_a_table_is_that_of_the_command(robench: Any, tmp_path: Path, as_text: bool) -> None:
-    for function, options in (("paper_table", ()), ("twin_table", ("--twins",))):
+    for function, options in (("paper_table", ()), ("twin_table", ("--twin",))):
         table = getattr(_package(), function)("rpc:1", results=str(ARCHIVE) if as_text else ARCHIVE)
         assert table.name == "rpc:1"
         assert any(cell.ours.measured is not None for cell in table.cells) == bool(options)

@@ -26,7 +26,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder: Path = tmp_path_factory.mktemp(name)
     recipe = (ROOT / "Makefile").read_text().split("\ntables:")[1].split("\n\n")[0].splitlines()[1:]
     (words,) = (line.split()[1:] for line in recipe if line.endswith(f"reports/{name}"))
-    twins = ["--twins"] * (name == "twins")
+    twins = ["--twin"] * (name == "twins")
     assert words == ["table", "--all", *twins, "--results", "reports/archive.tar.xz", "--output", f"reports/{name}"]
     arguments = [*words[:-1], str(folder)]
     code = (
