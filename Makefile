@@ -9,7 +9,7 @@ MUTANTS ?= results/mutants
 # Compiled modules are kept, else every process that a test starts compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 table tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -80,6 +80,10 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
 	@$(BIN)/robench table --all --twin --results reports/archive.tar.xz --output reports/twins
+
+table: $(READY)  ## one printed table from nothing: make table TABLE=rpc:1 DATA=/data/sets
+	@test -n "$(TABLE)" || { echo "name a table: make table TABLE=rpc:1 DATA=/data/sets" >&2; exit 2; }
+	@$(BIN)/robench reproduce $(TABLE) $(if $(DATA),--data-root $(DATA))
 
 MINUTES ?= 8
 

@@ -34,7 +34,7 @@ UNCOUNTED = frozenset({"wikitext-spkde-small", "wikitext-spkde-medium"})
 
 
 def models(entries: Mapping[str, Checkpoint]) -> list[str]:
-    """Return the models that cells of the tables name, and those whose weights their trainings start from."""
+    """Return the models that cells of the tables name, and the ones that their trainings start from."""
     cells = [cell for table in published_tables() for cell in load_published(*table).cells]
     named = {str(cell.model) for cell in cells if cell.model is not None}
     initial = {getattr(getattr(entries[name].training, "initial_weights", None), "uri", None) for name in named}
@@ -46,7 +46,7 @@ def counted(checkpoint: Checkpoint) -> dict[str, Any]:
     if checkpoint.name in UNCOUNTED:
         return {"key": operations_key(checkpoint)}
     found = counted_operations(checkpoint)
-    passes = {"inference": found.inference, "training": found.training, "softmax": found.softmax}
+    passes = {"inference": found.inference, "training": found.training, "with_softmax": found.with_softmax}
     passes |= {"teacher": found.teacher} if found.teacher else {}
     return {"key": operations_key(checkpoint), **passes}
 

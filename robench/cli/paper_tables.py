@@ -96,7 +96,7 @@ class ChosenTables:
     def tables(
         self, measured: Measured, folder: Path, device_speed: float | None = None
     ) -> Sequence[PaperTable | TwinTable]:
-        """Return the chosen parts of the tables; with a speed, the hours of what is not measured.
+        """Return the chosen parts of the tables; with a speed, the hours of unmeasured numbers.
 
         Raises:
             UsageError: a named table has no twins.

@@ -93,9 +93,9 @@ def command(
     store = FolderStore(chosen.results)
     store.check_writable()
     reproduction.reproduced.refresh()
-    plan = reproduction.plan()
+    plan = reproduction.plan() if part is None else reproduction.plan().part(*part)
     reproduction.check(plan, settings["data_root"])
-    if code := _train(reproduction, plan if part is None else plan.part(*part), jobs, settings):
+    if code := _train(reproduction, plan, jobs, settings):
         return code
     code = _measure(
         reproduction, store, {**settings, "audit": not no_audit, "part": part, "take_over": part is not None}
@@ -137,7 +137,7 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
 
 
 def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[str, Any]) -> int:
-    """Measure what is trained; return the exit code of an interruption, or 1 if shards failed."""
+    """Measure the trained models; return the exit code of an interruption, or 1 if shards failed."""
     from robench.cli.progress import fill_with_progress
     from robench.runs import prepare, rounds
 
@@ -161,7 +161,7 @@ def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[s
 
 
 def _compared(digest: str, known: str | None) -> str:
-    """Return how weights compare with those of the same training in the registry."""
+    """Compare weights with those of the same training in the registry, as an end of a message."""
     if known is None:
         return ""
     if digest.startswith(known):
@@ -179,7 +179,7 @@ def _forecast(device_speed: float | None, device: str) -> Forecast | None:
 
 
 def _print_plan(plan: Plan, forecast: Forecast | None, *, as_json: bool) -> None:
-    """Print what is to be trained and measured, by model, with the hours on one device."""
+    """Print trainings and measurements by model, with the hours on one device."""
     for name, advice in plan.untrainable.items():
         say(f"{name} has no recipe and no weights. {advice}".rstrip())
     if as_json:
@@ -226,7 +226,7 @@ def _grouped(
 
 
 def _total(parts: Iterable[Training | Measuring]) -> Hours | None:
-    """Return the sum of what is known; None where nothing is."""
+    """Return the sum of the known hours; None if there are none."""
     known = [each.hours for each in parts if each.hours is not None]
     return sum(known, NONE) if known else None
 

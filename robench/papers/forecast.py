@@ -64,14 +64,14 @@ class Operations:
 
     Attributes:
         inference, training: of the model, as it is measured and as it is trained.
-        softmax: of the same model with softmax attention, as it is measured.
+        with_softmax: of the same model with softmax attention, as it is measured.
         teacher: of the model whose predictions it learns; 0 without one.
         inference_ratio, training_ratio: seconds over those of the latter; None where they are not measured.
     """
 
     inference: int
     training: int
-    softmax: int
+    with_softmax: int
     teacher: int = 0
     inference_ratio: float | None = None
     training_ratio: float | None = None
@@ -97,7 +97,7 @@ def _shipped() -> dict[str, Operations | None]:
     file = shipped_folder() / "reports" / "published" / "operations.json"
     return {
         each["key"]: Operations(
-            **{name: each[name] for name in ("inference", "training", "softmax", "teacher") if name in each},
+            **{name: each[name] for name in ("inference", "training", "with_softmax", "teacher") if name in each},
             **{f"{name}_ratio": ratio for name, ratio in each.get("times", {}).items()},
         )
         if "inference" in each
@@ -128,7 +128,7 @@ class Forecast:
         if count is None:
             return None
         passes = count * (1 + BACKWARD) * (1 + getattr(recipe, "adversarial_num_steps", 0))
-        own = self._hours(found.training, found.softmax, found.training_ratio).times(passes)
+        own = self._hours(found.training, found.with_softmax, found.training_ratio).times(passes)
         return own + self._hours(found.teacher, found.teacher, None).times(count)
 
     def measuring(
@@ -147,14 +147,16 @@ class Forecast:
             _, forward, backward, is_known = passes_of(condition)
             if count is None or not is_known:
                 return None
-            alone = self._hours(found.inference, found.softmax, found.inference_ratio).times(count * forward)
-            back = self._hours(found.inference, found.softmax, found.training_ratio).times(count * backward * BACKWARD)
+            alone = self._hours(found.inference, found.with_softmax, found.inference_ratio).times(count * forward)
+            back = self._hours(found.inference, found.with_softmax, found.training_ratio).times(
+                count * backward * BACKWARD
+            )
             total = total + alone + back
         return total
 
-    def _hours(self, own: int, softmax: int, ratio: float | None) -> Hours:
+    def _hours(self, own: int, with_softmax: int, ratio: float | None) -> Hours:
         """Return the hours of a forward pass."""
-        bounds = [2 * own, 2 * own if ratio is None else 2 * softmax * ratio]
+        bounds = [2 * own, 2 * own if ratio is None else 2 * with_softmax * ratio]
         return Hours(*(each / self.flops_per_second / SECONDS_PER_HOUR for each in sorted(bounds)))
 
 
@@ -182,7 +184,7 @@ def _num_measured(checkpoint: Checkpoint, condition: Condition, limit: int | Non
 
 
 def _size_of(checkpoint: Checkpoint, declared: DatasetDeclaration, split: str) -> float | None:
-    """Return the number of inputs of a split: of language models, windows, of which each scores ``stride`` words."""
+    """Return the number of inputs of a split: of language models, windows that score ``stride`` words each."""
     if not isinstance(declared, DatasetBase):
         return None
     tokens = declared.num_tokens_of(split)

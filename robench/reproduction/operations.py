@@ -1,9 +1,9 @@
-"""Operations of models for forecasts: those that come with robench, or counted on torch's meta device."""
+"""Operations of models for forecasts: shipped ones, or counted on torch's meta device."""
 
 from dataclasses import replace
 from typing import Any
 
-from robench.attention.softmax import Softmax
+from robench.attention import ATTENTIONS
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import RobenchError
 from robench.costs import DEFAULT_RULE
@@ -30,7 +30,7 @@ def counted_operations(checkpoint: Checkpoint) -> Operations:
     asked = {
         "inference": (checkpoint, False),
         "training": (checkpoint, True),
-        "softmax": (with_softmax(checkpoint), False),
+        "with_softmax": (with_softmax(checkpoint), False),
     }
     counts = {
         name: counts_of(each.name, each.architecture, each.preprocessing, is_training=is_training)
@@ -50,4 +50,4 @@ def with_softmax(checkpoint: Checkpoint) -> Checkpoint:
     architecture: Any = checkpoint.architecture
     if not hasattr(architecture, "attention"):
         return checkpoint
-    return replace(checkpoint, architecture=replace(architecture, attention=Softmax()))
+    return replace(checkpoint, architecture=replace(architecture, attention=ATTENTIONS["softmax"]()))

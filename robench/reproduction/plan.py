@@ -64,7 +64,13 @@ class Plan:
     untrainable: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, number: int, count: int) -> Plan:
-        """Return the plan with one part of its trainings, numbered from 1, each with the one it starts from."""
+        """Return the plan with one part of its trainings, numbered from 1, each with the one it starts from.
+
+        Raises:
+            UsageError: there is no such part.
+        """
+        if not 1 <= number <= count:
+            raise UsageError(f"--part must be 1/{count} to {count}/{count}, got {number}/{count}")
         groups: dict[str, list[Training]] = {}
         for each in self.trainings:
             initial = getattr(each.checkpoint.training, "initial_weights", None)

@@ -60,7 +60,7 @@ class Reproduction:
         return (*self.registries, *self.reproduced.registries)
 
     def plan(self, forecast: Forecast | None = None) -> Plan:
-        """Return what is left to train, and all that is measured.
+        """Return the missing trainings, and all measurements.
 
         Raises:
             UsageError: a pattern matches nothing, or a registry file is missing.
@@ -141,7 +141,7 @@ class Reproduction:
 
 
 def _missing_for(checkpoint: Checkpoint, data_root: Path | None) -> Iterator[str]:
-    """Yield what a training lacks on disk."""
+    """Yield a line for each thing that a training lacks on disk."""
     recipe = checkpoint.training
     assert recipe is not None  # it is to be trained
     try:

@@ -27,7 +27,7 @@ def wanted_numbers(cells: Sequence[PublishedCell], *, of_twins: bool = False) ->
     Cells that robench cannot measure, and costs, have none; cells with two readings have one of each.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the cells have no such number.
     """
     found = [number for cell in cells for number in (_of_twin(cell.twin) if of_twins else _of_cell(cell))]
     if not found:

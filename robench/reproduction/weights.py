@@ -1,6 +1,6 @@
 """Weights that a reproduction has trained: files below the results folder, and the registry file that declares them.
 
-Each is an entry with ``of``, so that tables count it as a training of the entry that it reproduces. Nothing that exists
+The field ``of`` of each entry makes tables count it as a training of the reproduced entry. Nothing that exists
 is overwritten.
 """
 
