@@ -36,7 +36,7 @@ def test_interrupted_it_goes_on_with_the_same_command_to_the_same_bytes(
     monkeypatch.setattr(Learner, "epoch", interrupted)
     ended = robench(*options(registry, images))
     assert ended.code == 130
-    assert "the same command goes on from there" in ended.stderr
+    assert "The same command goes on where the last state was kept." in ended.stderr
     state = tmp_path / "weights" / "tiny.safetensors.training"
     assert state.exists()
     assert "sha256: null" in registry.read_text()
