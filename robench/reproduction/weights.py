@@ -1,6 +1,6 @@
 """Weights that a reproduction has trained: files below the results folder, and the registry file that declares them.
 
-The field ``of`` of each entry makes tables count it as a training of the reproduced entry. Nothing that exists
+Each entry names the shipped one, so that tables count it as a training of that entry. Nothing that exists
 is overwritten.
 """
 
