@@ -100,5 +100,5 @@ class Reproduced:
 def _entry(checkpoint: Checkpoint, sha256: str) -> str:
     assert checkpoint.training is not None  # it was trained
     weights = f"{{uri: {checkpoint.weights.uri}, sha256: {json.dumps(sha256)}, by: robench}}"
-    of = f"of: {checkpoint.belongs_to}, seed: {checkpoint.training.seed}"
-    return f"  {checkpoint.name}: {{{of},\n    weights: {weights}}}\n"
+    fields = {"of": checkpoint.belongs_to, "seed": checkpoint.training.seed, "weights": weights}
+    return f"  {checkpoint.name}: {{{', '.join(f'{name}: {value}' for name, value in fields.items())}}}\n"
