@@ -21,7 +21,7 @@ from robench.papers import (
     tables_of,
     twin_tables_of,
 )
-from robench.papers.forecast import Forecast
+from robench.papers.forecast import TERA, Forecast
 from robench.papers.selection import chosen_cells, part_of, part_of_twins
 from robench.papers.signs import encodable
 from robench.reproduction.hours import with_hours
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     Command = Callable[..., int]
 
-TERA = 1e12
 OPTIONS = (
     click.argument("names", nargs=-1, metavar="PAPER:NUMBER..."),
     option("--all", "every", is_flag=True, help="Every table of every paper."),

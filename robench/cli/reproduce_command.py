@@ -17,7 +17,6 @@ from robench.cli.options import (
     option,
 )
 from robench.cli.paper_tables import (
-    TERA,
     ChosenTables,
     choosing_tables,
     device_speed_option,
@@ -27,7 +26,7 @@ from robench.cli.paper_tables import (
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
 from robench.papers import FORMATS
-from robench.papers.forecast import NONE
+from robench.papers.forecast import NONE, TERA
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from robench.papers.forecast import Forecast, Hours
     from robench.reproduction import Measuring, Plan, Training
     from robench.reproduction.reproduction import Reproduction
+    from robench.training.base import TrainingPrecision
 
 SEEDS_OF_PAPERS = 3
 
@@ -44,6 +44,14 @@ SEEDS_OF_PAPERS = 3
 @choosing_tables
 @number_option("--seeds", f"Training seeds of each model; default: {SEEDS_OF_PAPERS}, of twins the registry's.")
 @number_option("--jobs", "Train N models side by side.", default=1, show_default=True)
+@number_option("--micro-batch-size", "Examples per forward pass of a training; default: a whole batch.")
+@option(
+    "--training-precision",
+    type=click.Choice(["float32", "bfloat16"]),
+    default="float32",
+    show_default=True,
+    help="Numbers of a training's passes; bfloat16 is mixed precision.",
+)
 @option(
     "--part",
     type=PartType(),
@@ -59,6 +67,8 @@ def command(
     chosen: ChosenTables,
     seeds: int | None,
     jobs: int,
+    micro_batch_size: int | None,
+    training_precision: TrainingPrecision,
     part: tuple[int, int] | None,
     dry_run: bool,
     device_speed: float | None,
@@ -95,7 +105,8 @@ def command(
     reproduction.reproduced.refresh()
     plan = reproduction.plan() if part is None else reproduction.plan().part(*part)
     reproduction.check(plan, settings["data_root"])
-    if code := _train(reproduction, plan, jobs, settings):
+    further = {"micro_batch_size": micro_batch_size, "precision": training_precision}
+    if code := _train(reproduction, plan, jobs, {**further, **settings}):
         return code
     code = _measure(
         reproduction, store, {**settings, "audit": not no_audit, "part": part, "take_over": part is not None}
@@ -117,7 +128,13 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
     if not plan.trainings:
         return 0
     found = choose_workers(settings["device"], 1, IN_PROCESS)
-    host = Host(data_root=settings["data_root"], device=found.devices[0], decode_workers=found.decode_workers)
+    host = Host(
+        data_root=settings["data_root"],
+        device=found.devices[0],
+        decode_workers=found.decode_workers,
+        micro_batch_size=settings["micro_batch_size"],
+        precision=settings["precision"],
+    )
     by_name: dict[str, Training] = {each.checkpoint.name: each for each in plan.trainings}
     num_failed = 0
     for goes_first in (True, False):

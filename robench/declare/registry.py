@@ -296,7 +296,7 @@ def _wrong_seeds(document: Document, entries: Mapping[str, CheckpointEntry]) -> 
 def _seeds_of_no_entry(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
     for name, checkpoint in entries.items():
         if checkpoint.seed is not None and (checkpoint.of is None or checkpoint.training is None):
-            wrong = "is of weights of a shipped entry with a recipe; add the name of the entry, or state the seed in training"
+            wrong = "needs a shipped entry with a recipe; add the name of one, or state the seed in training"
             yield document.problem(("checkpoints", name, "seed"), wrong)
 
 

@@ -5,6 +5,7 @@ of the file, other bytes are not the authors', even if they are declared to be.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -20,7 +21,6 @@ from robench.core.suite import Column, Suite, views_of
 from robench.costs.stored import StoredCost
 from robench.declare import shipped_folder
 from robench.declare.printed import Reading
-from robench.papers.cost import command_of, cost_of
 from robench.papers.counts import CountsOfModels, shipped_counts
 
 BY_CHECKSUM = "by checksum"
@@ -157,11 +157,10 @@ class Basis:
             notes=row.notes,
         )
 
-    def how_to(self, suite: str, model: str) -> str:
-        """Return the command that measures a model under a suite, and its cost."""
-        num_seeds = sum(each.seed_of == model for each in self.checkpoints.values())
-        command = command_of(suite, model, all_seeds=num_seeds > 0, registries=self.registries)
-        return f"{command}, {cost_of(self.suites[suite], 1 + num_seeds)}"
+    def how_to(self, table: str, model: str, *, is_twin: bool = False) -> str:
+        """Return the command that trains and measures a model of a table, or a twin of one."""
+        words = ["robench", "reproduce", table, *["--twin"] * is_twin, "--rows", model]
+        return shlex.join([*words, *(word for path in self.registries for word in ("--registry", str(path)))])
 
 
 def in_unit(value: float, unit: str, complement: bool) -> float:

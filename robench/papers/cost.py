@@ -1,55 +1,8 @@
-"""Cost of measuring a suite: inputs and passes, seconds of what is missing, and the command."""
-
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+"""Seconds that the missing examples of a suite take, for ``robench status``."""
 
 from robench.core.suite import Suite
 from robench.reports import Holding
-from robench.scheduling.pace import Paces, passes_of, weighted_passes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """Cost of measuring a suite.
-
-    Attributes:
-        inputs: number of inputs that are scored, over all conditions.
-        noun: plural of an input, such as ``images``.
-        forward, backward: largest number of passes of single inputs; see ``most_passes`` of perturbations.
-        is_whole: whether the size and passes of every condition are known; the numbers omit unknown ones.
-    """
-
-    inputs: int
-    noun: str
-    forward: int
-    backward: int
-    is_whole: bool
-
-    def __str__(self) -> str:
-        if not self.inputs and not self.is_whole:
-            return "cost known once the data are on disk"
-        at_least = "" if self.is_whole else "at least "
-        backward = f" and {self.backward:,} backward" if self.backward else ""
-        return f"{at_least}{self.inputs:,} {self.noun}, {self.forward:,} forward{backward} passes"
-
-
-def cost_of(suite: Suite, num_checkpoints: int = 1) -> Cost:
-    """Return the cost of a suite without its audits."""
-    inputs = forward = backward = 0
-    is_whole = True
-    for condition in suite.conditions:
-        bounds = [size for size in (condition.num_examples, condition.dataset.num_examples) if size is not None]
-        size = min(bounds, default=0) * num_checkpoints
-        inputs_each, forward_each, backward_each, is_known = passes_of(condition)
-        is_whole = is_whole and bool(bounds) and is_known
-        inputs += size * inputs_each
-        forward += size * forward_each
-        backward += size * backward_each
-    domains = {condition.dataset.domain for condition in suite.conditions}
-    noun = domains.pop() if len(domains) == 1 else "inputs"
-    return Cost(inputs=inputs, noun=noun, forward=forward, backward=backward, is_whole=is_whole)
+from robench.scheduling.pace import Paces, weighted_passes
 
 
 def seconds_left(suite: Suite, holding: Holding) -> dict[str, float | None]:
@@ -76,11 +29,3 @@ def seconds_left(suite: Suite, holding: Holding) -> dict[str, float | None]:
         if coverage.missing and pace is not None:
             left[name] = coverage.missing * pace.seconds
     return left
-
-
-def command_of(suite: str, model: str, *, all_seeds: bool = False, registries: Sequence[Path] = ()) -> str:
-    """Return the command that measures a model under a suite; it finds datasets by ``ROBENCH_DATA``."""
-    words = ["robench", "run", "--suite", suite, "--model", model]
-    words += ["--all-seeds"] * all_seeds
-    words += [word for path in registries for word in ("--registry", str(path))]
-    return shlex.join(words)

@@ -23,6 +23,7 @@ from robench.declare import shipped_folder
 from robench.scheduling.pace import passes_of
 
 SECONDS_PER_HOUR, MINUTES_PER_HOUR = 3600, 60
+TERA = 1e12
 # Of a forward pass.
 BACKWARD = 2
 

@@ -174,6 +174,7 @@ def _notes(table: PaperTable, cells: Mapping[Place, TableCell], *, has_facts: bo
         yield (
             f"{sign_of(NOT_MEASURED)} {len(missing)} of {len(every)} numbers are not measured{about}; to measure them:"
             f" {clipped(table.command, NOTE_WIDTH)} (--rows for some rows)"
+            f"{f'; {table.hours_are}' if table.hours else ''}"
         )
     by_hours: dict[str, list[str]] = {}
     for label, text in table.hours.items():

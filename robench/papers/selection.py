@@ -18,18 +18,18 @@ def chosen_cells(
 ) -> list[PublishedCell]:
     """Return the cells whose row and column match a pattern, without patterns all of them.
 
-    A row matches by its label or its model, a column by its name; case does not count.
+    A row matches by its label, its model or its twin's model, a column by its name; case does not count.
 
     Raises:
         UsageError: a pattern matches nothing in any table, or no cell has both a row and a column that match.
     """
     cells = [cell for table in tables for cell in table.cells]
-    _check("--rows", rows, [name for cell in cells for name in (cell.row, cell.model) if name is not None])
+    _check("--rows", rows, [name for cell in cells for name in _names(cell)])
     _check("--columns", columns, [cell.column for cell in cells])
     found = [
         cell
         for cell in cells
-        if (not rows or any(_matches(name, rows) for name in (cell.row, cell.model or "")))
+        if (not rows or any(_matches(name, rows) for name in _names(cell)))
         and (not columns or _matches(cell.column, columns))
     ]
     if not found:
@@ -73,6 +73,11 @@ def part_of_twins(table: TwinTable, cells: Collection[PublishedCell]) -> TwinTab
         rows=tuple(row for row in rows if row.cells),
         columns=tuple(column for column in table.columns if column.name in kept),
     )
+
+
+def _names(cell: PublishedCell) -> list[str]:
+    """Return the names of a cell's row: its label, its model and that one's twin."""
+    return [cell.row, *(each for each in (cell.model, cell.twin and cell.twin.model) if each is not None)]
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

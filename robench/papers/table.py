@@ -52,7 +52,7 @@ class PaperTable(Rendered):
         suites: suites that measure the numbers; ``measured_with``: releases and kinds of device behind them, by suite.
         command: command that measures the missing numbers.
         hours: how long that takes, such as ``training 210-340 h``, by label of a row or name of a column that is a
-            model.
+            model; ``hours_are``: what they are of, a clause.
     """
 
     renderers: ClassVar[str] = "robench.papers:FORMATS"
@@ -70,6 +70,7 @@ class PaperTable(Rendered):
     measured_with: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     command: str = ""
     hours: Mapping[str, str] = field(default_factory=dict)
+    hours_are: str = ""
 
     @property
     def cells(self) -> tuple[TableCell, ...]:
@@ -153,7 +154,7 @@ def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, ba
     ours = basis.number(cell.suite, cell.model, cell.column_key, cell.unit, complement=cell.complement)
     found = basis.found(cell.suite, cell.model, cell.column_key)
     if ours.measured is None or found is None:
-        return cell_with(ours=ours, verdict=Verdict("not measured", basis.how_to(cell.suite, cell.model)))
+        return cell_with(ours=ours, verdict=Verdict("not measured", basis.how_to(published.name, cell.model)))
     row, estimate = found
     measured = measured_of(
         basis.suites[cell.suite],

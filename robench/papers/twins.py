@@ -112,7 +112,7 @@ def twins_of(published: PublishedTable, basis: Basis) -> TwinTable | None:
             cells.setdefault((cell.twin.model, name), []).append((cell, cell.twin))
     if not cells:
         return None
-    found = {place: _cell(each, basis) for place, each in cells.items()}
+    found = {place: _cell(published.name, each, basis) for place, each in cells.items()}
     models = list(dict.fromkeys(model for model, _ in cells))
     entries = [basis.checkpoints[model] for model in models if model in basis.checkpoints]
     suites = sorted({twin.suite for twin, _ in columns.values()})
@@ -139,13 +139,13 @@ def twins_of(published: PublishedTable, basis: Basis) -> TwinTable | None:
     )
 
 
-def _cell(cells: Sequence[tuple[PublishedCell, PublishedTwin]], basis: Basis) -> TwinCell:
+def _cell(table: str, cells: Sequence[tuple[PublishedCell, PublishedTwin]], basis: Basis) -> TwinCell:
     first, twin = cells[0]
     ours = basis.number(twin.suite, twin.model, twin.column_key, first.unit, complement=twin.complement)
     return TwinCell(
         ours=ours,
         twin_of=tuple((cell.row, cell.column) for cell, _ in cells),
-        reason=basis.how_to(twin.suite, twin.model) if ours.measured is None else "",
+        reason=basis.how_to(table, twin.model, is_twin=True) if ours.measured is None else "",
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from robench.core.checkpoint import Checkpoint
 from robench.core.suite import Suite
 from robench.declare.printed import PublishedCell, PublishedTable
-from robench.papers.forecast import NONE, Forecast
+from robench.papers.forecast import NONE, TERA, Forecast
 from robench.papers.table import PaperTable
 from robench.reproduction.wanted import wanted_conditions, wanted_numbers
 
@@ -31,7 +31,8 @@ def with_hours(
         label: _text([each for each in cells if label in (each.row, each.column)], suites, checkpoints, forecast)
         for label in labels
     }
-    return replace(table, hours=hours)
+    speed = f"{forecast.flops_per_second / TERA:.3g} TFLOPS"
+    return replace(table, hours=hours, hours_are=f"hours of one seed on a device that achieves {speed}")
 
 
 def _text(

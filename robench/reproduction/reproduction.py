@@ -9,6 +9,7 @@ from typing import Any
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import MissingDataError, WeightsError
+from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Suite
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.imagenet_folder import TRAIN, find_images
@@ -104,11 +105,14 @@ class Reproduction:
     def job(self, training: Training, host: Host) -> Job:
         """Return the training of a queue; its state and history are kept in the results folder."""
         kept = self.reproduced.state_path(training.checkpoint)
+        recipe = training.checkpoint.training
+        takes_precision = recipe is not None and recipe.takes_precision and not recipe.is_embedded
         of_training = Host(
             data_root=host.data_root,
             device="cpu" if training.is_embedded else host.device,
             micro_batch_size=None if training.is_embedded else host.micro_batch_size,
             decode_workers=host.decode_workers,
+            precision=host.precision if takes_precision else EXACT_DTYPE,
             state_path=state_path(kept),
         )
         return Job(checkpoint=training.checkpoint, host=of_training, history=history_path(kept))

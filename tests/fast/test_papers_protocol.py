@@ -12,8 +12,8 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.suite import Suite
 from robench.declare import find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedCell
-from robench.papers.cost import command_of, cost_of
 from robench.papers.protocol import SETTINGS, MeasuredProtocol, differing_fields, measured_of
+from robench.scheduling.pace import passes_of
 
 SPLIT = {"dataset": "imagenet-1k", "examples": "50000"}
 
@@ -352,52 +352,17 @@ def test_protocols_of_word_swap_are_compared_field_by_field(name: str, stated: s
     )
 
 
-def test_costs_are_images_and_passes() -> None:
-    shift = cost_of(suite("imagenet-shift"))
-    sizes = [each.dataset.num_examples for each in suite("imagenet-shift").conditions]
-    total = sum(size for size in sizes if size is not None)
-    assert (shift.inputs, shift.forward, shift.backward, shift.is_whole) == (total, total, 0, True)
-    assert str(shift) == f"{total:,} images, {total:,} forward passes"
-    corrupted = cost_of(suite("imagenet-c"), 5)
-    assert corrupted.inputs == corrupted.forward == 5 * len(suite("imagenet-c").conditions) * 50_000
-
-
-def test_costs_of_attacks_follow_from_their_declarations() -> None:
-    boost = suite("imagenet-adv-boost")
-    attacks = {each.name: each for each in boost.conditions if each.name in ("clean", "fgsm-1", "pgd-1")}
+def test_passes_of_attacks_follow_from_their_declarations() -> None:
+    boost = {each.name: each for each in suite("imagenet-adv-boost").conditions}
     # Scored once each; one gradient of FGSM, twenty of PGD.
-    cost = cost_of(replace(boost, conditions=tuple(attacks.values())))
-    assert (cost.inputs, cost.forward, cost.backward) == (150_000, 50_000 * (3 + 1 + 20), 50_000 * 21)
-    assert str(cost) == "150,000 images, 1,200,000 forward and 1,050,000 backward passes"
+    assert [passes_of(boost[name])[1:3] for name in ("clean", "fgsm-1", "pgd-1")] == [(1, 0), (2, 1), (21, 20)]
     spsa = next(each for each in suite("imagenet-adv-rkde").conditions if each.name == "spsa")
-    assert cost_of(replace(boost, conditions=(spsa,))).forward == 50_000 * (1 + 40 * 2 * 128)
+    assert passes_of(spsa) == (1, 1 + 40 * 2 * 128, 0, True)
 
 
-def test_a_sweep_costs_its_budgets_together() -> None:
-    sweep = suite("digits-sweep")
-    (swept,) = (each for each in sweep.conditions if each.perturbation.at_budgets)
+def test_a_sweep_has_the_passes_of_its_budgets_together() -> None:
+    (swept,) = (each for each in suite("digits-sweep").conditions if each.perturbation.at_budgets)
     budgets = swept.perturbation.at_budgets
     passes = sum(forward for each in budgets for forward, _ in [each.most_passes or (0, 0)])
-    cost = cost_of(replace(sweep, conditions=(swept,)))
-    assert cost.inputs == 600 * len(budgets)
-    assert cost.forward == 600 * (len(budgets) + passes)
+    assert passes_of(swept)[:2] == (len(budgets), len(budgets) + passes)
     assert passes > 0
-
-
-def test_costs_name_what_is_measured() -> None:
-    assert str(cost_of(suite("sst2-splits"))) == "70,042 texts, 70,042 forward passes"
-    assert cost_of(suite("imagenet-shift")).noun == "images"
-
-
-def test_what_tells_no_size_or_passes_leaves_a_lower_bound() -> None:
-    assert str(cost_of(suite("pgd-standard"))) == "cost known once the data are on disk"
-    one, *others = suite("imagenet-shift").conditions
-    unknown = replace(one, dataset=replace(one.dataset, num_examples=None))
-    assert str(cost_of(replace(suite("imagenet-shift"), conditions=(unknown, *others)))).startswith("at least ")
-
-
-def test_commands_are_quoted_as_a_shell_reads_them(tmp_path) -> None:
-    assert command_of("s", "m") == "robench run --suite s --model m"
-    path = tmp_path / "my file.yaml"
-    assert command_of("s", "m", all_seeds=True, registries=[path]).endswith(f"--all-seeds --registry '{path}'")
-    assert command_of("s", "a;b") == "robench run --suite s --model 'a;b'"

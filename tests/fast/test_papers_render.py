@@ -217,7 +217,7 @@ class TestTwins:
         assert (name, cell["measured"], cell["num_examples"]) == (document["columns"][0]["name"], 97.0, 50_000)
         assert cell["twin_of"] == [["Ours", "Clean"], ["Again", "Clean"]]
         (other,) = document["rows"][1]["cells"].values()
-        assert other["reason"].startswith("robench run --suite digits-shift --model digits-rpc-symvit")
+        assert other["reason"] == "robench reproduce mine:1 --twin --rows digits-rpc-symvit"
 
     def test_a_table_without_any_has_no_twins(self) -> None:
         assert twins_of(table_with(printed()), basis_with()) is None

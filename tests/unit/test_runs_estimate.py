@@ -11,12 +11,11 @@ from examples import CHECKPOINT, MEASUREMENT, PGD, SHARD
 from robench.core.shard import Shard
 from robench.core.suite import Condition
 from robench.declare import find_checkpoints, find_suites
-from robench.papers.cost import cost_of
 from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest, prepare
 from robench.runs.estimate import STARTUP_SECONDS, work_of
-from robench.scheduling.pace import Pace, Paces, Source
+from robench.scheduling.pace import Pace, Paces, Source, passes_of
 from robench.store import MemoryStore
 
 NAME = CHECKPOINT.name
@@ -62,8 +61,9 @@ def test_the_passes_of_a_suite_are_those_of_its_cost() -> None:
     (suite,) = find_suites(("digits-adv",), (), None)
     request = RunRequest(suites=(suite,), checkpoints=tuple(find_checkpoints(["digits-vit"], [])), audit=False)
     prepared = prepare(request)
-    cost, work = cost_of(suite), prepared.work(MemoryStore())
-    assert (work.forward, work.backward) == (cost.forward, cost.backward)
+    work = prepared.work(MemoryStore())
+    passes = [passes_of(each) for each in suite.conditions]
+    assert (work.forward, work.backward) == tuple(600 * sum(each[place] for each in passes) for place in (1, 2))
     assert set(prepared.seconds_per_example) == {"digits-vit"}
     assert work.seconds is not None
     assert 0 < work.seconds < 3600
