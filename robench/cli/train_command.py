@@ -69,6 +69,7 @@ class Asked:
     type=click.Choice(get_args(TrainingPrecision)),
     default=EXACT_DTYPE,
     show_default=True,
+    envvar="ROBENCH_TRAINING_PRECISION",  # That of measurements is another matter.
     help="Of matrix products and convolutions in training; bfloat16 is mixed precision.",
 )
 @number_option("--num-epochs", "Total number of epochs, replacing the entry's; needs --output.")
