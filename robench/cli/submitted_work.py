@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from robench.cli.selection import Selection
     from robench.runs.slurm import Words
 
-# Names of options that both kinds of work take and the jobs pass on, and of those that one kind alone takes.
+# Names of options that both kinds of work take and the jobs pass on, and of the options of one kind alone.
 COMMON = ("data_root", "no_audit", "device", "workers", "shard_timeout")
 OF_TABLES = ("rows", "columns", "of_twins", "seeds")
 REQUIRED = ("suites", "models")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from robench.core.files import write_whole
 from robench.declare import read_registry
 from robench.papers import find_published
 from robench.papers.selection import chosen_cells
-from robench.reproduction import weights
 from robench.reproduction.reproduction import Reproduction
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_what_another_part_declares_meanwhile_is_not_lost(
     reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (each.checkpoint for each in reproduction.plan().trainings[:2])
-    write, is_begun = weights.write_whole, False
+    write, is_begun = write_whole, False
 
     def late(path: Path, content: bytes) -> None:
         nonlocal is_begun
@@ -63,6 +63,6 @@ def test_what_another_part_declares_meanwhile_is_not_lost(
             keep(reproduction, second)
         write(path, content)
 
-    monkeypatch.setattr(weights, "write_whole", late)
+    monkeypatch.setattr("robench.reproduction.weights.write_whole", late)
     keep(reproduction, first)
     assert set(read_registry(reproduction.reproduced.registry)) >= {first.name, second.name}
