@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
     Command = Callable[..., int]
 
-OPTIONS = (
-    click.argument("names", nargs=-1, metavar="PAPER:NUMBER..."),
+CHOOSING = (
     option("--all", "every", is_flag=True, help="Every table of every paper."),
     option("--rows", multiple=True, metavar="LABEL|PATTERN", help="Only rows of this label or model, such as 'RPC*'."),
     option("--columns", multiple=True, metavar="NAME|PATTERN", help="Only these columns, such as 'IN-R*'."),
     option("--twin", "of_twins", is_flag=True, help="Twins of the models, on small data that come with robench."),
-    limit_option,
-    results_option,
-    registry_option,
+)
+OPTIONS = (
+    click.argument("names", nargs=-1, metavar="PAPER:NUMBER..."),
+    *(*CHOOSING, limit_option, results_option, registry_option),
 )
 device_speed_option = option(
     "--device-speed",
@@ -87,6 +87,12 @@ class ChosenTables:
         """Return the chosen printed numbers."""
         return chosen_cells(self.published, self.rows, self.columns)
 
+    def check_twins(self) -> None:
+        """Refuse a named table without twins, if twins are chosen. Raises UsageError: there is one."""
+        lacking = sorted(each.name for each in self.published if all(cell.twin is None for cell in each.cells))
+        if self.of_twins and lacking and not self.every:
+            raise UsageError(f"no model of {', '.join(lacking)} has a twin on small data; leave out --twin")
+
     def measured(self, folder: Path) -> Measured:
         """Return the measurements of the tables in a results folder, those of reproduced weights included."""
         registries = (*self.registries, *Reproduced(folder).registries)
@@ -102,10 +108,8 @@ class ChosenTables:
         """
         store = FolderStore(folder)
         if self.of_twins:
+            self.check_twins()
             twins = twin_tables_of(self.published, measured, store, self.registries)
-            lacking = sorted({each.name for each in self.published} - {each.name for each in twins})
-            if lacking and not self.every:
-                raise UsageError(f"no model of {', '.join(lacking)} has a twin on small data; leave out --twin")
             return [part_of_twins(each, self.cells) for each in twins] if self.rows or self.columns else twins
         tables = tables_of(self.published, measured, store, self.registries, stored_costs(folder))
         if device_speed is not None:

@@ -40,9 +40,14 @@ if TYPE_CHECKING:
 SEEDS_OF_PAPERS = 3
 
 
+seeds_option = number_option(
+    "--seeds", f"Training seeds of each model; default: {SEEDS_OF_PAPERS}, of twins the registry's."
+)
+
+
 @click.command("reproduce")
 @choosing_tables
-@number_option("--seeds", f"Training seeds of each model; default: {SEEDS_OF_PAPERS}, of twins the registry's.")
+@seeds_option
 @number_option("--jobs", "Train N models side by side.", default=1, show_default=True)
 @number_option("--micro-batch-size", "Examples per forward pass of a training; default: a whole batch.")
 @option(
@@ -83,19 +88,9 @@ def command(
     overwritten; the same command goes on after an interruption. Costs are measured by 'robench cost'. Without
     --device-speed the hours of --dry-run are those of --device, if it is calibrated.
     """
-    from robench.reproduction.reproduction import Reproduction
-
     if device_speed is not None and not dry_run:
         raise UsageError("--device-speed is for the hours of --dry-run; add it")
-    reproduction = Reproduction(
-        tables=chosen.published,
-        cells=chosen.cells,
-        results=chosen.results,
-        registries=chosen.registries,
-        of_twins=chosen.of_twins,
-        num_seeds=SEEDS_OF_PAPERS if seeds is None and not chosen.of_twins else seeds,
-        limit=chosen.limit,
-    )
+    reproduction = reproduction_of(chosen, seeds)
     if dry_run:
         forecast = _forecast(device_speed, settings["device"])
         _print_plan(reproduction.plan(forecast), forecast, as_json=format_name == "json")
@@ -114,6 +109,22 @@ def command(
     if code not in (INTERRUPTED, TERMINATED):
         print_tables(chosen.tables(chosen.measured(chosen.results), chosen.results), format_name)
     return code
+
+
+def reproduction_of(chosen: ChosenTables, seeds: int | None) -> Reproduction:
+    """Return the reproduction of tables. Raises UsageError: nothing is chosen, or a named table has no twins."""
+    from robench.reproduction.reproduction import Reproduction
+
+    chosen.check_twins()
+    return Reproduction(
+        tables=chosen.published,
+        cells=chosen.cells,
+        results=chosen.results,
+        registries=chosen.registries,
+        of_twins=chosen.of_twins,
+        num_seeds=SEEDS_OF_PAPERS if seeds is None and not chosen.of_twins else seeds,
+        limit=chosen.limit,
+    )
 
 
 def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapping[str, Any]) -> int:
@@ -158,6 +169,8 @@ def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[s
     from robench.cli.progress import fill_with_progress
     from robench.runs import prepare, rounds
 
+    # Other parts may have trained models since.
+    reproduction.reproduced.refresh()
     plan = reproduction.plan()
     num_failed = 0
     requests = reproduction.requests(plan, **settings)

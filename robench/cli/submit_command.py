@@ -1,49 +1,52 @@
-"""``robench submit``: measures models under suites in an array of Slurm jobs, then writes the tables."""
+"""``robench submit``: divides a run, or papers' tables, among an array of Slurm jobs; then writes the tables."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from robench.cli.main import GIVEN_UP
-from robench.cli.names import models_of_registry
 from robench.cli.options import (
     all_seeds_option,
     keep_adversarial_option,
     measuring_options,
+    model_option,
     no_audit_option,
     number_option,
     only_option,
     option,
     path_option,
     precision_option,
+    suite_option,
 )
-from robench.cli.selection import OF_MODELS, Selection, selecting
+from robench.cli.paper_tables import CHOOSING, ChosenTables
+from robench.cli.reproduce_command import seeds_option
+from robench.cli.selection import OF_SUITES, Selection, selecting
+from robench.cli.submitted_work import COMMON, check_options, work_of_models, work_of_tables
 from robench.cli.terminal import out, out_document
 from robench.core.errors import UsageError
 from robench.core.files import absolute, write_whole, writing
-from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from robench.core.shard import Precision
-    from robench.runs.slurm import SlurmJobs, Words
+    from robench.runs.slurm import SlurmJobs
 
 MOST_JOBS = 1000
-# Options that the jobs pass on to ``robench run``, beside those of the selection.
-_OF_RUN = ("data_root", "keep_adversarial", "no_audit", "device", "workers", "shard_timeout")
-_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+# Suites and models are not required, since papers' tables may be named in their place.
+_SELECTING = (
+    *(click.argument("names", nargs=-1, metavar="[PAPER:NUMBER...]"), *CHOOSING, seeds_option),
+    *(suite_option(required=False), model_option(required=False), *OF_SUITES[1:]),
+    *(only_option, precision_option, all_seeds_option),
+)
 
 
 @click.command("submit")
-@selecting((*OF_MODELS, only_option, precision_option, all_seeds_option))
+@selecting(_SELECTING)
 @measuring_options
 @keep_adversarial_option
 @no_audit_option
@@ -91,31 +94,40 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 @option("--dry-run", is_flag=True, help="Print the scripts; write and submit nothing.")
 def command(
     selection: Selection,
+    names: tuple[str, ...],
+    every: bool,
+    seeds: int | None,
+    keep_adversarial: str | None,
     python: str | None,
     tables: tuple[Path, ...],
     output: Path | None,
     dry_run: bool,
-    # Further options are those of ``robench run``, or have the names and types of the fields of ``SlurmJobs``.
+    # Further options say what of tables is chosen, are passed on, or are named and typed as fields of ``SlurmJobs``.
     **further: Any,
 ) -> int:
     """Submit an array of Slurm jobs that measure, and a job that prints the tables when they have ended.
 
-    The jobs divide the work among themselves and share the results folder, which must be on a file system that all
-    nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command measures only what is missing.
+    The jobs run 'robench run' for suites and models, or 'robench reproduce' for papers' tables such as rpc:1, with the
+    models that these lack. They divide the work among themselves and share the results folder, which must be on a file
+    system that all nodes see. Their scripts and logs are in its folder 'slurm'. Repeating the command does only what is
+    missing.
     """
     from robench.runs.slurm import SlurmJobs, array_text, tables_text
 
-    results, of_run = selection.results, {name: further.pop(name) for name in _OF_RUN}
-    _check(of_run["device"], selection.precision, tables)
-    # Refuses now what would otherwise be refused on a node, hours later.
-    selection.request(**{name: of_run[name] for name in ("workers", "shard_timeout", "keep_adversarial")})
-    words = _words(**of_run | {"device": None if of_run["device"] == "auto" else of_run["device"]})
-    program = python or sys.executable
-    files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
+    common = {name: further.pop(name) for name in COMMON}
+    chosen: dict[str, Any] = {name: further.pop(name) for name in ("rows", "columns", "of_twins")}
+    of_tables = every or bool(names)
+    check_options(click.get_current_context(), names, of_tables=of_tables)
+    if of_tables:
+        chosen |= {"limit": selection.limit, "results": selection.results, "registries": selection.registries}
+        work = work_of_tables(ChosenTables(names=names, every=every, **chosen), seeds, common)
+    else:
+        work = work_of_models(selection, common, keep_adversarial, tables)
+    results, program = selection.results, python or sys.executable
     jobs = SlurmJobs(
-        what=_what(selection),
-        run=tuple(chain.from_iterable(words)),
-        tables=(("report",), *files),
+        what=work.what,
+        work=work.work,
+        tables=work.tables,
         folder=output or results / "slurm",
         logs=results / "slurm",
         working_folder=absolute(".", "the current folder"),
@@ -132,55 +144,6 @@ def command(
     _write(jobs, scripts, results)
     _submit(jobs)
     return 0
-
-
-def _check(device: str, precision: Precision, tables: tuple[Path, ...]) -> None:
-    """Refuse a device that has no such name, and pages of results in another precision."""
-    if not _DEVICE.fullmatch(device):
-        raise UsageError(f"--device must be auto, cpu, cuda or cuda:N, got {device!r}")
-    if tables and precision != EXACT_DTYPE:
-        raise UsageError(
-            f"--tables writes leaderboards, which read {EXACT_DTYPE} alone, but --precision is {precision}; leave "
-            "--tables out, the log of the second job has the table"
-        )
-
-
-def _what(selection: Selection) -> tuple[Words, ...]:
-    """Return the options of all commands about the selection."""
-    return _words(
-        suite=selection.suites,
-        model=tuple(models_of_registry(selection.models, selection.registries)),
-        registry=selection.registries,
-        dataset=selection.dataset,
-        condition=selection.only,
-        limit=selection.limit,
-        seed=selection.seed,
-        all_examples=selection.all_examples,
-        precision=None if selection.precision == EXACT_DTYPE else selection.precision,
-        all_seeds=selection.all_seeds,
-        results=selection.results,
-    )
-
-
-def _words(**options: object) -> tuple[Words, ...]:
-    """Return options as given on a command line, each with its value; None and False are left out."""
-    found: list[Words] = []
-    for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            found.append((flag,))
-        elif value is not None and value is not False:
-            found += [(flag, str(each)) for each in (value if isinstance(value, tuple) else (value,))]
-    return tuple(found)
-
-
-def _format(path: Path) -> str:
-    from robench.leaderboard import SUFFIXES
-
-    for name, suffix in SUFFIXES.items():
-        if suffix == path.suffix:
-            return name
-    raise UsageError(f"--tables must name a file ending in {', '.join(SUFFIXES.values())}, got {path.name!r}")
 
 
 def _write(jobs: SlurmJobs, scripts: Mapping[Path, str], results: Path) -> None:

@@ -77,7 +77,7 @@ def part_of_twins(table: TwinTable, cells: Collection[PublishedCell]) -> TwinTab
 
 def _names(cell: PublishedCell) -> list[str]:
     """Return the names of a cell's row: its label, its model and that one's twin."""
-    return [cell.row, *(each for each in (cell.model, cell.twin and cell.twin.model) if each is not None)]
+    return [each for each in (cell.row, cell.model, None if cell.twin is None else cell.twin.model) if each is not None]
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

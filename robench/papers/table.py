@@ -52,7 +52,7 @@ class PaperTable(Rendered):
         suites: suites that measure the numbers; ``measured_with``: releases and kinds of device behind them, by suite.
         command: command that measures the missing numbers.
         hours: how long that takes, such as ``training 210-340 h``, by label of a row or name of a column that is a
-            model; ``hours_are``: what they are of, a clause.
+            model; ``hours_are``: a clause about them.
     """
 
     renderers: ClassVar[str] = "robench.papers:FORMATS"

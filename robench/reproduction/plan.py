@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import UsageError
@@ -56,27 +57,28 @@ class Plan:
     """Trainings, in order, and measurements.
 
     Attributes:
+        groups: keys of the trainings of the whole reproduction, ended ones included; trainings that start
+            from the same weights, and the training of these, have the same.
         untrainable: entries that have neither weights nor a recipe, with what to do.
     """
 
     trainings: tuple[Training, ...]
     measurements: tuple[Measuring, ...]
+    groups: tuple[str, ...]
     untrainable: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, number: int, count: int) -> Plan:
         """Return the plan with one part of its trainings, numbered from 1, each with the one it starts from.
+
+        Parts stay the same while trainings end, so that one which begins later, or again, trains nothing of another.
 
         Raises:
             UsageError: there is no such part.
         """
         if not 1 <= number <= count:
             raise UsageError(f"--part must be 1/{count} to {count}/{count}, got {number}/{count}")
-        groups: dict[str, list[Training]] = {}
-        for each in self.trainings:
-            initial = getattr(each.checkpoint.training, "initial_weights", None)
-            groups.setdefault(each.checkpoint.weights.uri if initial is None else initial.uri, []).append(each)
-        chosen = list(groups.values())[number - 1 :: count]
-        return replace(self, trainings=tuple(each for group in chosen for each in group))
+        chosen = self.groups[number - 1 :: count]
+        return replace(self, trainings=tuple(each for each in self.trainings if _group_of(each.checkpoint) in chosen))
 
     def check(self) -> None:
         """Refuse a plan with entries that can be neither trained nor measured. Raises UsageError: it has some."""
@@ -104,6 +106,7 @@ def plan_of(
     """
     trainings: dict[str, Training] = {}
     measurements: list[Measuring] = []
+    groups: dict[str, None] = {}
     untrainable: dict[str, str] = {}
     for name, conditions in wanted.items():
         entry = checkpoints[name]
@@ -113,8 +116,9 @@ def plan_of(
                 if not chosen:
                     untrainable[name] = entry.weights.how_to_get
             else:
-                chosen, new = _seeds(entry, chosen, checkpoints, reproduced, num_seeds)
-                for each in new:
+                chosen, made = _seeds(entry, chosen, checkpoints, reproduced, num_seeds)
+                groups |= dict.fromkeys(map(_group_of, made))
+                for each in (each for each in made if each in chosen):
                     trainings |= _initial(each, checkpoints, reproduced, forecast)
                     hours = None if forecast is None else forecast.training(each)
                     known = _registered(entry, each, checkpoints)
@@ -124,7 +128,12 @@ def plan_of(
             for each in chosen:
                 hours = None if forecast is None else forecast.measuring(each, part.conditions, limit)
                 measurements.append(Measuring(suite=part, checkpoint=each, hours=hours))
-    return Plan(trainings=tuple(trainings.values()), measurements=tuple(measurements), untrainable=untrainable)
+    return Plan(
+        trainings=tuple(trainings.values()),
+        measurements=tuple(measurements),
+        groups=tuple(groups),
+        untrainable=untrainable,
+    )
 
 
 def _with_weights(entry: Checkpoint, checkpoints: Mapping[str, Checkpoint]) -> list[Checkpoint]:
@@ -147,7 +156,7 @@ def _seeds(
     reproduced: Reproduced,
     num_seeds: int | None,
 ) -> tuple[list[Checkpoint], list[Checkpoint]]:
-    """Return the checkpoints of the wanted seeds, and those of them that are to be trained."""
+    """Return the checkpoints of the wanted seeds, and the ones that the reproduction makes, as they are before that."""
     assert entry.training is not None  # the caller has looked
     by_seed: dict[int, Checkpoint] = {}
     for each in there:
@@ -162,7 +171,15 @@ def _seeds(
         further = (seed for seed in range(entry.training.seed, entry.training.seed + len(wanted) + num_seeds))
         wanted = list(dict.fromkeys([*wanted, *further]))[:num_seeds]
     chosen = [by_seed.get(seed) or reproduced.trained(entry, seed) for seed in wanted]
-    return chosen, [each for each, seed in zip(chosen, wanted, strict=True) if seed not in by_seed]
+    made = [seed for seed in wanted if seed not in by_seed or by_seed[seed].registry == reproduced.registry]
+    return chosen, [reproduced.trained(entry, seed) for seed in sorted(made)]
+
+
+def _group_of(trained: Checkpoint) -> str:
+    """Return a key of the trainings that one part does together: they start from weights which are trained first."""
+    initial: Weights | None = getattr(trained.training, "initial_weights", None)
+    is_there = initial is None or initial.uri.startswith(HUB) or Path(initial.uri).is_absolute()
+    return trained.weights.uri if initial is None or is_there else initial.uri
 
 
 def _registered(entry: Checkpoint, trained: Checkpoint, checkpoints: Mapping[str, Checkpoint]) -> str | None:

@@ -86,12 +86,15 @@ class Reproduced:
 
     def refresh(self) -> None:
         """Write the registry file anew from the entries beside the weights, which other processes may have added."""
-        entries = [path.read_text() for path in sorted(self.results.glob(f"weights/*{_ENTRY}"))]
-        text = "".join(["checkpoints:\n", *entries])
-        if entries and (not self.registry.exists() or self.registry.read_text() != text):
+        # Again until nothing is new: a process that read the folder earlier may write its file later.
+        while (text := self._text()) and (not self.registry.exists() or self.registry.read_text() != text):
             with writing(self.registry):
                 write_whole(self.registry, text.encode())
             read_registry(self.registry)
+
+    def _text(self) -> str:
+        entries = [path.read_text() for path in sorted(self.results.glob(f"weights/*{_ENTRY}"))]
+        return "".join(["checkpoints:\n", *entries]) if entries else ""
 
     def _entry_path(self, checkpoint: Checkpoint) -> Path:
         return self.path(checkpoint).with_name(f"{checkpoint.name}{_ENTRY}")

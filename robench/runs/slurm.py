@@ -1,4 +1,4 @@
-"""Jobs of Slurm that measure a request and write its tables: their settings, batch scripts and submission.
+"""Jobs of Slurm that divide a command and then write its tables: their settings, batch scripts and submission.
 
 Scripts are pure text. Values of users reach them in two grammars: words of bash, and ``#SBATCH`` lines, which Slurm
 parses by itself.
@@ -30,8 +30,6 @@ _TIME = re.compile(
 )
 _MEMORY = re.compile(r"\d{1,12}[KMGT]?", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# Options of `robench run` that divide the shards among the jobs, as words of bash.
-DIVISION = '--part "$SLURM_ARRAY_TASK_ID/{num_jobs}" --take-over'
 # Exit code of a process that SIGUSR1 ended before it could handle it.
 _TOO_EARLY = 138
 # Values that need no quotes in an #SBATCH line, where '#' begins a comment.
@@ -63,8 +61,8 @@ _SHORT = {
 
 _ABOUT_ARRAY = """\
 #!/bin/bash
-# Written by 'robench submit'. Each job of this array measures its part of what the results folder lacks, and then what
-# is left of the other parts. Submitted again, it goes on: what is stored is not measured again.
+# Written by 'robench submit'. Each job of this array does its part of what the results folder lacks, and then measures
+# what is left of the other parts. Submitted again, it goes on from the stored results.
 """
 _ABOUT_TABLES = """\
 #!/bin/bash
@@ -84,9 +82,9 @@ _SIGNALS = """\
 run=
 signal=
 is_waiting=yes
-# On SIGUSR1 robench gives up the shards under way, so that other jobs can measure them, and ends within seconds; what
-# was finished is stored. It gets the same signal when Slurm ends this job by SIGTERM; until it has ended, because a
-# program that is only just starting may miss one. Once it has given up, it ignores further ones.
+# On SIGUSR1 robench gives up the shards under way, so that other jobs can measure them, or stops a training, and ends
+# within seconds; finished results are stored. It gets the same signal when Slurm ends this job by SIGTERM; until it has
+# ended, because a program that is only just starting may miss one. Once it has given up, it ignores further ones.
 pass_on() {
   signal=$1
   is_waiting=yes
@@ -114,7 +112,7 @@ class SlurmJobs:
 
     Attributes:
         what: options of all commands, which say what is measured and where it is stored; each with its value.
-        run: further options of ``robench run``, except those dividing the work.
+        work: command of robench that each job runs, without ``what`` and ``--part``, which divides it.
         tables: commands of robench that print or write the tables, without ``what``.
         num_jobs: number of jobs of the array; ``at_once``: how many of them may run at a time, None for all.
         folder: folder of the scripts.
@@ -127,14 +125,14 @@ class SlurmJobs:
         options: further options of sbatch for the array, such as ``--constraint=a100``.
         table_options: the same for the job that writes the tables.
         max_requeues: number of times that a job of the array may be queued again.
-        given_up: exit code of ``robench run`` upon SIGUSR1.
+        given_up: exit code of ``work`` upon SIGUSR1.
 
     Raises:
         UsageError: Slurm cannot take a value.
     """
 
     what: tuple[Words, ...]
-    run: Words
+    work: Words
     tables: tuple[Words, ...]
     num_jobs: int
     at_once: int | None = None
@@ -297,11 +295,10 @@ def array_text(jobs: SlurmJobs) -> str:
         _directives(resources),
         _lines(*(f"#SBATCH {option}" for option in jobs.options)),
     )
-    division = DIVISION.format(num_jobs=jobs.num_jobs)
     started = (
         _what(jobs),
         "# In the background, because bash handles no signal while a program runs in front.\n",
-        f"{_robench(jobs, 'run', *jobs.run)} \\\n  {division} &\n",
+        f'{_robench(jobs, *jobs.work)} \\\n  --part "$SLURM_ARRAY_TASK_ID/{jobs.num_jobs}" &\n',
         _WAITING,
     )
     parts = ("".join(head), _SIGNALS, _setup(jobs), "".join(started), _requeueing(jobs))
@@ -333,7 +330,7 @@ if [ "$signal" != TERM ] && {{ [ "$code" -eq {jobs.given_up} ] || [ "$code" -eq 
   job="${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
   if [ "${{SLURM_RESTART_COUNT:-0}}" -ge {jobs.max_requeues} ]; then
     echo "Job $job is not queued again after {jobs.max_requeues} times (--max-requeues)." >&2
-    echo "If it finished no shard at all, one takes longer than the time limit." >&2
+    echo "If it finished nothing at all, a shard or an epoch takes longer than the time limit." >&2
   elif ! scontrol requeue "$job"; then
     echo "Job $job cannot be queued again. To go on, submit once more:" {script} >&2
   fi

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import ROOT
 from fake_slurm import FakeSlurm
+
+from robench.runs import training_queue
 
 if TYPE_CHECKING:
     from conftest import Robench
@@ -54,8 +57,8 @@ def test_all_options_reach_the_jobs(robench: Robench, slurm: FakeSlurm, tmp_path
     common = ["--suite", "digits-adv", "--model", "digits-vit", "--limit", "5", "--seed", "3"]
     common += ["--all-examples", "--all-seeds", "--results", f"{tmp_path}/results"]
     assert slurm.run_task(tmp_path / "scripts" / "measure.sbatch", 2).returncode == 0
-    measured = ["--data-root", f"{tmp_path}/d", "--keep-adversarial", "float32", "--no-audit", "--device", "cuda"]
-    measured += ["--workers", "3", "--shard-timeout", "60.0", "--part", "2/2", "--take-over"]
+    measured = ["--take-over", "--keep-adversarial", "float32", "--data-root", f"{tmp_path}/d", "--no-audit"]
+    measured += ["--workers", "3", "--shard-timeout", "60.0", "--device", "cuda", "--part", "2/2"]
     assert slurm.words == ["-P", "-m", "robench", "run", *common, *measured]
     (slurm.folder / "program").unlink()
     assert slurm.run_task(tmp_path / "scripts" / "tables.sbatch").returncode == 0
@@ -87,6 +90,83 @@ def test_patterns_and_datasets_are_settled_at_once(robench: Robench, slurm: Fake
     models = [line.strip() for line in ended.stdout.splitlines() if line.startswith("  --model ")]
     assert models == 2 * ["--model digits-rpc-released-5iter-symvit", "--model digits-rpc-released-6iter-symvit"]
     assert ended.stdout.count("  --dataset digits\n") == 2
+
+
+class TestTables:
+    ASKED = ("submit", "rpc:1", "rpc:3", "--jobs", 2)
+
+    def test_all_options_reach_the_jobs(
+        self, robench: Robench, slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        chosen = ("--rows", "rpc*", "--rows", "SymViT*", "--columns", "IN-R*", "--limit", 5, "--results", "r")
+        further = ("--seeds", 2, "--no-audit", "--device", "cuda", "--workers", 3, "--data-root", "d")
+        monkeypatch.setenv("ROBENCH_SHARD_TIMEOUT", "60")
+        assert robench(*self.ASKED, *chosen, *further, "--python", slurm.program).code == 0
+        common = ["rpc:1", "rpc:3", "--rows", "rpc*", "--rows", "SymViT*", "--columns", "IN-R*", "--limit", "5"]
+        common += ["--results", f"{tmp_path}/r"]
+        assert slurm.run_task(tmp_path / "r" / "slurm" / "measure.sbatch", 2).returncode == 0
+        reproduced = ["--seeds", "2", "--jobs", "1", "--data-root", f"{tmp_path}/d", "--no-audit", "--workers", "3"]
+        reproduced += ["--shard-timeout", "60.0", "--device", "cuda", "--part", "2/2"]
+        assert slurm.words == ["-P", "-m", "robench", "reproduce", *common, *reproduced]
+        (slurm.folder / "program").unlink()
+        assert slurm.run_task(tmp_path / "r" / "slurm" / "tables.sbatch").returncode == 0
+        assert slurm.words == ["-P", "-m", "robench", "table", *common]
+
+    def test_all_twins(self, robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
+        assert robench("submit", "--all", "--twin", "--jobs", 3, "--python", slurm.program).code == 0
+        assert slurm.run_task(tmp_path / "results" / "slurm" / "measure.sbatch", 3).returncode == 0
+        common = ["--all", "--twin", "--results", f"{tmp_path}/results"]
+        assert slurm.words == ["-P", "-m", "robench", "reproduce", *common, "--jobs", "1", "--part", "3/3"]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--suite", "digits-adv"), "--suite is for suites and models, and not for papers' tables (rpc:1, rpc:3)"),
+            (("--seed", 1, "--precision", "float32", "--tables", "t.md"), "--seed, --precision and --tables are for"),
+            (("rpc:77",), "unknown printed table 'rpc:77'"),
+            (("--all",), "got both"),
+            (("--rows", "nothing"), "nothing"),
+            (("--columns", "nothing"), "nothing"),
+            (("--twin", "rpc:12"), "no model of rpc:12 has a twin"),
+            (("--device", "tpu"), "--device must be auto"),
+            (("--shard-timeout", -1), "--shard-timeout must be a number of seconds above 0"),
+        ],
+    )
+    def test_what_cannot_be_reproduced_is_refused_before_it_is_queued(
+        self, robench: Robench, slurm: FakeSlurm, options: tuple[str, ...], message: str
+    ) -> None:
+        ended = robench(*self.ASKED, *options)
+        assert ended.code == 2
+        assert message in ended.stderr
+        assert slurm.submissions == []
+
+    def test_options_of_tables_without_one(self, robench: Robench, slurm: FakeSlurm) -> None:
+        ended = robench(*ASKED, "--rows", "RPC*", "--twin")
+        assert ended.code == 2
+        message = "--rows and --twin are for papers' tables; name one, such as rpc:1, or leave them out"
+        assert ended.stderr == f"Error: {message}\n"
+
+    @pytest.mark.parametrize(("named", "missing"), [((), "--suite"), (("--suite", "digits-adv"), "--model")])
+    def test_neither_tables_nor_suites_and_models(self, robench: Robench, named: tuple[str, ...], missing: str) -> None:
+        ended = robench("submit", *named, "--jobs", 1)
+        assert ended.code == 2
+        assert f"Error: Missing option '{missing}'" in ended.stderr
+
+    def test_sigusr1_ends_a_training_with_the_code_of_another_turn(
+        self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(training_queue, "wait_for", lambda processes: signal.raise_signal(signal.SIGUSR1))
+        monkeypatch.setattr(os, "_exit", sys.exit)
+        before = signal.getsignal(signal.SIGUSR1)
+        trained = ("reproduce", "rpc:1", "--twin", "--rows", "SymViT*", "--seeds", 6, "--results", tmp_path)
+        try:
+            ended = robench(*trained, "--part", "1/2")
+        finally:
+            # It is ignored while robench ends, and would be by the jobs of later tests.
+            signal.signal(signal.SIGUSR1, before)
+        assert ended.code == 75
+        assert "Stopped by SIGUSR1" in ended.stderr
+        assert "measurement" not in ended.stderr
 
 
 def test_the_command_of_the_page_writes_the_scripts_that_the_page_shows(

@@ -19,7 +19,7 @@ from robench.runs.slurm import SlurmJobs, _minutes, array_text, submitted, table
 GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
 PLAIN = SlurmJobs(
     what=(("--suite", "digits-adv"), ("--model", "digits-vit"), ("--limit", "20"), ("--results", "/data/results")),
-    run=("--no-audit",),
+    work=("run", "--take-over", "--no-audit"),
     tables=(("report",), ("leaderboard", "--format", "md", "--output", "/data/table.md")),
     num_jobs=4,
     folder=Path("/data/results/slurm"),
@@ -241,8 +241,8 @@ class TestJobs:
     def test_each_job_measures_its_part(self, slurm: FakeSlurm, script: Path) -> None:
         assert slurm.run_task(script, 3).returncode == 0
         what = ["--suite", "digits-adv", "--model", "digits-vit", "--limit", "20", "--results", "/data/results"]
-        division = ["--part", "3/4", "--take-over"]
-        assert slurm.words == ["-P", "-m", "robench", "run", *what, "--no-audit", *division]
+        run = [*what, "--take-over", "--no-audit", "--part", "3/4"]
+        assert slurm.words == ["-P", "-m", "robench", "run", *run]
         assert slurm.requeued == []
 
     def test_hostile_values_reach_robench_as_they_are(
@@ -251,11 +251,16 @@ class TestJobs:
         monkeypatch.chdir(tmp_path)
         values = tuple(("--model", value) for value in HOSTILE)
         jobs = replace(
-            PLAIN, python=str(slurm.program), setup=(), what=values, run=HOSTILE, tables=(("report", *HOSTILE),)
+            PLAIN,
+            python=str(slurm.program),
+            setup=(),
+            what=values,
+            work=("run", *HOSTILE),
+            tables=(("report", *HOSTILE),),
         )
         given = [word for words in values for word in words]
         assert slurm.run_task(written(array_text(jobs), tmp_path)).returncode == 0
-        assert slurm.words == ["-P", "-m", "robench", "run", *given, *HOSTILE, "--part", "1/4", "--take-over"]
+        assert slurm.words == ["-P", "-m", "robench", "run", *given, *HOSTILE, "--part", "1/4"]
         (slurm.folder / "program").unlink()
         assert slurm.run_task(written(tables_text(jobs), tmp_path)).returncode == 0
         assert slurm.words == ["-P", "-m", "robench", "report", *given, *HOSTILE]
