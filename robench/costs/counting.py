@@ -111,8 +111,9 @@ def counts_of(
     input_shape: Sequence[int] | None = None,
     *,
     is_training: bool = False,
+    batch_size: int = 1,
 ) -> Counts:
-    """Count parameters, and the operations of a forward pass of one example; see ``subject_of``.
+    """Count parameters, and the operations of a forward pass of ``batch_size`` examples; see ``subject_of``.
 
     ``is_training`` counts the pass that training makes, without its backward pass.
 
@@ -120,7 +121,7 @@ def counts_of(
         DeclarationError: the model cannot be built, or fails on inputs of the shape.
     """
     with Contained(keeps_environment=True):
-        counted = partial(_counted, name, architecture, preprocessing, input_shape, is_training)
+        counted = partial(_counted, name, architecture, preprocessing, input_shape, is_training, batch_size)
         try:
             return counted(META)
         # Broad because operations that depend on values, and code that reads them, fail there in many ways.
@@ -134,6 +135,7 @@ def _counted(
     preprocessing: Preprocessing | None,
     input_shape: Sequence[int] | None,
     is_training: bool,
+    batch_size: int,
     device: torch.device,
 ) -> Counts:
     subject = subject_of(name, architecture, preprocessing, device, input_shape)
@@ -142,7 +144,7 @@ def _counted(
     trace = _Trace(parameters)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        arguments = subject.batch(1)
+        arguments = subject.batch(batch_size)
         try:
             with torch.no_grad():
                 # What does not depend on the input, a frozen model computes once and keeps.

@@ -103,10 +103,6 @@ class DatasetBase(DeclarationBase):
         """Return the number of tokens of a split of texts for language models; None if it is unknown."""
         return None
 
-    def mean_tokens_of(self, split: str) -> float | None:
-        """Return the mean number of tokens of a text of a split; None if it is unknown."""
-        return None
-
     @property
     def classes(self) -> tuple[int, ...] | None:
         """Return the classes that may be predicted, ascending; None for all."""

@@ -30,7 +30,6 @@ class LabelledFiles(DatasetBase):
 
     Attributes:
         sizes: number of examples of each split, in the order of ``splits``.
-        mean_tokens: mean number of tokens of a text of each split, about, for forecasts; empty if unknown.
         archive: name of the published archive.
         advice: sentence for who asks for another split; empty for none.
         reader: ``module:name`` of the function ``(declared, data_root, split)`` that returns ids, texts and classes in
@@ -45,7 +44,6 @@ class LabelledFiles(DatasetBase):
     folder: str
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     sizes: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
-    mean_tokens: tuple[Annotated[float, Ge(1), Le(LARGEST)], ...] = ()
     archive: str
     advice: str = ""
 
@@ -71,11 +69,6 @@ class LabelledFiles(DatasetBase):
         """Return the published number of examples of a split."""
         self.check_split(split)
         return self.sizes[self.splits.index(split)]
-
-    def mean_tokens_of(self, split: str) -> float | None:
-        """Return the mean number of tokens of a text of a split; None if it is unknown."""
-        self.check_split(split)
-        return self.mean_tokens[self.splits.index(split)] if self.mean_tokens else None
 
     def path_of(self, split: str) -> str:
         """Return the path of a split's file or folder below the data root."""
@@ -154,7 +147,6 @@ SST2 = TabbedSentences(
     splits=("train", "dev"),
     evaluation_split="dev",
     sizes=(67_349, 872),
-    mean_tokens=(9.4, 19.5),
     archive="SST-2.zip",
     advice="GLUE's test.tsv has no labels and is never read; the original test split is the dataset 'sst2/test'",
 )
@@ -170,7 +162,6 @@ SST5 = SentimentTrees(
     folder="trees",
     splits=("train", "dev", TEST_SPLIT),
     sizes=(8_544, 1_101, 2_210),
-    mean_tokens=(19.1, 19.3, 19.2),
     archive="trainDevTestTrees_PTB.zip",
 )
 SST5_DEV = _of_split(SST5, "dev", "SST-5, development split")
@@ -183,7 +174,6 @@ SST2_TEST = replace(
     num_examples=1_821,
     splits=(TEST_SPLIT,),
     sizes=(1_821,),
-    mean_tokens=(19.2,),
     advice="Train on the dataset 'sst2'",
     is_binary=True,
     is_lower_case=True,
@@ -199,7 +189,6 @@ IMDB = ReviewFolders(
     folder="aclImdb",
     splits=("train", TEST_SPLIT),
     sizes=(25_000, 25_000),
-    mean_tokens=(272.0, 265.0),
     archive="aclImdb_v1.tar.gz",
     class_folders=("neg", "pos"),
     ratings=((1, 4), (7, 10)),

@@ -3,7 +3,8 @@
 The speed is that which the device achieves, in floating-point operations per second, two for each multiply-add. A
 forward pass then takes between the time of its own operations and that of the same model with softmax attention, times
 the ratio of both that was measured (``reports/published/operations.json``); mechanisms differ in how well they use a
-device. A backward pass counts as two forward passes. Reading and decoding data is left out.
+device. A backward pass of training counts as two forward passes, and one to the inputs alone as 1.3. Reading and
+decoding data is left out.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from robench.core.suite import Condition
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase
 from robench.declare import shipped_folder
-from robench.scheduling.pace import passes_of
+from robench.scheduling.pace import BACKWARD_TO_INPUTS, passes_of
 
 SECONDS_PER_HOUR, MINUTES_PER_HOUR = 3600, 60
 TERA = 1e12
-# Of a forward pass.
+# Backward pass of training over a forward pass.
 BACKWARD = 2
 
 
@@ -149,10 +150,8 @@ class Forecast:
             if count is None or not is_known:
                 return None
             alone = self._hours(found.inference, found.with_softmax, found.inference_ratio).times(count * forward)
-            back = self._hours(found.inference, found.with_softmax, found.training_ratio).times(
-                count * backward * BACKWARD
-            )
-            total = total + alone + back
+            to_inputs = self._hours(found.inference, found.with_softmax, found.training_ratio)
+            total = total + alone + to_inputs.times(count * backward * BACKWARD_TO_INPUTS)
         return total
 
     def _hours(self, own: int, with_softmax: int, ratio: float | None) -> Hours:
@@ -190,11 +189,10 @@ def _size_of(checkpoint: Checkpoint, declared: DatasetDeclaration, split: str) -
         return None
     tokens = declared.num_tokens_of(split)
     context, stride = (getattr(checkpoint.architecture, name, None) for name in ("context", "stride"))
-    if tokens is None or context is None:
-        size, mean = declared.num_examples_of(split), declared.mean_tokens_of(split)
-        if size is None or mean is None or context is None:
-            return size
-        # Operations are counted of texts as long as the context.
-        return size * min(1.0, mean / float(context))
+    if tokens is None and stride is None:
+        # Of texts, too: a classifier reads as many tokens of each, whatever its length.
+        return declared.num_examples_of(split)
+    if tokens is None or context is None or stride is None:
+        return None
     is_trained = split != declared.evaluation_split
-    return tokens / float(context if is_trained else stride or context)
+    return tokens / float(context if is_trained else stride)

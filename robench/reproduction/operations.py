@@ -27,22 +27,29 @@ def counted_operations(checkpoint: Checkpoint) -> Operations:
     Raises:
         DeclarationError: the model cannot be built, or its operations cannot be counted.
     """
-    asked = {
-        "inference": (checkpoint, False),
-        "training": (checkpoint, True),
-        "with_softmax": (with_softmax(checkpoint), False),
+    one, two = (_multiply_adds(checkpoint, is_training=True, batch_size=size) for size in (1, 2))
+    found = {
+        "inference": _multiply_adds(checkpoint),
+        # What a pass computes once for its whole batch, such as bilateral attention's map of positions, is left out.
+        "training": two - one,
+        "with_softmax": _multiply_adds(with_softmax(checkpoint)),
     }
-    counts = {
-        name: counts_of(each.name, each.architecture, each.preprocessing, is_training=is_training)
-        for name, (each, is_training) in asked.items()
-    }
-    found = {name: each.multiply_adds(DEFAULT_RULE) for name, each in counts.items()}
     teacher = getattr(checkpoint.training, "teacher", None)
     if teacher is not None:
-        found["teacher"] = counts_of(
-            f"teacher of {checkpoint.name}", teacher.architecture, checkpoint.preprocessing
-        ).multiply_adds(DEFAULT_RULE)
+        of_teacher = replace(checkpoint, name=f"teacher of {checkpoint.name}", architecture=teacher.architecture)
+        found["teacher"] = _multiply_adds(of_teacher)
     return Operations(**found)
+
+
+def _multiply_adds(checkpoint: Checkpoint, *, is_training: bool = False, batch_size: int = 1) -> int:
+    counts = counts_of(
+        checkpoint.name,
+        checkpoint.architecture,
+        checkpoint.preprocessing,
+        is_training=is_training,
+        batch_size=batch_size,
+    )
+    return counts.multiply_adds(DEFAULT_RULE)
 
 
 def with_softmax(checkpoint: Checkpoint) -> Checkpoint:

@@ -31,7 +31,7 @@ from robench.executors import Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
 from robench.models.loading import load_model
 from robench.runs.devices import devices_of
-from robench.scheduling.pace import FORWARD_FRACTION
+from robench.scheduling.pace import BACKWARD_TO_INPUTS
 
 FILE_VARIABLE = "ROBENCH_CALIBRATION"
 SECONDS_EACH = 1.0
@@ -87,7 +87,7 @@ def calibrated(kind: str) -> Calibration | None:
 def speed_of(device: str) -> float | None:
     """Return the speed of forward passes on a device, in floating-point operations a second; None if not calibrated."""
     found = calibrated(device_kind(torch.device(devices_of(device)[0])))
-    return None if found is None else 1 / (FORWARD_FRACTION * found.seconds_per_flop)
+    return None if found is None else (1 + BACKWARD_TO_INPUTS) / found.seconds_per_flop
 
 
 def calibrate(device: str) -> Calibration:

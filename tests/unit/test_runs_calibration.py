@@ -15,7 +15,15 @@ from robench.datasets import open_dataset
 from robench.declare import find_checkpoints
 from robench.evaluation.arithmetic import device_kind
 from robench.runs import calibration as module
-from robench.runs.calibration import Calibration, calibrate, calibrated, calibrations, flops_of, flops_of_a_pass
+from robench.runs.calibration import (
+    Calibration,
+    calibrate,
+    calibrated,
+    calibrations,
+    flops_of,
+    flops_of_a_pass,
+    speed_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,8 +100,12 @@ def test_what_is_timed_is_kept_beside_other_devices(file: Path, monkeypatch: pyt
     assert (found.device, found.startup_seconds) == (CPU, 2.5)
     # A pass forward and backward takes longer than its forward operations at the speed of a product of matrices.
     assert found.seconds_per_flop * found.matmul_flops > 1
+    # A pass in both directions takes as long as 2.3 forward passes.
+    assert speed_of("cpu") == pytest.approx(2.3 / found.seconds_per_flop)
     assert found.versions["torch"]
     assert [path.name for path in file.parent.iterdir()] == ["calibration.json"]
+    file.unlink()
+    assert speed_of("cpu") is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""Operations of a real pass on the CPU by torch's own counter, for tests of forecasts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from robench.models.build import build
+from robench.models.loaded import LoadedModel
+from robench.tasks import TASKS
+
+if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
+
+
+def counted_by_torch(checkpoint: Checkpoint) -> float:
+    """Return the multiply-adds of a pass of one image, one short text, or one window of a language model."""
+    torch.manual_seed(0)
+    module: Any = build(checkpoint.architecture)
+    if hasattr(module, "set_vocabulary"):
+        module.set_vocabulary(["\n", "<unk>", "a", "good", "film"])
+    if hasattr(module, "losses_of"):
+        # Likelihoods of texts are of whole passes of several windows.
+        module.eval().requires_grad_(False)
+        inputs = torch.randint(0, 5, (1, module.architecture.context))
+        return _counted(lambda: module.outputs_of_ids(inputs, *_seeds(module)))
+    model = LoadedModel(module, checkpoint.preprocessing, torch.device("cpu"), TASKS[checkpoint.task])
+    side = getattr(checkpoint.architecture, "image_size", None)
+    text = torch.tensor([[ord(sign) for sign in "a good film"]], dtype=torch.int32)
+    inputs = torch.rand(1, 3, side, side) if side else text
+    with torch.no_grad():
+        # What does not depend on the input, a frozen model computes once and keeps.
+        model.outputs(inputs, [0])
+        return _counted(lambda: model.outputs(inputs, [0]))
+
+
+def _seeds(module: Any) -> list[tuple[int]]:
+    return [(0,)] if getattr(module, "takes_seeds", False) else []
+
+
+def _counted(forward: Any) -> float:
+    with FlopCounterMode(display=False) as counter:
+        forward()
+    return float(counter.get_total_flops()) / 2

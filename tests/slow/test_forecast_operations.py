@@ -1,0 +1,22 @@
+"""Operations of all models of the papers' tables beside torch's counter on a real pass of each, on the CPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import ROOT
+from forecast_examples import counted_by_torch
+
+from robench.declare import read_registry, shipped_registry
+from robench.papers.forecast import shipped_operations
+
+ENTRIES = read_registry(shipped_registry())
+SHIPPED = json.loads((ROOT / "reports" / "published" / "operations.json").read_text())["models"]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, each in SHIPPED.items() if "inference" in each))
+def test_shipped_operations_are_those_of_a_real_pass(name: str) -> None:
+    found = shipped_operations(ENTRIES[name])
+    assert found is not None
+    assert found.inference == pytest.approx(counted_by_torch(ENTRIES[name]), rel=0.01)
