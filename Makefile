@@ -78,7 +78,7 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 	  --jobs $(JOBS) --state $(STATE)
 
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
-	@$(BIN)/robench table --all --results reports/archive.tar.xz --output reports/tables
+	@$(BIN)/robench table --all --results reports/archive.tar.xz --device-speed 100 --output reports/tables
 	@$(BIN)/robench table --all --twin --results reports/archive.tar.xz --output reports/twins
 
 table: $(READY)  ## one printed table from nothing: make table TABLE=rpc:1 DATA=/data/sets

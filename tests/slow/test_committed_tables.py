@@ -26,8 +26,10 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder: Path = tmp_path_factory.mktemp(name)
     recipe = (ROOT / "Makefile").read_text().split("\ntables:")[1].split("\n\n")[0].splitlines()[1:]
     (words,) = (line.split()[1:] for line in recipe if line.endswith(f"reports/{name}"))
-    twins = ["--twin"] * (name == "twins")
-    assert words == ["table", "--all", *twins, "--results", "reports/archive.tar.xz", "--output", f"reports/{name}"]
+    of_twins = name == "twins"
+    options = [*["--twin"] * of_twins, "--results", "reports/archive.tar.xz"]
+    speed = [] if of_twins else ["--device-speed", "100"]
+    assert words == ["table", "--all", *options, *speed, "--output", f"reports/{name}"]
     arguments = [*words[:-1], str(folder)]
     code = (
         f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
