@@ -37,7 +37,7 @@ UNCOUNTED = frozenset({"wikitext-spkde-small", "wikitext-spkde-medium"})
 
 
 def models(entries: Mapping[str, Checkpoint]) -> list[str]:
-    """Return the models that cells of the tables name, and those whose weights their trainings start from."""
+    """Return the models that cells of the tables name, and the models whose weights their trainings start from."""
     cells = [cell for table in published_tables() for cell in load_published(*table).cells]
     named = {str(cell.model) for cell in cells if cell.model is not None}
     initial = {getattr(getattr(entries[name].training, "initial_weights", None), "uri", None) for name in named}

@@ -69,7 +69,7 @@ class DatasetBase(DeclarationBase):
         splits: splits that ``open_dataset`` supports.
         evaluation_split: split that is measured, one of ``splits``.
         has_training_images: whether the publisher provides training images in a separate folder.
-        num_training_examples: size of the training split, of which forecasts are made; None likewise.
+        num_training_examples: size of the training split, for forecasts; None likewise.
     """
 
     kind: ClassVar[str] = "dataset"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 
 from robench.core.checkpoint import Checkpoint
@@ -98,7 +98,7 @@ def _shipped() -> dict[str, Operations | None]:
     file = shipped_folder() / "reports" / "published" / "operations.json"
     return {
         each["key"]: Operations(
-            **{name: each[name] for name in ("inference", "training", "softmax", "teacher") if name in each},
+            **{field.name: each[field.name] for field in fields(Operations) if field.name in each},
             **{f"{name}_ratio": ratio for name, ratio in each.get("times", {}).items()},
         )
         if "inference" in each
@@ -183,13 +183,13 @@ def _num_measured(checkpoint: Checkpoint, condition: Condition, limit: int | Non
 
 
 def _size_of(checkpoint: Checkpoint, declared: DatasetDeclaration, split: str) -> float | None:
-    """Return the number of inputs of a split: of language models, windows, of which each scores ``stride`` words."""
+    """Return the number of inputs of a split: of language models, windows that score ``stride`` words each."""
     if not isinstance(declared, DatasetBase):
         return None
     tokens = declared.num_tokens_of(split)
     context, stride = (getattr(checkpoint.architecture, name, None) for name in ("context", "stride"))
     if tokens is None and stride is None:
-        # Of texts, too: a classifier reads as many tokens of each, whatever its length.
+        # Of texts, too: a classifier reads equally many tokens of each.
         return declared.num_examples_of(split)
     if tokens is None or context is None or stride is None:
         return None

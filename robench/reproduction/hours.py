@@ -18,7 +18,7 @@ def with_hours(
     checkpoints: Mapping[str, Checkpoint],
     forecast: Forecast,
 ) -> PaperTable:
-    """Return a table with the hours of what is not measured, of one training seed of each model."""
+    """Return a table with the hours of its missing numbers, of one training seed of each model."""
     missing = {
         (row.label, name)
         for row in table.rows

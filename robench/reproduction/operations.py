@@ -1,9 +1,8 @@
-"""Operations of models for forecasts: those that come with robench, or counted on torch's meta device."""
+"""Operations of models for forecasts: shipped with robench, or counted on torch's meta device."""
 
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
-from robench.attention.softmax import Softmax
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import RobenchError
 from robench.costs import DEFAULT_RULE
@@ -53,8 +52,9 @@ def _multiply_adds(checkpoint: Checkpoint, *, is_training: bool = False, batch_s
 
 
 def with_softmax(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the same model with softmax attention; itself if its attention cannot be replaced."""
+    """Return the same model with softmax attention, the default of all backbones; itself if it has no such field."""
     architecture: Any = checkpoint.architecture
-    if not hasattr(architecture, "attention"):
-        return checkpoint
-    return replace(checkpoint, architecture=replace(architecture, attention=Softmax()))
+    for field in fields(architecture):
+        if field.name == "attention" and field.default_factory is not MISSING:
+            return replace(checkpoint, architecture=replace(architecture, attention=field.default_factory()))
+    return checkpoint
