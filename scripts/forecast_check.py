@@ -1,11 +1,11 @@
 """Runs of robench on this machine beside their forecasts: ``python scripts/forecast_check.py`` (two minutes).
 
 Models have random weights, images are noise, and texts repeat a few words, in the published forms. Both the calibration
-and the runs are timed in CPU seconds of this process, with one thread, since other programs may share the machine; the
-calibration is the fastest of several. A training on images is timed from one epoch to the next, a text by what is added
-to a shorter one, and a training on texts by what is added to the batches, so that starts do not count, nor the step of
-the optimiser, which is one for 96 windows in the recipe. The exit code is 1 if a run takes more than twice the upper
-bound of its forecast, or less than half of the lower.
+and the runs are timed in CPU seconds of this process, with one thread, since other programs may part the machine; the
+calibration is the fastest of several. A training on images is timed from one epoch to the next, a text as the
+difference to a shorter one, and a training on texts as the difference to smaller batches, so that starts do not count,
+nor the step of the optimiser, which is one for 96 windows in the recipe. The exit code is 1 if a run takes more than
+twice the upper bound of its forecast, or less than half of the lower.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Runs:
         )
 
     def training_on_images(self, name: str) -> Compared:
-        """Train by DeiT's recipe for two epochs, of which the second is timed."""
+        """Train by DeiT's recipe for two epochs, and time the second."""
         entry = self._entries[name]
         recipe: Any = entry.training
         short = replace(recipe, num_epochs=2, batch_size=DEIT_BATCH, mixing_group_size=DEIT_BATCH)
@@ -143,10 +143,10 @@ class Runs:
             Host(data_root=self._folder),
             lambda report: clock.append(time.process_time()),
         )
-        share = NUM_LEARNED / (recipe.total_epochs * 1_281_167)
+        part = NUM_LEARNED / (recipe.total_epochs * 1_281_167)
         return Compared(
             name=f"{name}, training, {NUM_LEARNED} images",
-            hours=known(self._forecast.training(entry)).times(share),
+            hours=known(self._forecast.training(entry)).times(part),
             seconds=clock[1] - clock[0],
         )
 

@@ -23,17 +23,14 @@ def counted_by_torch(checkpoint: Checkpoint) -> float:
         module.set_vocabulary(["\n", "<unk>", "a", "good", "film"])
     if hasattr(module, "losses_of"):
         # Likelihoods of texts are of whole passes of several windows.
-        module.eval().requires_grad_(False)
+        module.eval().requires_grad_(requires_grad=False)
         inputs = torch.randint(0, 5, (1, module.architecture.context))
         return _counted(lambda: module.outputs_of_ids(inputs, *_seeds(module)))
     model = LoadedModel(module, checkpoint.preprocessing, torch.device("cpu"), TASKS[checkpoint.task])
     side = getattr(checkpoint.architecture, "image_size", None)
     text = torch.tensor([[ord(sign) for sign in "a good film"]], dtype=torch.int32)
     inputs = torch.rand(1, 3, side, side) if side else text
-    with torch.no_grad():
-        # What does not depend on the input, a frozen model computes once and keeps.
-        model.outputs(inputs, [0])
-        return _counted(lambda: model.outputs(inputs, [0]))
+    return _counted(lambda: model.outputs(inputs, [0]))
 
 
 def _seeds(module: Any) -> list[tuple[int]]:
@@ -41,6 +38,8 @@ def _seeds(module: Any) -> list[tuple[int]]:
 
 
 def _counted(forward: Any) -> float:
+    # What does not depend on the input, a frozen model computes once and keeps.
+    forward()
     with FlopCounterMode(display=False) as counter:
         forward()
     return float(counter.get_total_flops()) / 2

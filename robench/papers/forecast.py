@@ -190,7 +190,7 @@ def _size_of(checkpoint: Checkpoint, declared: DatasetDeclaration, split: str) -
     tokens = declared.num_tokens_of(split)
     context, stride = (getattr(checkpoint.architecture, name, None) for name in ("context", "stride"))
     if tokens is None and stride is None:
-        # Of texts, too: a classifier reads as many tokens of each, whatever its length.
+        # Of texts, too: a classifier reads equally many tokens of each.
         return declared.num_examples_of(split)
     if tokens is None or context is None or stride is None:
         return None

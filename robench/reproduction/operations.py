@@ -53,7 +53,7 @@ def _multiply_adds(checkpoint: Checkpoint, *, is_training: bool = False, batch_s
 
 
 def with_softmax(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the same model with softmax attention; itself if its attention cannot be replaced."""
+    """Return the same model with softmax attention, the default of all backbones; itself if it has no such field."""
     architecture: Any = checkpoint.architecture
     if not hasattr(architecture, "attention"):
         return checkpoint

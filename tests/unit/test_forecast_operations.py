@@ -63,7 +63,9 @@ def test_the_shipped_operations_are_what_the_script_counts(name: str) -> None:
 
 
 def test_models_of_no_table_are_counted_where_they_can_be() -> None:
-    found = operations_of(ENTRIES["cifar10-rpc-symvit"])
+    entry = ENTRIES["cifar10-rpc-symvit"]
+    found = operations_of(entry)
     assert found is not None
-    assert found.inference == pytest.approx(counted_by_torch(ENTRIES["cifar10-rpc-symvit"]), rel=0.01)
+    assert (found.inference, found.with_softmax) == (counted_by_torch(entry), counted_by_torch(with_softmax(entry)))
+    assert found.inference != found.with_softmax
     assert operations_of(replace(ENTRIES["cifar10-vit"], architecture=Python(target="no_such_module:model"))) is None
