@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -95,11 +96,11 @@ def command(
         forecast = _forecast(device_speed, settings["device"])
         _print_plan(reproduction.plan(forecast), forecast, as_json=format_name == "json")
         return 0
-    store = FolderStore(chosen.results)
-    store.check_writable()
     reproduction.reproduced.refresh()
     plan = reproduction.plan() if part is None else reproduction.plan().part(*part)
     reproduction.check(plan, settings["data_root"])
+    store = FolderStore(chosen.results)
+    store.check_writable()
     further = {"micro_batch_size": micro_batch_size, "precision": training_precision}
     if code := _train(reproduction, plan, jobs, {**further, **settings}):
         return code
@@ -132,16 +133,16 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
     from robench.cli.progress import queue_shown
     from robench.cli.train_command import noted_state
     from robench.executors import IN_PROCESS
-    from robench.runs.devices import choose_workers
+    from robench.runs.devices import choose_workers, devices_of
     from robench.runs.training_queue import run_queue
     from robench.training.base import Host
 
     if not plan.trainings:
         return 0
-    found = choose_workers(settings["device"], 1, IN_PROCESS)
+    found, devices = choose_workers(settings["device"], 1, IN_PROCESS), devices_of(settings["device"])
     host = Host(
         data_root=settings["data_root"],
-        device=found.devices[0],
+        device=devices[0],
         decode_workers=found.decode_workers,
         micro_batch_size=settings["micro_batch_size"],
         precision=settings["precision"],
@@ -149,7 +150,12 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
     by_name: dict[str, Training] = {each.checkpoint.name: each for each in plan.trainings}
     num_failed = 0
     for goes_first in (True, False):
-        jobs = [reproduction.job(each, host) for each in plan.trainings if each.goes_first is goes_first]
+        wanted = [each for each in plan.trainings if each.goes_first is goes_first]
+        # Side by side they take one GPU after the other.
+        jobs = [
+            reproduction.job(each, replace(host, device=devices[place % min(len(devices), num_jobs)]))
+            for place, each in enumerate(wanted)
+        ]
         with noted_state(jobs), queue_shown() as shown:
             for job, ended in run_queue(jobs, num_jobs, shown):
                 if ended.error:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from robench.core.outcomes import Outcome
     from robench.core.records import Record
 
 # A table, rows of its twins, and the files of their weights.
@@ -62,9 +63,11 @@ def killed_when(running: subprocess.Popen[str], is_time: Callable[[], bool]) -> 
     running.communicate()
 
 
-def by_example(records: list[Record]) -> dict[tuple[str, str], object]:
+def by_example(records: list[Record]) -> dict[tuple[str, str, str | None], Outcome]:
     return {
-        (record.shard.measurement_key, outcome.example_id): outcome for record in records for outcome in record.outcomes
+        (record.shard.measurement_key, outcome.example_id, outcome.epsilon): outcome
+        for record in records
+        for outcome in record.outcomes
     }
 
 
