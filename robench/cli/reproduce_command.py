@@ -223,8 +223,11 @@ def _print_plan(plan: Plan, forecast: Forecast | None, *, as_json: bool) -> None
         return
     trained = _grouped([(each.checkpoint.entry, "", each.checkpoint.name, each.hours) for each in plan.trainings])
     rows = [[model, str(len(names)), _text(hours)] for (model, _), (names, hours) in trained.items()]
-    rows.append(["all", str(len(plan.trainings)), _text(_total(plan.trainings))])
-    _print_table(["training of", "seeds", "hours"], rows, forecast)
+    if rows:
+        rows.append(["all", str(len(plan.trainings)), _text(_total(plan.trainings))])
+        _print_table(["training of", "seeds", "hours"], rows, forecast)
+    else:
+        out("All models have weights.")
     out("")
     measured = _grouped(
         [(each.checkpoint.entry, each.suite.name, each.checkpoint.name, each.hours) for each in plan.measurements]

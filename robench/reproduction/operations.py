@@ -8,17 +8,23 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.errors import RobenchError
 from robench.costs import DEFAULT_RULE
 from robench.costs.counting import counts_of
-from robench.papers.forecast import Operations, has_shipped_operations, shipped_operations
+from robench.papers.forecast import Operations, has_shipped_operations, operations_key, shipped_operations
+
+# By key: training seeds of a model have the same operations.
+_COUNTED: dict[str, Operations | None] = {}
 
 
 def operations_of(checkpoint: Checkpoint) -> Operations | None:
     """Return the operations of a model's passes; None if they cannot be counted."""
     if has_shipped_operations(checkpoint):
         return shipped_operations(checkpoint)
-    try:
-        return counted_operations(checkpoint)
-    except RobenchError:
-        return None
+    key = operations_key(checkpoint)
+    if key not in _COUNTED:
+        try:
+            _COUNTED[key] = counted_operations(checkpoint)
+        except RobenchError:
+            _COUNTED[key] = None
+    return _COUNTED[key]
 
 
 def counted_operations(checkpoint: Checkpoint) -> Operations:
