@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
 
 from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.declarations.base import imported
+from robench.declarations.base import LARGEST, imported
 from robench.domains.texts import TEXTS
 
 
@@ -22,7 +24,7 @@ class EmbeddedTexts(DatasetBase):
     implementation: ClassVar[str] = "robench.datasets.texts:open_embedded"
 
     domain: str = TEXTS.name
-    num_tokens: tuple[int, ...] = ()
+    num_tokens: tuple[Annotated[int, Ge(1), Le(LARGEST)], ...] = ()
     maker: str
 
     def num_tokens_of(self, split: str) -> int | None:
