@@ -98,7 +98,9 @@ def test_twice_killed_twins_are_the_committed_ones(
     if not shared:
         pytest.skip("this CPU trains other weights than the archive's, as other kinds of CPU and releases of torch do")
     assert len(shared) == len(found)
-    # The archive has the columns alone that tables read.
+    # The archive has the columns alone that tables read; it may be of a CPU that rounds confidences differently.
     for key in shared:
-        kept_of_both = {name: value for name, value in asdict(committed[key]).items() if value is not None}
-        assert {name: getattr(found[key], name) for name in kept_of_both} == kept_of_both
+        wanted = {name: value for name, value in asdict(committed[key]).items() if value is not None}
+        for name, value in wanted.items():
+            measured = getattr(found[key], name)
+            assert measured == (pytest.approx(value, abs=1e-5) if isinstance(value, float) else value), (key, name)
