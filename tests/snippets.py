@@ -45,6 +45,7 @@ BLOCK = re.compile(
 FILE = re.compile(r"^# (?P<file>[\w.-]+\.(?:py|yaml|toml))\n")
 # Commands that read results, of which tests have the first examples alone.
 READERS = ("compare", "baseline", "explain", "figure", "report")
+WITHOUT_LIMIT = (["figure", "paper"], ["figure", "analysis"])
 SUITE = {"name": "of-a-page", "version": 1, "seed": 0, "batch_size": 1, "metrics": ["top1_accuracy"]}
 
 
@@ -111,7 +112,8 @@ def quickened(options: list[str]) -> list[str]:
         options += [] if {"--limit", "--smoke"} & set(options) else ["--limit", "1"]
     if options[0] == "transfer":
         options += ["--executor", "serial"]
-    if options[0] in READERS and "--limit" not in options:
+    # What is drawn of papers and analyses has examples of its own.
+    if options[0] in READERS and "--limit" not in options and options[:2] not in WITHOUT_LIMIT:
         options += ["--limit", "1"]
     if "--limit" in options:
         options[options.index("--limit") + 1] = "2"
@@ -141,7 +143,13 @@ def run_command(command: list[str], code: int, robench: Robench, monkeypatch: py
         return
     assert program == "robench", f"no program of a page's is {program}: mark the block as not run"
     *arguments, sign, file = arguments if ">" in arguments[-2:] else (*arguments, "", "")
-    ended = robench(*quickened(list(arguments)))
+    # Paths, as a shell expands them.
+    arguments = [
+        each
+        for word in arguments
+        for each in (sorted(map(str, Path().glob(word))) if "/" in word and "*" in word else [word])
+    ]
+    ended = robench(*quickened(arguments))
     if sign:
         Path(file).write_text(ended.stdout)
     assert ended.code == code, f"{command} ended with {ended.code}: {ended.stderr}"

@@ -100,6 +100,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of a reader's, the current one; modules that a test imports from it are forgotten."""
     (tmp_path / "results").symlink_to(kept)
+    (tmp_path / "reports").symlink_to(ROOT / "reports")
     monkeypatch.chdir(tmp_path)
     # With one core a run needs no worker processes.
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
