@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import os
+import re
 import shutil
 import tarfile
 from contextlib import suppress
@@ -329,3 +330,38 @@ def test_twins_are_committed_of_every_table_that_has_any() -> None:
     assert len(with_twins) == 29
     manifest = json.loads((FOLDERS[1] / "manifest.json").read_text())
     assert (manifest["measured"], manifest["twins"]) == (877, 893)
+
+
+def test_a_part_of_a_table_has_its_verdicts_claims_and_hours(tmp_path: Path) -> None:
+    options = ("rpc:1", "--results", tmp_path, "--device-speed", "100", "--json")
+    (whole,) = documents(run(*options))
+    (part,) = documents(run(*options, "--rows", "rpc-symvit", "--columns", "in-c*"))
+    assert (part["columns"], [row["label"] for row in part["rows"]]) == (
+        ["IN-C top-1", "IN-C mCE"],
+        ["RPC-SymViT (6iter/layer1)"],
+    )
+    (row,) = [row for row in whole["rows"] if row["label"] == part["rows"][0]["label"]]
+    assert part["rows"][0]["cells"] == {name: row["cells"][name] for name in part["columns"]}
+    assert part["claims"] == [
+        claim for claim in whole["claims"] if claim["row"] == row["label"] and claim["column"] in part["columns"]
+    ]
+    assert len(part["claims"]) == 2
+    assert whole["hours"].keys() == {row["label"] for row in whole["rows"]}
+    assert part["hours"] == {row["label"]: whole["hours"][row["label"]]}
+    assert re.fullmatch(r"training [\d.-]+ h, measuring [\d.-]+ min", part["hours"][row["label"]])
+    assert "hours of one seed on a device that achieves 100 TFLOPS" in run(*options[:-1])
+    assert documents(run("rpc:1", "--results", tmp_path, "--json"))[0]["hours"] == {}
+
+
+def test_hours_are_of_columns_where_models_are_columns(tmp_path: Path) -> None:
+    (document,) = documents(run("rkde:7", "--results", tmp_path, "--device-speed", "100", "--json"))
+    labels = set(document["columns"]) | {row["label"] for row in document["rows"]}
+    assert document["hours"]
+    assert document["hours"].keys() <= labels
+
+
+def test_the_first_examples_are_marked_by_their_number(results: Path) -> None:
+    options = ("rpc:1", "--twin", "--results", results, "--rows", MODELS[1], "--columns", "IN-1K top-1", "--json")
+    (whole,), (part,) = documents(run(*options)), documents(run(*options, "--examples", "2"))
+    assert whole["columns"][0]["num_examples"][0] > 2
+    assert part["columns"][0]["num_examples"] == [2, 2]
