@@ -83,9 +83,12 @@ class Reproduction:
 
         Raises:
             UsageError: a model has neither weights nor a recipe.
+            WeightsError: the place of new weights is taken.
             MissingDataError: data, or the weights of a teacher, are not on disk; all are named.
         """
         plan.check()
+        for training in plan.trainings:
+            self.reproduced.check_free(training.checkpoint)
         lines: dict[str, None] = {}
         opened: set[object] = set()
         for checkpoint, declared in (

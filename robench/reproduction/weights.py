@@ -79,10 +79,20 @@ class Reproduced:
                 " overwritten; move it elsewhere, and repeat the command"
             )
         with writing(path):
-            write_whole(path, content)
-            write_whole(history_path(path), history)
+            # Weights last: a file of weights without an entry beside it is then somebody else's.
             write_whole(self._entry_path(checkpoint), _entry(checkpoint, sha256).encode())
+            write_whole(history_path(path), history)
+            write_whole(path, content)
         self.refresh()
+
+    def check_free(self, checkpoint: Checkpoint) -> None:
+        """Refuse a training whose place has a file that no reproduction has made. Raises WeightsError: it has one."""
+        path = self.path(checkpoint)
+        if path.exists() and not self._entry_path(checkpoint).exists():
+            raise WeightsError(
+                f"{path} is in the place of the weights of {checkpoint.name!r}, which are to be trained, and is not"
+                " overwritten; move it elsewhere, or declare it in a registry file with 'of'"
+            )
 
     def refresh(self) -> None:
         """Write the registry file anew from the entries beside the weights, which other processes may have added."""

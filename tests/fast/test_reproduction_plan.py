@@ -134,6 +134,14 @@ def test_declared_weights_are_found_again_with_their_seed(entries: dict[str, Che
     with pytest.raises(WeightsError, match="is not overwritten"):
         reproduced.keep(reproduced.trained(entries["symvit"], 2), b"other", "3" * 64, b"{}")
     assert reproduced.path(found["reproduced-symvit-seed2"]).read_bytes() == b"two"
+    # As after an interruption between an entry and its weights: they are made again, and their place is free.
+    reproduced.path(found["reproduced-symvit-seed2"]).unlink()
+    (_, again) = planned(entries | found, tmp_path, "symvit", 3).trainings
+    assert again.checkpoint.name == "reproduced-symvit-seed2"
+    reproduced.check_free(again.checkpoint)
+    reproduced.path(reproduced.trained(entries["symvit"], 1)).write_bytes(b"somebody's")
+    with pytest.raises(WeightsError, match="is in the place of the weights of 'reproduced-symvit-seed1'"):
+        reproduced.check_free(reproduced.trained(entries["symvit"], 1))
 
 
 def test_numbers_need_the_conditions_of_their_columns_and_no_others() -> None:

@@ -147,7 +147,10 @@ def test_what_cannot_be_reproduced_is_refused_before_anything_starts(
 def test_weights_in_the_place_of_new_ones_are_not_overwritten(
     robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robench.runs.training_queue.run_queue", in_this_process)
+    def never(*arguments: object) -> None:
+        raise AssertionError("nothing may be trained")
+
+    monkeypatch.setattr("robench.runs.training_queue.run_queue", never)
     path = tmp_path / "weights" / "reproduced-digits-symvit.safetensors"
     path.parent.mkdir()
     path.write_bytes(b"somebody's")
