@@ -1,14 +1,13 @@
 """Operations of models for forecasts: shipped ones, or counted on torch's meta device."""
 
 from dataclasses import replace
-from typing import Any
 
-from robench.attention import ATTENTIONS
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import RobenchError
+from robench.core.errors import DeclarationError, RobenchError
 from robench.costs import DEFAULT_RULE
 from robench.costs.counting import counts_of
 from robench.papers.forecast import Operations, has_shipped_operations, operations_key, shipped_operations
+from robench.runs.costs import with_attention
 
 # By key: training seeds of a model have the same operations.
 _COUNTED: dict[str, Operations | None] = {}
@@ -59,8 +58,8 @@ def _multiply_adds(checkpoint: Checkpoint, *, is_training: bool = False, batch_s
 
 
 def with_softmax(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the same model with softmax attention, the default of all backbones; itself if it has no such field."""
-    architecture: Any = checkpoint.architecture
-    if not hasattr(architecture, "attention"):
+    """Return the same model with softmax attention; itself if its attention cannot be replaced."""
+    try:
+        return with_attention(checkpoint, "softmax")
+    except DeclarationError:
         return checkpoint
-    return replace(checkpoint, architecture=replace(architecture, attention=ATTENTIONS["softmax"]()))

@@ -121,6 +121,15 @@ def _other(checkpoint: Checkpoint, name: str, checkpoints: Mapping[str, Checkpoi
         return checkpoints[name]
     if name not in ATTENTIONS:
         raise UnknownNameError("model or attention", name, [*checkpoints, *ATTENTIONS])
+    return with_attention(checkpoint, name)
+
+
+def with_attention(checkpoint: Checkpoint, name: str) -> Checkpoint:
+    """Return the same model with another mechanism, of a kind in ``ATTENTIONS``, with the defaults of its fields.
+
+    Raises:
+        DeclarationError: the model's attention cannot be replaced, or a field of the mechanism has no default.
+    """
     architecture = checkpoint.architecture
     if not isinstance(architecture, ArchitectureBase) or not hasattr(architecture, "attention"):
         raise DeclarationError(
