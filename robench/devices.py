@@ -5,6 +5,11 @@ needs a shape that depends on values (``nonzero``, indices by masks), or copies 
 there is nothing to wait for, and reading first can save work.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -36,3 +41,29 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     # What torch's allocators for CPUs raise has no type of its own.
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator: can't allocate memory" in str(error)
+
+
+@contextmanager
+def deterministic_kernels(device: torch.device) -> Iterator[None]:
+    """Choose deterministic kernels on another device than the CPU, where there are any; restore the settings.
+
+    Operations without a deterministic kernel issue torch's warning, and run.
+    """
+    if device.type == "cpu":
+        yield
+        return
+    if device.type == "cuda":
+        # cuBLAS reads this when its first handle is made, and is not reproducible without it.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    memory: Any = torch.utils.deterministic  # a module with a property, unknown to mypy
+    before = torch.get_deterministic_debug_mode(), memory.fill_uninitialized_memory, torch.backends.cudnn.deterministic
+    try:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.deterministic = True
+        # Which finds mistakes of kernels, at the cost of a write to each new tensor.
+        memory.fill_uninitialized_memory = False
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before[0])
+        memory.fill_uninitialized_memory = before[1]
+        torch.backends.cudnn.deterministic = before[2]

@@ -25,6 +25,11 @@ class AttentionBase(CausalFormBase):
     family: ClassVar[str] = "attention"
 
     @property
+    def mask_problem(self) -> str:
+        """Return the reason why the mechanism cannot leave padding out of its keys; empty if it can."""
+        return "it has no masks of keys"
+
+    @property
     def layers(self) -> Layers:
         """Return the 0-based layers with this mechanism, or ``all``."""
         return "all"

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.attention.base import AttentionBase, Count, Formula, Layers, too_many
+from robench.attention.base import AttentionBase, Count, Formula, Layers
 from robench.declarations.base import LARGEST, FieldProblem
 
 DEFAULT_RANK_MULTIPLIER = 10
@@ -16,7 +16,8 @@ class Primal(AttentionBase):
     """Primal-Attention: scores of the asymmetric kernel SVD of queries and keys. Chen et al. 2023, arXiv:2305.19798.
 
     Attributes:
-        num_directions: s in the paper, the number of singular directions of a head; at most the number of tokens.
+        num_directions: s in the paper, the number of singular directions of a head. The kernel matrix has at most as
+            many as there are tokens; the paper has 40 for series of 29 steps.
         rank_multiplier: the projection weights combine num_directions times this many tokens, at most all.
         data_dependent: whether the projection weights are mixtures of the tokens instead of parameters.
         layers: 0-based layers with this mechanism, or ``all`` (the authors' DeiT-small has it in its last layer only);
@@ -56,7 +57,3 @@ class Primal(AttentionBase):
         num_sampled = min(num_tokens, self.num_directions * self.rank_multiplier)
         num_rows = num_sampled if self.data_dependent else dim // num_heads
         return 2 * num_heads * num_rows * self.num_directions
-
-    def problems_in(self, *, num_tokens: int, depth: int) -> list[FieldProblem]:
-        """Refuse more directions than the kernel matrix has singular vectors."""
-        return too_many("num_directions", self.num_directions, num_tokens)

@@ -21,6 +21,7 @@ from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
 from robench.datasets.sotu import SOTU_SETS
+from robench.datasets.uea import UEA_SETS
 from robench.datasets.user import FormatBase, UserDataset
 from robench.datasets.user_formats import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget
 from robench.declarations.preprocessing import PreprocessingBase
@@ -36,6 +37,7 @@ _BUILTIN: dict[str, DatasetBase] = {
         *SOTU_SETS,
         *WIKITEXT_SETS,
         *SENTIMENT_SETS,
+        *UEA_SETS,
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)

@@ -4,6 +4,7 @@ from robench.core.plugins import Plugins
 from robench.core.protocols import Batch
 from robench.domains.base import CHANNELS, Domain
 from robench.domains.images import IMAGES
+from robench.domains.series import SERIES
 from robench.domains.texts import TEXTS
 
 _BUILTIN: dict[str, Domain] = {
@@ -11,6 +12,7 @@ _BUILTIN: dict[str, Domain] = {
     for domain in (
         IMAGES,
         TEXTS,
+        SERIES,
     )
 }
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)

@@ -114,6 +114,12 @@ class DomainRules(Protocol):
     def excerpt(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return as much of an example (...) as the checks before a run need, the whole example in most domains."""
 
+    def valid(self, inputs: torch.Tensor) -> torch.Tensor | None:
+        """Return the places of inputs (B, N, ...) that hold values, as (B, N) booleans; None without padding.
+
+        Models get zeros in the places of padding, and the booleans if they take ``masks``.
+        """
+
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse clean inputs (B, ...) with values outside the domain; ``dataset`` is the name in messages.
 

@@ -40,6 +40,10 @@ class RealValued:
         """Return the whole example."""
         return inputs
 
+    def valid(self, inputs: torch.Tensor) -> torch.Tensor | None:
+        """Return None: nothing is padding."""
+        return None
+
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse inputs (B, ...) with other axes than the domain's, or values that are not finite or beyond its limits.
 

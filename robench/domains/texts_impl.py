@@ -43,6 +43,9 @@ class TextRules:
         found = _EXCERPT.match(scored)
         return inputs[:0] if found is None else encoded(found[0])
 
+    def valid(self, inputs: Tensor) -> None:
+        """Return None: models read texts without their padding."""
+
     def check_clean(self, inputs: Tensor, dataset: str) -> None:
         """Refuse all but batches of texts (B, T): other numbers than code points, or padding within a text.
 

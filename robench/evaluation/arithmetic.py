@@ -5,14 +5,14 @@ gradients change (measured with torch 2.15: input gradients of a DeiT-tiny diffe
 use the cores instead, which is also faster.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
-from typing import Any
 
 import torch
+
+from robench.devices import deterministic_kernels
 
 
 @contextmanager
@@ -28,33 +28,15 @@ def fixed_arithmetic(device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.deterministic,
     )
-    if device.type == "cuda":
-        # cuBLAS reads this when its first handle is made, and is not reproducible without it.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     try:
         _set(1, False, False, False, True)
         with (
-            nullcontext() if device.type == "cpu" else _deterministic_kernels(),
+            deterministic_kernels(device),
             torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
         ):
             yield
     finally:
         _set(threads, *settings)
-
-
-@contextmanager
-def _deterministic_kernels() -> Iterator[None]:
-    """Choose deterministic kernels where there are any; restore the settings afterwards."""
-    memory: Any = torch.utils.deterministic  # a module with a property, unknown to mypy
-    mode, fills = torch.get_deterministic_debug_mode(), memory.fill_uninitialized_memory
-    try:
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        # Which finds mistakes of kernels, at the cost of a write to each new tensor.
-        memory.fill_uninitialized_memory = False
-        yield
-    finally:
-        torch.set_deterministic_debug_mode(mode)
-        memory.fill_uninitialized_memory = fills
 
 
 def _set(threads: int, matmul_tf32: bool, cudnn_tf32: bool, benchmark: bool, deterministic: bool) -> None:

@@ -17,6 +17,7 @@ _BACKBONES: dict[str, str] = {
     "quantized-vit": "robench.models.vit:QuantizedVit",
     "language": "robench.models.word_transformer:Language",
     "text-classifier": "robench.models.word_transformer:TextClassifier",
+    "series": "robench.models.series:Series",
     "timm": "robench.models.foreign:Timm",
     "python": "robench.models.foreign:Python",
 }

@@ -25,7 +25,8 @@ IS_TRAINING = attrgetter("training")
 class LoadedModel:
     """Frozen classifier in float32 and evaluation mode; implements ``core.protocols.Model``.
 
-    The module is modified: it is moved to the device, and its parameters no longer require gradients.
+    The module is modified: it is moved to the device, and its parameters no longer require gradients. In the place of
+    padding it gets zeros, and one with a true ``takes_masks`` gets ``mask_BN``, (B, N) booleans that are false there.
 
     Attributes:
         takes_seeds: whether the model declares that its random numbers, if any, come from seeds alone.
@@ -49,12 +50,14 @@ class LoadedModel:
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
         self.takes_seeds = bool(getattr(module, "takes_seeds", False))
         self.takes_targets = bool(getattr(module, "takes_targets", False))
+        self._takes_masks = bool(getattr(module, "takes_masks", False))
         self._submodules = tuple(self._module.modules())
         self.words = next((each for part in self._submodules if (each := _words_of(part))), ())
         self._domain = DOMAINS[preprocessing.domain]
         self._num_channels = preprocessing.num_channels
-        self._mean, self._std = self.normalisation = normalisation_of(preprocessing, device)
-        self.device = self._mean.device
+        self._as_given = Normaliser(module, preprocessing, device)
+        self.normalisation = self._as_given.mean, self._as_given.std
+        self.device = self._as_given.mean.device
         self._rules = task.rules
         self._arithmetic: Arithmetic | None = None
         # Shared by all copies, since compiling takes long.
@@ -77,16 +80,16 @@ class LoadedModel:
         self._check_inputs(inputs)
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
-        # A copy, since the model may write into its input.
-        normalised = (inputs - self._mean) / self._std if self._domain.is_real_valued else inputs.clone()
+        normalised, others = self._as_given(inputs)
         with KeptSettings(), running_in(self._arithmetic, self.device):
             if self._arithmetic is not None and self._arithmetic.is_compiled:
                 output = self._compiled(normalised, seeds)
             else:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
                 given = seeds if seeds is None or isinstance(seeds, LazySeeds) else tuple(seeds)
-                scored = {} if targets is None else {"targets": targets.clone()}
-                output = self._module(normalised, *([given] if self.takes_seeds else []), **scored)
+                if targets is not None:
+                    others["targets"] = targets.clone()
+                output = self._module(normalised, *([given] if self.takes_seeds else []), **others)
         outputs = self._rules.outputs_of(output, len(inputs))
         if outputs.device != self.device or outputs.layout is not torch.strided:
             found = f"a tensor on {outputs.device} of the layout {str(outputs.layout).removeprefix('torch.')}"
@@ -142,6 +145,8 @@ class LoadedModel:
             raise ContractError(
                 f"passes for {self._domain.name}, of any length, cannot be compiled, got precision {dtype}"
             )
+        if is_compiled and model._takes_masks:
+            raise ContractError(f"passes of models that take masks cannot be compiled, got precision {dtype}")
         # Compiled passes score what their inputs contain.
         model.takes_targets = model.takes_targets and not is_compiled
         return model
@@ -170,6 +175,33 @@ def _words_of(module: nn.Module) -> tuple[str, ...]:
     words = getattr(module, "words", None)
     is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
     return tuple(words) if is_list else ()  # type: ignore[arg-type]  # a list or tuple of texts
+
+
+class Normaliser:
+    """Inputs as a module takes them: normalised, zero in the place of padding, and their mask if it takes masks.
+
+    Attributes:
+        mean, std: on the device, in shapes that go with inputs, as (C, 1, 1).
+    """
+
+    def __init__(self, module: nn.Module, preprocessing: Preprocessing, device: torch.device | str = "cpu") -> None:
+        self._domain = DOMAINS[preprocessing.domain]
+        self._takes_masks = bool(getattr(module, "takes_masks", False))
+        self.mean, self.std = normalisation_of(preprocessing, device)
+
+    def __call__(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor | None]]:
+        """Return the first argument of the module's ``forward`` for inputs (B, ...), a copy, and named ones."""
+        normalised = (inputs - self.mean) / self.std if self._domain.is_real_valued else inputs.clone()
+        valid = self._domain.rules.valid(inputs)
+        if valid is not None:
+            normalised = without_padding(normalised, valid)
+        return normalised, {"mask_BN": valid} if self._takes_masks else {}
+
+
+def without_padding(inputs: Tensor, valid: Tensor) -> Tensor:
+    """Return inputs (B, N, ...) with zeros where ``valid``, (B, N) booleans, is false."""
+    beside = valid.reshape(*valid.shape, *(1 for _ in inputs.shape[2:]))
+    return torch.where(beside, inputs, torch.zeros((), dtype=inputs.dtype, device=inputs.device))
 
 
 def normalisation_of(preprocessing: Preprocessing, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:

@@ -57,11 +57,16 @@ class TransformerModel(nn.Module, ABC):
         return None
 
     def through_blocks(
-        self, inputs: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
+        self,
+        inputs: Tensor,
+        seeds: tuple[int, ...] | None = None,
+        losses_B: list[Tensor] | None = None,
+        mask_BN: Tensor | None = None,
     ) -> Tensor:
-        """Return the tokens (B, N, C) that leave the last block; arguments as of ``forward``."""
-        first_BNC = self.embed(inputs)
-        state, x_BNC = ForwardState(seeds=seeds, positions_NC=self.position_vectors(), losses_B=losses_B), first_BNC
+        """Return the tokens (B, N, C) that leave the last block; ``mask_BN`` as in ``ForwardState``."""
+        first_BNC = x_BNC = self.embed(inputs)
+        positions_NC = self.position_vectors()
+        state = ForwardState(seeds=seeds, positions_NC=positions_NC, losses_B=losses_B, mask_BN=mask_BN)
         for block in self.blocks:
             x_BNC = block(x_BNC, first_BNC, state)
         return x_BNC

@@ -23,10 +23,10 @@ from robench.core.declared import Preprocessing
 from robench.core.errors import ContractError, MissingDataError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
 from robench.core.identity import key_of
-from robench.core.protocols import Dataset
+from robench.core.protocols import Batch
 from robench.core.shard import EXACT_DTYPE
 from robench.datasets import open_dataset
-from robench.models.loaded import normalisation_of
+from robench.models.loaded import Normaliser
 from robench.training.base import EpochReport, Host, TrainingPrecision, ValidationScores
 from robench.training.optimization import evaluating, in_precision, set_learning_rate, with_auxiliary
 
@@ -243,22 +243,33 @@ def read_state(path: Path, key: str) -> TrainingState | None:
     return state
 
 
-class Validation:
-    """Real-valued inputs of a dataset's evaluation split, normalised for a classifier."""
+class Scored(Protocol):
+    """Examples to score: a dataset, or a part of one."""
 
-    def __init__(self, dataset: Dataset, preprocessing: Preprocessing, device: torch.device) -> None:
+    def __len__(self) -> int: ...
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop)."""
+
+
+class Validation:
+    """Examples of a dataset, normalised for a classifier."""
+
+    def __init__(self, dataset: Scored, preprocessing: Preprocessing, device: torch.device) -> None:
         self._dataset = dataset
         self._device = device
-        self._mean, self._std = normalisation_of(preprocessing, device)
+        self._preprocessing = preprocessing
 
     def scores(self, model: nn.Module) -> ValidationScores:
         """Return the scores of a model that takes normalised inputs and is on this device."""
         num_right, total = 0, 0.0
+        normaliser = Normaliser(model, self._preprocessing, self._device)
         with evaluating(model, self._device):
             for start in range(0, len(self._dataset), BATCH_SIZE):
                 batch = self._dataset.batch(start, min(start + BATCH_SIZE, len(self._dataset)))
                 inputs, targets = batch.inputs.to(self._device), batch.targets.to(self._device)
-                logits = model((inputs - self._mean) / self._std)
+                normalised, others = normaliser(inputs)
+                logits = model(normalised, **others)
                 num_right += int((logits.argmax(1) == targets).sum())
                 total += float(cross_entropy(logits, targets, reduction="sum"))
         size = len(self._dataset)

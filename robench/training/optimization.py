@@ -27,6 +27,7 @@ from torch.nn.functional import pad
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
 from robench.core.shard import EXACT_DTYPE
+from robench.devices import deterministic_kernels
 from robench.training.base import TrainingPrecision
 from robench.training.images import ImageTraining
 
@@ -36,13 +37,14 @@ UNDECAYED = ("pos_embed", "cls_token", "dist_token")
 
 @contextmanager
 def reproducible(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seed torch's generators; on a CPU, the default, compute with one thread, so that sums have a fixed order.
+    """Seed torch's generators; sums have a fixed order, on a CPU, the default, since one thread computes.
 
-    Generators and number of threads are restored at the end.
+    On a GPU kernels are deterministic where torch has such kernels. Generators and settings are restored at the end.
     """
     threads = torch.get_num_threads()
-    is_on_gpu = device is not None and device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if is_on_gpu else []):
+    device = device or torch.device("cpu")
+    is_on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if is_on_gpu else []), deterministic_kernels(device):
         torch.manual_seed(seed)
         if not is_on_gpu:
             torch.set_num_threads(1)

@@ -194,7 +194,7 @@ def test_the_backbone_is_told_by_kind_or_by_its_own_field() -> None:
 @pytest.mark.parametrize(
     ("tags", "problem"),
     [
-        ({}, "backbone: missing. Known: fan, language, python, quantized-vit, text-classifier, timm, vit."),
+        ({}, "backbone: missing. Known: fan, language, python, quantized-vit, series, text-classifier, timm, vit."),
         ({"kind": "vti"}, "kind: unknown backbone 'vti'. Did you mean 'vit'?"),
         ({"kind": "vit", "backbone": "vit"}, "kind: must not be given beside backbone; remove one of the two"),
     ],

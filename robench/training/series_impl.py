@@ -1,0 +1,175 @@
+"""Training of models of time series in memory: steps at a constant rate, and weights of the last or the best epoch.
+
+The state contains the best weights so far beside the last ones, so that a resumed training publishes the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from robench.core.errors import DeclarationError
+from robench.core.identity import key_of
+from robench.datasets import open_dataset
+from robench.models.build import build
+from robench.models.loaded import Normaliser
+from robench.training.epochs import Validation, accumulate_gradients, run_epochs, weights_of
+from robench.training.optimization import check_auxiliary, reproducible, saved, seed_for
+from robench.training.series import SeriesTraining
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robench.core.checkpoint import Checkpoint
+    from robench.core.protocols import Batch, Dataset
+    from robench.training.base import EpochReport, Host, ValidationScores
+
+OPTIMIZERS = {"radam": torch.optim.RAdam, "adam": torch.optim.Adam}
+
+
+def train(
+    checkpoint: Checkpoint, host: Host, on_epoch: Callable[[EpochReport], None] = lambda report: None
+) -> dict[str, Tensor]:
+    """Train ``checkpoint`` from scratch or from its stored state, and return the state dict on the CPU.
+
+    The caller's random generators and number of threads are restored.
+    """
+    training = checkpoint.training
+    if not isinstance(training, SeriesTraining):
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} has no 'training' of kind 'series-training'; add it to its entry"
+        )
+    device = torch.device(host.device)
+    with reproducible(training.seed, device):
+        model = build(checkpoint.architecture).to(device)
+        learned, test = (
+            open_dataset(
+                training.dataset, data_root=host.data_root, preprocessing=checkpoint.preprocessing, split=split
+            )
+            for split in ("train", None)
+        )
+        learner = SeriesLearner(model, checkpoint, training, learned, test, host)
+        run_epochs(
+            learner,
+            learner.epoch,
+            training.num_epochs,
+            host=host,
+            key=key_of([checkpoint.architecture, checkpoint.preprocessing, training, learned.identity.fingerprint]),
+            validation=learner,
+            weights=learner.weights,
+            on_epoch=on_epoch,
+        )
+        return learner.weights()
+
+
+class SeriesLearner:
+    """Model in training with its optimiser, its data on the device, and the best weights so far."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        checkpoint: Checkpoint,
+        training: SeriesTraining,
+        learned: Dataset,
+        test: Dataset,
+        host: Host,
+    ) -> None:
+        self.published = model.train()
+        self._training = training
+        device = torch.device(host.device)
+        self._normaliser = Normaliser(model, checkpoint.preprocessing, device)
+        batch = learned.batch(0, len(learned))
+        self._inputs, self._targets = batch.inputs.to(device), batch.targets.to(device)
+        order = torch.randperm(
+            len(learned), generator=torch.Generator().manual_seed(seed_for(training.seed, "held-out", 0))
+        )
+        num_held_out = round(training.held_out * len(learned))
+        self._rows = order[num_held_out:].sort().values
+        scored = test if not num_held_out else _Part(batch, order[:num_held_out])
+        self._validation = Validation(scored, checkpoint.preprocessing, device)
+        self._optimizer = OPTIMIZERS[training.optimizer](model.parameters(), lr=training.learning_rate)
+        self._micro_batch_size = host.micro_batch_size or training.batch_size
+        self._num_done = 0
+        self._best: dict[str, Tensor] = {}
+        self._best_accuracy = torch.tensor(-1.0)
+        normalised, _ = self._normaliser(self._inputs[:2])
+        check_auxiliary(model, normalised, training.auxiliary_weight)
+
+    def epoch(self, epoch: int) -> tuple[float, int]:
+        """Train for an epoch (0-based); return the mean loss in nats and the number of examples."""
+        training = self._training
+        torch.manual_seed(seed_for(training.seed, "model", epoch))
+        generator = torch.Generator().manual_seed(seed_for(training.seed, "series", epoch))
+        rows = self._rows[torch.randperm(len(self._rows), generator=generator)].to(self._inputs.device)
+        total = torch.zeros((), device=self._inputs.device)
+        for part in rows.split(training.batch_size):
+            self._optimizer.zero_grad(set_to_none=True)
+            loss = accumulate_gradients(
+                self._outputs,
+                self._inputs[part],
+                self._targets[part],
+                cross_entropy,
+                micro_batch_size=self._micro_batch_size,
+                auxiliary_weight=training.auxiliary_weight,
+            )
+            if training.clip_grad is not None:
+                nn.utils.clip_grad_norm_(self.published.parameters(), training.clip_grad)
+            self._optimizer.step()
+            total += loss * len(part)
+        self._num_done = epoch + 1
+        return float(total) / len(rows), len(rows)
+
+    def scores(self, model: nn.Module) -> ValidationScores | None:
+        """Return the scores after an epoch that is scored, and keep its weights if they are the best so far."""
+        training = self._training
+        if self._num_done % training.evaluate_every and self._num_done != training.num_epochs:
+            return None
+        scores = self._validation.scores(model)
+        if training.selection != "last" and (scores.top1_accuracy or 0.0) > float(self._best_accuracy):
+            self._best_accuracy = torch.tensor(scores.top1_accuracy, dtype=torch.float64)
+            self._best = weights_of(model)
+        return scores
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights that would be published now, on the CPU."""
+        return saved(self._best or weights_of(self.published), self._training.saved_as)
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """Return state dicts of everything that changes, for ``restore``."""
+        return {
+            "model": self.published.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "best": self._best,
+            "progress": {"num_done": self._num_done, "best_accuracy": self._best_accuracy},
+        }
+
+    def restore(self, parts: dict[str, dict[str, Any]]) -> None:
+        """Restore the state from ``parts``."""
+        self.published.load_state_dict(parts["model"])
+        self._optimizer.load_state_dict(parts["optimizer"])
+        self._best = parts["best"]
+        self._num_done, self._best_accuracy = parts["progress"]["num_done"], parts["progress"]["best_accuracy"]
+
+    def _outputs(self, inputs: Tensor, **losses: list[Tensor]) -> Tensor:
+        normalised, others = self._normaliser(inputs)
+        outputs: Tensor = self.published(normalised, **others, **losses)
+        return outputs
+
+
+class _Part:
+    """Some rows of a batch, as the dataset that ``Validation`` reads."""
+
+    def __init__(self, batch: Batch, rows: Tensor) -> None:
+        self._batch, self._rows = batch, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop)."""
+        rows = self._rows[start:stop]
+        return replace(self._batch, ids=(), inputs=self._batch.inputs[rows], targets=self._batch.targets[rows])
