@@ -43,7 +43,7 @@ NAMES = re.compile(
     r"(?:^|_)(?:apart|blamed|crew|met|said|sent|shares?|slopes?|standings?|stands|told|waits|places_of)(?:_|$)"
 )
 # The field's own: the slopes of ALiBi, and a YAML field.
-TERMS = {"slopes_H11", "warmup_share"}
+TERMS = {"slopes_H11", "slopes_of", "warmup_share"}
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"``[^`]*``|`[^`\n]*`")
 

@@ -27,11 +27,13 @@ from robench.attention.state import ForwardState
 class AlibiAttention(ProjectedAttention):
     """ALiBi attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         scores_BHNN = dot_scores(q_BHND, k_BHND) + falling_logits(self.num_heads, q_BHND.shape[-2], like=q_BHND)
-        return self.masked(scores_BHNN).softmax(dim=-1) @ v_BHND
+        return self.masked(scores_BHNN, state).softmax(dim=-1) @ v_BHND
 
 
 def falling_logits(num_heads: int, num_tokens: int, like: Tensor) -> Tensor:
@@ -40,8 +42,12 @@ def falling_logits(num_heads: int, num_tokens: int, like: Tensor) -> Tensor:
     The slopes are 2^(-8 h / H), h = 1..H, for any number of heads. This follows the ALiBi paper; its code does so for
     powers of two only, and otherwise picks slopes of the next one.
     """
-    heads_H = torch.arange(1, num_heads + 1, dtype=like.dtype, device=like.device)
     places_N = torch.arange(num_tokens, dtype=like.dtype, device=like.device)
     distances_NN = (places_N[:, None] - places_N[None, :]).abs()
-    slopes_H11 = torch.exp2(-8 * heads_H / num_heads)[:, None, None]
-    return -slopes_H11 * distances_NN
+    return -slopes_of(num_heads, like=like) * distances_NN
+
+
+def slopes_of(num_heads: int, like: Tensor) -> Tensor:
+    """Return m_h of each head, (H, 1, 1), with the dtype and device of ``like``."""
+    heads_H = torch.arange(1, num_heads + 1, dtype=like.dtype, device=like.device)
+    return torch.exp2(-8 * heads_H / num_heads)[:, None, None]

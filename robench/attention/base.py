@@ -8,6 +8,8 @@ from robench.declarations.base import LARGEST, CausalFormBase, FieldProblem
 
 # The two definitions of a mechanism: as printed in the paper, and as computed by the authors' public code.
 Formula = Literal["paper", "released"]
+# Logits of positions in mechanisms that approximate softmax attention.
+Positions = Literal["none", "alibi", "bilateral"]
 Layers = Literal["all"] | tuple[int, ...]
 Count = Annotated[int, Ge(1), Le(LARGEST)]
 
@@ -26,8 +28,11 @@ class AttentionBase(CausalFormBase):
 
     @property
     def mask_problem(self) -> str:
-        """Return the reason why the mechanism cannot leave padding out of its keys; empty if it can."""
-        return "it has no masks of keys"
+        """Return the reason why padding cannot be left out of the keys; empty if it can.
+
+        The outputs at valid tokens are then those of the valid tokens alone.
+        """
+        return "rows of a batch influence each other" if self.is_coupled else ""
 
     @property
     def layers(self) -> Layers:

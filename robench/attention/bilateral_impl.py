@@ -52,6 +52,8 @@ from robench.core.errors import ContractError
 class BilateralAttention(ProjectedAttention):
     """Bilateral attention over tokens (B, N, C) -> (B, N, C); with learned positions it needs those of the state."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Bilateral, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.positions = declaration.positions
@@ -67,7 +69,7 @@ class BilateralAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return self.masked(self.scores(q_BHND, k_BHND, state)).softmax(dim=-1) @ v_BHND
+        return self.masked(self.scores(q_BHND, k_BHND, state), state).softmax(dim=-1) @ v_BHND
 
     def scores(self, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
         """Return the logits of contents and positions, (B, H, N, N).
@@ -104,12 +106,25 @@ class BilateralAttention(ProjectedAttention):
         Raises:
             ContractError: the state has none.
         """
-        if state is None or state.positions_NC is None:
-            raise ContractError(
-                "bilateral attention with learned positions got none: the backbone has to hand on its own in the state;"
-                " where it has none, choose positions sinusoid, alibi or none"
-            )
-        return state.positions_NC[:num_tokens] if self.is_causal else state.positions_NC
+        positions_NC = learned_positions(state)
+        return positions_NC[:num_tokens] if self.is_causal else positions_NC
+
+
+def learned_positions(state: ForwardState | None) -> Tensor:
+    """Return the backbone's vectors of positions, (N, C). Raises ContractError: the state has none."""
+    if state is None or state.positions_NC is None:
+        raise ContractError(
+            "attention with learned positions got none: the backbone has to hand on its own in the state; where it has"
+            " none, choose other positions, such as alibi or none"
+        )
+    return state.positions_NC
+
+
+def projected_positions(attention: ProjectedAttention, state: ForwardState | None) -> tuple[Tensor, Tensor]:
+    """Return queries and keys of the backbone's vectors of positions through ``qkv``, (H, N, D) each."""
+    projected_1NP = attention.qkv(learned_positions(state)[None])
+    q_1HND, k_1HND, _ = split_heads(projected_1NP, attention.num_heads, num_projections=3)
+    return q_1HND[0], k_1HND[0]
 
 
 def sinusoids(num_tokens: int, width: int, like: Tensor) -> Tensor:

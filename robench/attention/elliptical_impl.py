@@ -66,7 +66,7 @@ class EllipticalAttention(ProjectedAttention):
         Raises:
             ContractError: this is a later layer that reads earlier values, and the state holds none of the one before.
         """
-        return self.attend(self.stretched(heads, state), *heads[1:])
+        return self.attend(self.stretched(heads, state), heads[1], heads[2])
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, N): the metric depends on the values."""

@@ -36,6 +36,8 @@ FLOOR = 1e-6
 class FourierAttention(ProjectedAttention):
     """FourierFormer attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Fourier, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.power = declaration.power
@@ -45,4 +47,4 @@ class FourierAttention(ProjectedAttention):
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
-        return weights_above(self.masked(self.power * log_products_BHNN), FLOOR) @ v_BHND
+        return weights_above(self.masked(self.power * log_products_BHNN, state), FLOOR) @ v_BHND

@@ -41,6 +41,11 @@ def attend(q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
     return weights_BHNM @ v_BHMD
 
 
+def without_padding_keys(scores_BHNM: Tensor, mask_BM: Tensor) -> Tensor:
+    """Return the scores with minus infinity for keys that are padding, where the mask is false."""
+    return scores_BHNM.masked_fill(~mask_BM[:, None, None, :], -torch.inf)
+
+
 def causal(scores_BHNN: Tensor) -> Tensor:
     """Return the scores of each query with minus infinity for keys after it."""
     num_tokens = scores_BHNN.shape[-1]

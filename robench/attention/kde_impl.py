@@ -30,6 +30,8 @@ from robench.attention.state import ForwardState
 class KdeAttention(ProjectedAttention):
     """KDE attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Kde, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.precision = precision_of(declaration.formula, geometry.head_dim)
@@ -38,4 +40,4 @@ class KdeAttention(ProjectedAttention):
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
         scores_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
-        return self.masked(scores_BHNN).softmax(dim=-1) @ v_BHND
+        return self.masked(scores_BHNN, state).softmax(dim=-1) @ v_BHND

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robench.attention.base import AttentionBase, Count, too_many
+from robench.attention.base import AttentionBase, Count, Positions, too_many
 from robench.declarations.base import FieldProblem
 
 
@@ -15,6 +15,10 @@ class Linformer(AttentionBase):
 
     Attributes:
         projection_length: number of tokens after the projection, at most the number before it.
+        is_shared: whether one projection serves all layers of the backbone, as in the released code of the Long-Range
+            Arena's experiments.
+        positions: logits of positions beside those of contents, a definition of robench's own: of ALiBi's distances
+            (``alibi``) or of the backbone's learned vectors (``bilateral``); ``none`` as in the paper.
     """
 
     kind: ClassVar[str] = "linformer"
@@ -22,6 +26,8 @@ class Linformer(AttentionBase):
     not_causal: ClassVar[str] = "its projection mixes later tokens into every key and value"
 
     projection_length: Count
+    is_shared: bool = False
+    positions: Positions = "none"
 
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
         """Return the number of parameters of a layer beyond those of softmax attention."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robench.attention.base import AttentionBase, Count, Formula, too_many
+from robench.attention.base import AttentionBase, Count, Formula, Positions, too_many
 from robench.declarations.base import FieldProblem
 
 
@@ -15,6 +15,8 @@ class Nystrom(AttentionBase):
         num_landmarks: number of segments of tokens, equal in length up to one token, whose means are the landmarks.
         formula: the pseudo-inverse starts at one scale for each example and head (``paper``), or at one scale for all
             heads of the batch (``released``).
+        positions: logits of positions beside those of contents, a definition of robench's own: of ALiBi's distances
+            (``alibi``) or of the backbone's learned vectors (``bilateral``); ``none`` as in the paper.
     """
 
     kind: ClassVar[str] = "nystrom"
@@ -23,6 +25,12 @@ class Nystrom(AttentionBase):
 
     num_landmarks: Count
     formula: Formula = "paper"
+    positions: Positions = "none"
+
+    @property
+    def mask_problem(self) -> str:
+        """Return nothing: padding is left out of the segments, or in the released formula out of one kernel."""
+        return ""
 
     @property
     def is_coupled(self) -> bool:

@@ -23,6 +23,14 @@ column, and for as many landmarks as tokens:
   on the rest of the batch, and on its other heads even in a batch of one. Six steps do not make up for a start that is
   too small. With M = N it is softmax attention, and the convolution beside it.
 
+Logits of positions are a definition of robench's own, since no paper or code has them inside Nystromformer. A landmark
+is the mean of a segment's queries and keys, and its position the mean of theirs: with ``alibi`` the logits get
+-m_h |i - j| with the centres of segments in the place of i or j, with ``bilateral`` p_i^T W p_j / sqrt(D) with the
+means of the segments' p. With as many landmarks as tokens these are the logits of ``alibi`` and ``bilateral``.
+
+With masks, the released formula is as in that code: queries, keys and convolved values of padding are zero, segments
+include them, and padding is left out of the last kernel alone. In the other formula padding belongs to no segment.
+
 N not a multiple of M, which that code refuses: segments have floor(N / M) or one more tokens, the shorter ones first,
 as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
 """
@@ -30,13 +38,17 @@ as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
 import torch
 from torch import Tensor, nn
 
+from robench.attention.alibi_impl import slopes_of
+from robench.attention.bilateral_impl import projected_positions
 from robench.attention.geometry import Geometry
-from robench.attention.heads import attend
+from robench.attention.heads import dot_scores, without_padding_keys
 from robench.attention.nystrom import Nystrom
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
 
 NUM_STEPS = 6
+# Logits of positions of tokens by landmarks, among landmarks, and of landmarks by tokens.
+Biases = tuple[Tensor, Tensor, Tensor]
 KERNEL_SIZE = 35
 
 
@@ -46,7 +58,8 @@ class NystromAttention(ProjectedAttention):
     def __init__(self, declaration: Nystrom, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.num_landmarks = declaration.num_landmarks
-        self.is_released = declaration.formula == "released"
+        self.is_released = self.takes_masks = declaration.formula == "released"
+        self.positions = declaration.positions
         self.conv = nn.Conv2d(
             self.num_heads,
             self.num_heads,
@@ -59,14 +72,45 @@ class NystromAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
+        mask_BN = None if state is None else state.mask_BN
+        if mask_BN is not None:
+            valid_B1N1 = mask_BN[:, None, :, None]
+            q_BHND, k_BHND = q_BHND * valid_B1N1, k_BHND * valid_B1N1
+        biases = self.position_scores(q_BHND, state)
         if self.is_released and self.num_landmarks >= q_BHND.shape[-2]:
-            attended_BHND = attend(q_BHND, k_BHND, v_BHND)
+            if biases is None:
+                attended_BHND = self.attend(q_BHND, k_BHND, v_BHND, state)
+            else:
+                scores_BHNN = dot_scores(q_BHND, k_BHND) + biases[0]
+                attended_BHND = self.masked(scores_BHNN, state).softmax(dim=-1) @ v_BHND
         else:
             attended_BHND = attend_through_landmarks(
-                q_BHND, k_BHND, v_BHND, self.num_landmarks, common_scale=self.is_released
+                q_BHND,
+                k_BHND,
+                v_BHND,
+                self.num_landmarks,
+                common_scale=self.is_released,
+                biases=biases,
+                mask_BN=mask_BN,
             )
-        regained_BHND: Tensor = self.conv(v_BHND)
+        regained_BHND: Tensor = self.conv(v_BHND if mask_BN is None else v_BHND * mask_BN[:, None, :, None])
         return attended_BHND + regained_BHND
+
+    def position_scores(self, like: Tensor, state: ForwardState | None) -> Biases | None:
+        """Return the logits of positions, (H, N, M), (H, M, M) and (H, M, N); None without positions."""
+        num_landmarks = self.num_landmarks
+        if self.positions == "none":
+            return None
+        if self.positions == "alibi":
+            places_1N1 = torch.arange(like.shape[-2], dtype=like.dtype, device=like.device)[None, :, None]
+            centres_1M1 = segment_means(places_1N1, num_landmarks)
+            pairs = ((places_1N1, centres_1M1), (centres_1M1, centres_1M1), (centres_1M1, places_1N1))
+            slopes_H11 = slopes_of(self.num_heads, like=like)
+            spread, among, gather = (-slopes_H11 * (one - other.mT).abs() for one, other in pairs)
+            return spread, among, gather
+        q_HND, k_HND = projected_positions(self, state)
+        q_HMD, k_HMD = segment_means(q_HND, num_landmarks), segment_means(k_HND, num_landmarks)
+        return dot_scores(q_HND, k_HMD), dot_scores(q_HMD, k_HMD), dot_scores(q_HMD, k_HND)
 
 
 def attend_through_landmarks(
@@ -77,16 +121,26 @@ def attend_through_landmarks(
     num_steps: int = NUM_STEPS,
     *,
     common_scale: bool = False,
+    biases: Biases | None = None,
+    mask_BN: Tensor | None = None,
 ) -> Tensor:
-    """Return the approximation of softmax(Q K^T / sqrt(D)) V, (B, H, N, D), with at most N landmarks."""
+    """Return the approximation of softmax(Q K^T / sqrt(D)) V, (B, H, N, D), with at most N landmarks.
+
+    ``biases`` are added to the logits of tokens by landmarks, among landmarks, and of landmarks by tokens, where those
+    of tokens outside the mask are left out.
+    """
     scale = q_BHND.shape[-1] ** -0.25
     q_BHND, k_BHND = q_BHND * scale, k_BHND * scale
     q_BHMD, k_BHMD = segment_means(q_BHND, num_landmarks), segment_means(k_BHND, num_landmarks)
-    spread_BHNM = (q_BHND @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
-    among_BHMM = (q_BHMD @ k_BHMD.transpose(-2, -1)).softmax(dim=-1)
-    gather_BHMN = (q_BHMD @ k_BHND.transpose(-2, -1)).softmax(dim=-1)
-    inverse_BHMM = pseudo_inverse(among_BHMM, num_steps, common_scale=common_scale)
-    return spread_BHNM @ (inverse_BHMM @ (gather_BHMN @ v_BHND))
+    spread_BHNM, among_BHMM, gather_BHMN = (
+        q @ k.transpose(-2, -1) for q, k in ((q_BHND, k_BHMD), (q_BHMD, k_BHMD), (q_BHMD, k_BHND))
+    )
+    if biases is not None:
+        spread_BHNM, among_BHMM, gather_BHMN = spread_BHNM + biases[0], among_BHMM + biases[1], gather_BHMN + biases[2]
+    if mask_BN is not None:
+        gather_BHMN = without_padding_keys(gather_BHMN, mask_BN)
+    inverse_BHMM = pseudo_inverse(among_BHMM.softmax(dim=-1), num_steps, common_scale=common_scale)
+    return spread_BHNM.softmax(dim=-1) @ (inverse_BHMM @ (gather_BHMN.softmax(dim=-1) @ v_BHND))
 
 
 def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:

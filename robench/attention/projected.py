@@ -11,7 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from robench.attention.geometry import Geometry
-from robench.attention.heads import attend, causal, causal_attend, merge_heads, split_heads
+from robench.attention.heads import (
+    attend,
+    causal,
+    causal_attend,
+    dot_scores,
+    merge_heads,
+    split_heads,
+    without_padding_keys,
+)
 from robench.attention.seen import Seen, aside
 from robench.attention.state import ForwardState
 from robench.declarations.base import DeclarationBase
@@ -23,7 +31,11 @@ class ProjectedAttention(nn.Module, ABC):
     Attributes:
         is_causal: whether the output of a token must depend on it and earlier ones alone; ``attend`` and ``masked`` do
             so.
+        takes_masks: whether the mechanism itself leaves out the padding of a state's ``mask_BN``. A backbone gives all
+            others each example's valid tokens alone.
     """
+
+    takes_masks = False
 
     def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
         super().__init__()
@@ -42,12 +54,16 @@ class ProjectedAttention(nn.Module, ABC):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D) from the projections (B, H, N, D), such as queries, keys and values, in this order."""
 
-    def attend(self, q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor) -> Tensor:
-        """Return softmax attention, (B, H, N, D), in a causal form over each query's own and earlier keys."""
+    def attend(self, q_BHND: Tensor, k_BHMD: Tensor, v_BHMD: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return softmax attention, (B, H, N, D), over the keys that ``masked`` leaves."""
+        if state is not None and state.mask_BN is not None:
+            return self.masked(dot_scores(q_BHND, k_BHMD), state).softmax(dim=-1) @ v_BHMD
         return causal_attend(q_BHND, k_BHMD, v_BHMD) if self.is_causal else attend(q_BHND, k_BHMD, v_BHMD)
 
-    def masked(self, scores_BHNN: Tensor) -> Tensor:
-        """Return the scores, in a causal form with minus infinity for keys after their query."""
+    def masked(self, scores_BHNN: Tensor, state: ForwardState | None = None) -> Tensor:
+        """Return the scores, with minus infinity for padding and, in a causal form, for keys after their query."""
+        if state is not None and state.mask_BN is not None:
+            scores_BHNN = without_padding_keys(scores_BHNN, state.mask_BN)
         return causal(scores_BHNN) if self.is_causal else scores_BHNN
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:

@@ -23,6 +23,11 @@ class Rvt(AttentionBase):
 
     formula: Formula = "paper"
 
+    @property
+    def mask_problem(self) -> str:
+        """Return the reason why padding cannot be left out of the keys."""
+        return "its learned matrix has a weight for each pair of places"
+
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
         """Return the number of parameters of a layer beyond those of softmax attention."""
         return num_heads * num_tokens**2

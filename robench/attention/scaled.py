@@ -21,6 +21,11 @@ class Scaled(AttentionBase):
 
     parameterization: Literal["matrix", "scalar"] = "matrix"
 
+    @property
+    def mask_problem(self) -> str:
+        """Return the reason why padding cannot be left out of the keys."""
+        return "S has a weight for each pair of places" if self.parameterization == "matrix" else ""
+
     def parameters_in(self, *, num_tokens: int, num_heads: int, dim: int) -> int:
         """Return the number of parameters of a layer beyond those of softmax attention."""
         return num_heads * num_tokens**2 if self.parameterization == "matrix" else 0

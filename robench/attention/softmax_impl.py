@@ -19,7 +19,9 @@ from robench.attention.state import ForwardState
 class SoftmaxAttention(ProjectedAttention):
     """Softmax attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return self.attend(q_BHND, k_BHND, v_BHND)
+        return self.attend(q_BHND, k_BHND, v_BHND, state)

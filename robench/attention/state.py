@@ -24,7 +24,8 @@ class ForwardState:
         values_BHND: values published by earlier layers, by 0-based layer.
         positions_NC: the backbone's learned position vectors, class token included; None if it has none, or for a layer
             used on its own.
-        mask_BN: which tokens are attended to, (B, N) booleans; the others are padding. None for all.
+        mask_BN: tokens that are attended to, (B, N) booleans; the others are padding. None for all.
+        branch_BN: tokens whose attention branch is kept; that of the others is zero, (B, N) booleans. None for all.
         losses_B: auxiliary training losses of the layers, (B,) each, in the order of the layers; None if not requested,
             so that none are computed.
     """
@@ -34,6 +35,7 @@ class ForwardState:
     positions_NC: Tensor | None = None
     losses_B: list[Tensor] | None = None
     mask_BN: Tensor | None = None
+    branch_BN: Tensor | None = None
 
     def values_of(self, layer: int) -> Tensor:
         """Return the values (B, H, N, D) that ``layer`` published.

@@ -22,10 +22,12 @@ from robench.attention.symmetric import Symmetric
 class SymmetricAttention(ProjectedAttention):
     """Symmetric attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Symmetric, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=2)
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         k_BHND, v_BHND = heads
-        return self.attend(k_BHND, k_BHND, v_BHND)
+        return self.attend(k_BHND, k_BHND, v_BHND, state)

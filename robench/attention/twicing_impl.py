@@ -29,9 +29,11 @@ from robench.attention.state import ForwardState
 class TwicingAttention(ProjectedAttention):
     """Twicing attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
+    takes_masks = True
+
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        weights_BHNN = self.masked(dot_scores(q_BHND, k_BHND)).softmax(dim=-1)
+        weights_BHNN = self.masked(dot_scores(q_BHND, k_BHND), state).softmax(dim=-1)
         smoothed_BHND = weights_BHNN @ v_BHND
         return smoothed_BHND + weights_BHNN @ (v_BHND - smoothed_BHND)

@@ -99,6 +99,11 @@ class Checkpoint:
         return "" if self.training is None else shlex.join(words)
 
     @property
+    def caveat(self) -> str:
+        """Return the sentence on the training of the weights that tables show with their numbers; usually empty."""
+        return "" if self.training is None else self.training.caveat
+
+    @property
     def entry(self) -> str:
         """Return the name of the entry that results of this training count for."""
         return self.belongs_to or self.seed_of or self.name

@@ -265,6 +265,10 @@ class Recipe(Declaration, Protocol):
         """Return the seed of all random numbers of the training."""
 
     @property
+    def caveat(self) -> str:
+        """Return a sentence that tables show with the numbers of these weights; usually empty."""
+
+    @property
     def total_epochs(self) -> int:
         """Return the number of epochs of the whole training."""
 

@@ -147,6 +147,7 @@ class Shard:
             budget=measurement.condition.budget,
             dtype=measurement.dtype,
             tensors_digest=measurement.tensors_digest,
+            caveat=measurement.checkpoint.caveat,
         )
 
 
@@ -163,6 +164,8 @@ class ShardHeader:
         dtype: number format of the model's passes.
         tensors_digest: SHA-256 of the tensors of the weights, equal for equal tensors in different files; None in
             records from before the field existed, and for models without a file.
+        caveat: sentence on the training of the weights that tables show with their numbers, empty without one; never
+            part of a key.
     """
 
     key: str
@@ -181,6 +184,7 @@ class ShardHeader:
     budget: str | None = None
     dtype: str = EXACT_DTYPE
     tensors_digest: str | None = None
+    caveat: str = ""
 
     @property
     def weights(self) -> str:

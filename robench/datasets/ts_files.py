@@ -77,7 +77,9 @@ def _header(lines: Sequence[str], path: Path) -> tuple[dict[str, str], int]:
         if not text or text.startswith(("#", "%")):
             continue
         if not text.startswith("@"):
-            raise MissingDataError(f"{path}, line {index + 1} has text before @data, wanted a field of the header, such as @classLabel")
+            raise MissingDataError(
+                f"{path}, line {index + 1} has text before @data, wanted a field of the header, such as @classLabel"
+            )
         name, _, value = text[1:].partition(" ")
         if name.lower() == "data":
             return header, index + 1

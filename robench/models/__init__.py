@@ -18,6 +18,7 @@ _BACKBONES: dict[str, str] = {
     "language": "robench.models.word_transformer:Language",
     "text-classifier": "robench.models.word_transformer:TextClassifier",
     "series": "robench.models.series:Series",
+    "token-classifier": "robench.models.tokens:Tokens",
     "timm": "robench.models.foreign:Timm",
     "python": "robench.models.foreign:Python",
 }

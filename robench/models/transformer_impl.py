@@ -62,14 +62,44 @@ class TransformerModel(nn.Module, ABC):
         seeds: tuple[int, ...] | None = None,
         losses_B: list[Tensor] | None = None,
         mask_BN: Tensor | None = None,
+        branch_BN: Tensor | None = None,
     ) -> Tensor:
-        """Return the tokens (B, N, C) that leave the last block; ``mask_BN`` as in ``ForwardState``."""
+        """Return the tokens (B, N, C) that leave the last block; ``mask_BN`` and ``branch_BN`` as in ``ForwardState``.
+
+        Where a mechanism does not take masks, the examples of each length pass on their own, without their padding, and
+        tokens of padding are zero.
+        """
+        if mask_BN is not None and not all(block.takes_masks for block in self.blocks):
+            return self._by_length(inputs, seeds, losses_B, mask_BN)
         first_BNC = x_BNC = self.embed(inputs)
         positions_NC = self.position_vectors()
-        state = ForwardState(seeds=seeds, positions_NC=positions_NC, losses_B=losses_B, mask_BN=mask_BN)
+        if positions_NC is not None:
+            positions_NC = positions_NC[: first_BNC.shape[1]]
+        state = ForwardState(
+            seeds=seeds, positions_NC=positions_NC, losses_B=losses_B, mask_BN=mask_BN, branch_BN=branch_BN
+        )
         for block in self.blocks:
             x_BNC = block(x_BNC, first_BNC, state)
         return x_BNC
+
+    def _by_length(
+        self, inputs: Tensor, seeds: tuple[int, ...] | None, losses_B: list[Tensor] | None, mask_BN: Tensor
+    ) -> Tensor:
+        """Return the tokens (B, N, C) that leave the last block, from the valid tokens of each example alone."""
+        lengths = mask_BN.sum(1).tolist()
+        places, parts, losses = [], [], []
+        for length in sorted(set(lengths)):
+            rows = [row for row, each in enumerate(lengths) if each == length]
+            own_losses: list[Tensor] | None = None if losses_B is None else []
+            own_seeds = None if seeds is None else tuple(seeds[row] for row in rows)
+            x_BNC = self.through_blocks(inputs[rows, :length], own_seeds, own_losses)
+            parts.append(nn.functional.pad(x_BNC, (0, 0, 0, mask_BN.shape[1] - length)))
+            places += rows
+            losses.append(own_losses or [])
+        order = torch.tensor(places, device=inputs.device).argsort()
+        if losses_B is not None:
+            losses_B += [torch.cat(of_layer)[order] for of_layer in zip(*losses, strict=True)]
+        return torch.cat(parts)[order]
 
     def forward(
         self, inputs: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
@@ -90,6 +120,14 @@ def attention_of(architecture: Transformer, layer: int, *, separate_queries: boo
         is_causal=architecture.reads_causally,
     )
     return build_attention(architecture.attention, geometry)
+
+
+def tie_shared(blocks: nn.ModuleList) -> None:
+    """Give parameters that attention modules list as ``shared`` from the first layer that has them to all others."""
+    first: dict[str, nn.Parameter] = {}
+    for block in blocks:
+        for name in getattr(block.attn, "shared", ()):
+            setattr(block.attn, name, first.setdefault(name, getattr(block.attn, name)))
 
 
 def encoder_block(
@@ -177,6 +215,8 @@ def build_block(declaration: ResidualBase, parts: BlockParts, *, is_causal: bool
 class PlainBlock(nn.Module):
     """Plain residual connection: Y + f(Y), with f the attention, scaled by ``gamma1`` if the backbone has it."""
 
+    mixes_tokens = False
+
     def __init__(self, declaration: ResidualBase, parts: BlockParts) -> None:
         super().__init__()
         self.norm1 = parts.norm1
@@ -190,9 +230,16 @@ class PlainBlock(nn.Module):
         self.is_post_norm = parts.is_post_norm
         self.mlp_takes_state = parts.mlp_takes_state
 
+    @property
+    def takes_masks(self) -> bool:
+        """Return whether the block itself leaves out the padding of a state's ``mask_BN``."""
+        return bool(getattr(self.attn, "takes_masks", False)) and not self.mixes_tokens
+
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
         attended_BNC = self.attn(x_BNC if self.is_post_norm else self.norm1(x_BNC), state)
+        if state.branch_BN is not None:
+            attended_BNC = attended_BNC * state.branch_BN.unsqueeze(-1)
         mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
         if self.is_post_norm:
             mixed_BNC = self.norm1(mixed_BNC)
@@ -232,6 +279,8 @@ class FeatScaleBlock(PlainBlock):
     The authors' code (ViT-Anti-Oversmoothing, featscale.py) adds the scaled parts twice, once to the branch and once
     more in the residual connection, so that its factors are 1 + 2 lamb1 and 1 + 2 lamb2 (``released``).
     """
+
+    mixes_tokens = True
 
     def __init__(self, declaration: FeatScale, parts: BlockParts) -> None:
         super().__init__(declaration, parts)

@@ -49,6 +49,12 @@ def coupled_note(batch_size: int) -> str:
     )
 
 
+def caveats_of(coverages: Iterable[Coverage]) -> list[str]:
+    """Return the sentences on the training of a model's weights, each once."""
+    found = (record.shard.caveat for coverage in coverages for record in coverage.records)
+    return list(dict.fromkeys(each for each in found if each))
+
+
 def precision_note(precision: str) -> str:
     """Return the sentence for a row whose model ran in another precision than float32."""
     is_half = number_format(precision) != EXACT_DTYPE

@@ -54,6 +54,9 @@ def members_of(shard: ShardHeader) -> dict[str, Any]:
         del members["dtype"]
     if shard.tensors_digest is None:
         del members["tensors_digest"]
+    if not shard.caveat:
+        # As ``coupled``.
+        del members["caveat"]
     return members
 
 

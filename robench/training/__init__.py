@@ -10,7 +10,7 @@ _BUILTIN: dict[str, str] = {
     "training": "robench.training.images:Training",
     "deit": "robench.training.deit:DeitTraining",
     "one-cycle": "robench.training.images:OneCycleTraining",
-    "series-training": "robench.training.series:SeriesTraining",
+    "sequence-training": "robench.training.sequences:SequenceTraining",
     "language-training": "robench.training.texts:LanguageTraining",
     "text-training": "robench.training.texts:TextTraining",
 }

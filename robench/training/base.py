@@ -56,6 +56,11 @@ class TrainingBase(DeclarationBase):
         return self.num_epochs
 
     @property
+    def caveat(self) -> str:
+        """Return a sentence that tables show with the numbers of these weights; usually empty."""
+        return ""
+
+    @property
     def variant(self) -> str:
         """Return a phrase that tells this training from the usual one of its kind; empty for the usual one."""
         return ""

@@ -93,7 +93,8 @@ def saved(state: Mapping[str, Tensor], saved_as: str) -> dict[str, Tensor]:
     def kept(value: Tensor) -> Tensor:
         return value.to(torch.float16) if saved_as == "float16" and value.is_floating_point() else value
 
-    return {name: kept(value).detach().contiguous() for name, value in state.items()}
+    # Copies, since layers may share a parameter, and a file holds each on its own.
+    return {name: kept(value).detach().contiguous().clone() for name, value in state.items()}
 
 
 def seed_for(seed: int, purpose: str, epoch: int, position: int = 0) -> int:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reference_base import Matrix, Reference, Situation, Vector, attention, mixed, softmax_row
+from reference_base import Matrix, Reference, Situation, Vector, dot_scores, mixed, softmax_row
+from reference_dot import position_logits
 
+from robench.attention.bilateral import Bilateral
 from robench.attention.linear import Linear
 from robench.attention.linear_twicing import LinearTwicing
 from robench.attention.linformer import Linformer
@@ -99,10 +101,43 @@ def performer_head(declaration: Performer, projections: Sequence[Matrix], situat
 
 
 def linformer_head(declaration: Linformer, projections: Sequence[Matrix], situation: Situation) -> Matrix:
-    """Equation 7 of Wang et al. with E = F: attention to E K and E V."""
+    """Equation 7 of Wang et al. with E = F: attention to E K and E V; logits of positions are mixed as the keys are."""
     queries, keys, values = projections
     projection = situation.parameters["E"][situation.head]
-    return attention(queries, product(projection, keys), product(projection, values))
+    scores = dot_scores(queries, product(projection, keys))
+    of_places = product(place_logits(declaration, situation, len(keys)), transposed(projection))
+    return mixed(
+        [softmax_row(added(*rows)) for rows in zip(scores, of_places, strict=True)], product(projection, values)
+    )
+
+
+def added(left: Vector, right: Vector) -> Vector:
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def place_logits(declaration: Linformer | Nystrom, situation: Situation, num_tokens: int) -> Matrix:
+    """Logits of positions of all pairs of tokens, those of ALiBi and of the Bilateral paper."""
+    of_bilateral = {"none": "none", "alibi": "alibi", "bilateral": "learned"}[declaration.positions]
+    return position_logits(Bilateral(positions=of_bilateral), situation, num_tokens)  # type: ignore[arg-type]  # by name
+
+
+def landmark_logits(declaration: Nystrom, situation: Situation, num_tokens: int) -> tuple[Matrix, Matrix, Matrix]:
+    """Logits of positions of tokens by landmarks, among landmarks, and of landmarks by tokens.
+
+    ALiBi's are those of the distance from a segment's centre, the others means over a segment's tokens.
+    """
+    parts = segments(num_tokens, declaration.num_landmarks)
+    if declaration.positions == "alibi":
+        slope = 2 ** (-8 * (situation.head + 1) / situation.num_heads)
+        places, centres = [float(i) for i in range(num_tokens)], [sum(part) / len(part) for part in parts]
+        pairs = ((places, centres), (centres, centres), (centres, places))
+        spread, among, gather = ([[-slope * abs(a - b) for b in right] for a in left] for left, right in pairs)
+        return spread, among, gather
+    whole = place_logits(declaration, situation, num_tokens)
+    spread = [[sum(row[j] for j in part) / len(part) for part in parts] for row in whole]
+    gather = [[sum(whole[i][j] for i in part) / len(part) for j in range(num_tokens)] for part in parts]
+    among = [[sum(row[j] for j in part) / len(part) for part in parts] for row in gather]
+    return spread, among, gather
 
 
 def segments(num_tokens: int, num_segments: int) -> list[range]:
@@ -120,8 +155,9 @@ def landmarks(tokens: Matrix, num_landmarks: int) -> Matrix:
     ]
 
 
-def softmax_of_dots(left: Matrix, right: Matrix) -> Matrix:
-    return [softmax_row([dot(a, b) for b in right]) for a in left]
+def softmax_of_dots(left: Matrix, right: Matrix, biases: Matrix | None = None) -> Matrix:
+    biases = [[0.0] * len(right) for _ in left] if biases is None else biases
+    return [softmax_row(added([dot(a, b) for b in right], bias)) for a, bias in zip(left, biases, strict=True)]
 
 
 def largest_column(matrix: Matrix) -> float:
@@ -176,8 +212,10 @@ def nystrom_head(declaration: Nystrom, projections: Sequence[Matrix], situation:
     """Algorithm 1 of Xiong et al., and the convolution over the values."""
     queries, keys, values = over_root(projections[0]), over_root(projections[1]), projections[2]
     query_landmarks, key_landmarks = (landmarks(rows, declaration.num_landmarks) for rows in (queries, keys))
-    inverse = newton_schulz(softmax_of_dots(query_landmarks, key_landmarks), situation.shared["norm_1"])
-    to_landmarks, from_landmarks = softmax_of_dots(queries, key_landmarks), softmax_of_dots(query_landmarks, keys)
+    spread, among, gather = landmark_logits(declaration, situation, len(keys))
+    inverse = newton_schulz(softmax_of_dots(query_landmarks, key_landmarks, among), situation.shared["norm_1"])
+    to_landmarks = softmax_of_dots(queries, key_landmarks, spread)
+    from_landmarks = softmax_of_dots(query_landmarks, keys, gather)
     attended = mixed(product(product(to_landmarks, inverse), from_landmarks), values)
     kernel = [entry for (entry,) in situation.parameters["conv.weight"][situation.head][0]]
     return [
@@ -210,7 +248,10 @@ REFERENCES: Mapping[str, Reference] = {
     ),
     "linformer": Reference(
         head=linformer_head,
-        declarations=(Linformer(projection_length=PROJECTION_LENGTH),),
+        declarations=(
+            *(Linformer(projection_length=PROJECTION_LENGTH, positions=each) for each in ("alibi", "bilateral")),
+            Linformer(projection_length=PROJECTION_LENGTH),
+        ),
         more_shapes=linformer_shapes,
         treats_tokens_alike=False,
         takes_any_length=False,
@@ -218,6 +259,7 @@ REFERENCES: Mapping[str, Reference] = {
     "nystrom": Reference(
         head=nystrom_head,
         declarations=(
+            *(Nystrom(num_landmarks=3, positions=each) for each in ("alibi", "bilateral")),
             *(Nystrom(num_landmarks=count) for count in (1, 2, 3, 5)),
             *(Nystrom(num_landmarks=count, formula="released") for count in (2, 3)),
         ),

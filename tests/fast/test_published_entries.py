@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from robench.core.checkpoint import Checkpoint
+from robench.datasets import DATASETS
 from robench.declare import load_published, published_tables, read_registries
 from robench.declare.printed import PublishedCell
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {
     "bilateral": {2: (8, 8), 3: (36, 36)},
+    "primal": {1: (120, 0), 3: (20, 0)},
     "rkde": {
         1: (72, 72),
         2: (72, 72),
         3: (45, 45),
+        4: (30, 0),
         5: (72, 72),
         6: (48, 8),
         7: (30, 30),
@@ -50,6 +54,10 @@ MEASURABLE = {
         11: (6, 6),
     },
 }
+UEA_ROWS = (
+    *("EthanolConcentration", "FaceDetection", "HandWriting", "HeartBeat", "JapaneseVowels", "PEMS-SF"),
+    *("SelfRegulationSCP1", "SelfRegulationSCP2", "SpokenArabicDigits", "UWaveGestureLibrary"),
+)
 LOSSES = {7: "huber", 8: "hampel"}
 LANGUAGE = [
     ("bilateral", 2),
@@ -64,8 +72,13 @@ LANGUAGE = [
 
 
 @cache
+def entries() -> dict[str, Checkpoint]:
+    return dict(read_registries())
+
+
+@cache
 def models() -> dict[str, Any]:
-    return {name: entry.architecture for name, entry in read_registries().items()}
+    return {name: entry.architecture for name, entry in entries().items()}
 
 
 def cells(paper: str, number: int) -> list[PublishedCell]:
@@ -87,7 +100,7 @@ def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> No
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
     assert found == MEASURABLE
-    assert sum(count for tables in found.values() for count, _ in tables.values()) == 961
+    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1131
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
@@ -224,6 +237,12 @@ MECHANISMS = {
         ],
         "vit spkde plain released": ["ViT-SPKDE", "β = 1.4"],
         "vit spkde plain paper": [f"β = {factor}" for factor in ("1.05", "1.2", "1.6", "1.8", "2")],
+        "series softmax plain": ["Transformer"],
+        "series fourier plain": ["FourierFormer"],
+        "series rkde plain paper": ["Transformer-RKDE (Huber)"],
+        "series spkde plain paper": ["Transformer-SPKDE"],
+        "series mom plain paper": ["Transformer-MoM"],
+        "series fourier-mom plain paper": ["FourierFormer-MoM"],
         "vit mom plain released": ["ViT-MoM"],
         "vit fourier-mom plain released": ["FourierFormer-MoM"],
     },
@@ -245,6 +264,13 @@ MECHANISMS = {
         "text-classifier rpc plain paper": ["RPC-SymSMoE"],
         "text-classifier softmax plain": ["SMoE (baseline)"],
         "text-classifier rpc-asymmetric plain paper": ["RPC-SMoE"],
+    },
+    "primal": {
+        "series primal plain released": [
+            *(f"{name}, s = {count}" for name in UEA_ROWS for count in (20, 30, 40)),
+            "data-independent",
+            "data-dependent",
+        ]
     },
     "twicing": {
         "vit softmax plain": ["DeiT"],
@@ -274,6 +300,36 @@ def test_entries_have_the_mechanism_and_the_formula_that_rows_or_columns_name(pa
         parts = (found.kind, found.attention.kind, found.residual.kind, getattr(found.attention, "formula", None))
         name = " ".join(part for part in parts if part) + " distilled" * getattr(found, "distilled", False)
         assert (cell.column if are_columns else cell.row) in MECHANISMS[paper].get(name, []), name
+
+
+@pytest.mark.parametrize(("paper", "number"), [("primal", 1), ("primal", 3), ("rkde", 4)])
+def test_models_of_series_have_the_sizes_of_their_set_and_the_settings_of_their_cell(paper: str, number: int) -> None:
+    for cell in cells(paper, number):
+        if cell.model is None:
+            continue
+        checkpoint: Any = entries()[cell.model]
+        found, recipe = checkpoint.architecture, checkpoint.training
+        declared: Any = DATASETS[recipe.dataset]
+        assert cell.suite == f"uea-{recipe.dataset}"
+        assert cell.model.startswith(f"{recipe.dataset}-")
+        sizes = declared.num_steps, declared.num_channels, declared.num_classes
+        assert (found.num_steps, found.num_channels, found.num_classes) == sizes
+        assert (found.depth, found.dim, found.num_heads, found.feedforward, found.dropout) == (2, 512, 8, 2048, 0.1)
+        assert (recipe.selection, recipe.batch_size, recipe.clip_grad, recipe.learning_rate) == (
+            "best-on-test",
+            16,
+            4,
+            1e-3,
+        )
+        assert recipe.optimizer == ("adam" if recipe.dataset == "spoken-arabic-digits" else "radam")
+        assert recipe.num_epochs == (400 if recipe.dataset == "pems-sf" else 100)
+        if number == 1:
+            assert cell.row.endswith(f"s = {found.attention.num_directions}")
+            assert cell.column == f"η = {recipe.auxiliary_weight:g}"
+            assert str(found.attention.rank_multiplier) == cell.protocol["rank_multiplier"]
+        if number == 3:
+            assert found.attention.layers == (1,)
+            assert found.attention.data_dependent == (cell.row == "data-dependent")
 
 
 @pytest.mark.parametrize(("paper", "number"), LANGUAGE)

@@ -1,4 +1,4 @@
-"""Training of models of time series in memory: steps at a constant rate, and weights of the last or the best epoch.
+"""Training of models of series and of tokens in memory, with the weights of the last or of the best epoch.
 
 The state contains the best weights so far beside the last ones, so that a resumed training publishes the same.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim.lr_scheduler import OneCycleLR
 
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of
@@ -19,16 +20,16 @@ from robench.models.build import build
 from robench.models.loaded import Normaliser
 from robench.training.epochs import Validation, accumulate_gradients, run_epochs, weights_of
 from robench.training.optimization import check_auxiliary, reproducible, saved, seed_for
-from robench.training.series import SeriesTraining
+from robench.training.sequences import SequenceTraining
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from robench.core.checkpoint import Checkpoint
     from robench.core.protocols import Batch, Dataset
     from robench.training.base import EpochReport, Host, ValidationScores
 
-OPTIMIZERS = {"radam": torch.optim.RAdam, "adam": torch.optim.Adam}
+OPTIMIZERS = {"radam": torch.optim.RAdam, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 def train(
@@ -39,20 +40,21 @@ def train(
     The caller's random generators and number of threads are restored.
     """
     training = checkpoint.training
-    if not isinstance(training, SeriesTraining):
+    if not isinstance(training, SequenceTraining):
         raise DeclarationError(
-            f"checkpoint {checkpoint.name!r} has no 'training' of kind 'series-training'; add it to its entry"
+            f"checkpoint {checkpoint.name!r} has no 'training' of kind 'sequence-training'; add it to its entry"
         )
     device = torch.device(host.device)
     with reproducible(training.seed, device):
         model = build(checkpoint.architecture).to(device)
-        learned, test = (
+        scored_split = "validation" if training.selection == "best-on-split" and not training.held_out else None
+        learned, scored = (
             open_dataset(
                 training.dataset, data_root=host.data_root, preprocessing=checkpoint.preprocessing, split=split
             )
-            for split in ("train", None)
+            for split in ("train", scored_split)
         )
-        learner = SeriesLearner(model, checkpoint, training, learned, test, host)
+        learner = SequenceLearner(model, checkpoint, training, learned, scored, host)
         run_epochs(
             learner,
             learner.epoch,
@@ -66,16 +68,16 @@ def train(
         return learner.weights()
 
 
-class SeriesLearner:
+class SequenceLearner:
     """Model in training with its optimiser, its data on the device, and the best weights so far."""
 
     def __init__(
         self,
         model: nn.Module,
         checkpoint: Checkpoint,
-        training: SeriesTraining,
+        training: SequenceTraining,
         learned: Dataset,
-        test: Dataset,
+        scored: Dataset,
         host: Host,
     ) -> None:
         self.published = model.train()
@@ -89,9 +91,12 @@ class SeriesLearner:
         )
         num_held_out = round(training.held_out * len(learned))
         self._rows = order[num_held_out:].sort().values
-        scored = test if not num_held_out else _Part(batch, order[:num_held_out])
-        self._validation = Validation(scored, checkpoint.preprocessing, device)
-        self._optimizer = OPTIMIZERS[training.optimizer](model.parameters(), lr=training.learning_rate)
+        self._validation = Validation(
+            scored if not num_held_out else _Part(batch, order[:num_held_out]), checkpoint.preprocessing, device
+        )
+        self._optimizer = OPTIMIZERS[training.optimizer](model.parameters(), lr=training.learning_rate, weight_decay=0)
+        self._num_batches = -(-len(self._rows) // training.batch_size)
+        self._schedule = _schedule_of(training, self._optimizer)
         self._micro_batch_size = host.micro_batch_size or training.batch_size
         self._num_done = 0
         self._best: dict[str, Tensor] = {}
@@ -103,10 +108,8 @@ class SeriesLearner:
         """Train for an epoch (0-based); return the mean loss in nats and the number of examples."""
         training = self._training
         torch.manual_seed(seed_for(training.seed, "model", epoch))
-        generator = torch.Generator().manual_seed(seed_for(training.seed, "series", epoch))
-        rows = self._rows[torch.randperm(len(self._rows), generator=generator)].to(self._inputs.device)
-        total = torch.zeros((), device=self._inputs.device)
-        for part in rows.split(training.batch_size):
+        total, count = torch.zeros((), device=self._inputs.device), 0
+        for part in self._batches(epoch):
             self._optimizer.zero_grad(set_to_none=True)
             loss = accumulate_gradients(
                 self._outputs,
@@ -119,9 +122,24 @@ class SeriesLearner:
             if training.clip_grad is not None:
                 nn.utils.clip_grad_norm_(self.published.parameters(), training.clip_grad)
             self._optimizer.step()
-            total += loss * len(part)
+            if self._schedule is not None:
+                self._schedule.step()
+            total, count = total + loss * len(part), count + len(part)
         self._num_done = epoch + 1
-        return float(total) / len(rows), len(rows)
+        return float(total) / count, count
+
+    def _batches(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the rows of each step of an epoch (0-based), in passes that each have an order of their own."""
+        training = self._training
+        num_steps = training.steps_per_epoch or self._num_batches
+        orders: dict[int, tuple[Tensor, ...]] = {}
+        for step in range(epoch * num_steps, (epoch + 1) * num_steps):
+            number, place = divmod(step, self._num_batches)
+            if number not in orders:
+                generator = torch.Generator().manual_seed(seed_for(training.seed, "series", number))
+                rows = self._rows[torch.randperm(len(self._rows), generator=generator)].to(self._inputs.device)
+                orders = {number: rows.split(training.batch_size)}
+            yield orders[number][place]
 
     def scores(self, model: nn.Module) -> ValidationScores | None:
         """Return the scores after an epoch that is scored, and keep its weights if they are the best so far."""
@@ -143,6 +161,7 @@ class SeriesLearner:
         return {
             "model": self.published.state_dict(),
             "optimizer": self._optimizer.state_dict(),
+            "schedule": {} if self._schedule is None else self._schedule.state_dict(),
             "best": self._best,
             "progress": {"num_done": self._num_done, "best_accuracy": self._best_accuracy},
         }
@@ -151,6 +170,8 @@ class SeriesLearner:
         """Restore the state from ``parts``."""
         self.published.load_state_dict(parts["model"])
         self._optimizer.load_state_dict(parts["optimizer"])
+        if self._schedule is not None:
+            self._schedule.load_state_dict(parts["schedule"])
         self._best = parts["best"]
         self._num_done, self._best_accuracy = parts["progress"]["num_done"], parts["progress"]["best_accuracy"]
 
@@ -158,6 +179,19 @@ class SeriesLearner:
         normalised, others = self._normaliser(inputs)
         outputs: Tensor = self.published(normalised, **others, **losses)
         return outputs
+
+
+def _schedule_of(training: SequenceTraining, optimizer: torch.optim.Optimizer) -> OneCycleLR | None:
+    if training.schedule == "constant":
+        return None
+    total_steps = training.num_epochs * (training.steps_per_epoch or 0)
+    return OneCycleLR(
+        optimizer,
+        max_lr=training.learning_rate,
+        total_steps=total_steps,
+        pct_start=training.warmup_steps / total_steps,
+        anneal_strategy="linear",
+    )
 
 
 class _Part:

@@ -1,0 +1,109 @@
+"""Training of series: resumption, the selections of weights, and the epochs that are scored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.declarations.preprocessing import NoPreprocessing
+from robench.models.series import Series
+from robench.training.base import EpochReport, Host
+from robench.training.sequences import SequenceTraining
+from robench.training.sequences_impl import train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+SMALL = Series(num_steps=29, num_channels=12, num_classes=9, dim=8, num_heads=2, feedforward=8, dropout=0.1, depth=1)
+RECIPE = SequenceTraining(dataset="japanese-vowels", seed=3, num_epochs=5, batch_size=64)
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with series of noise of the sizes of JapaneseVowels, whose classes differ in their means."""
+    root: Path = tmp_path_factory.mktemp("data")
+    folder = root / "JapaneseVowels"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for split, count in (("TRAIN", 270), ("TEST", 370)):
+        lines = ["@classLabel true 1 2 3 4 5 6 7 8 9", "@data"]
+        for number in range(count):
+            values = generator.normal(number % 9 / 8, 1.0, (12, generator.integers(7, 29))).round(3)
+            lines.append(":".join([*(",".join(map(str, channel)) for channel in values), str(number % 9 + 1)]))
+        (folder / f"JapaneseVowels_{split}.ts").write_text("\n".join(lines))
+    return root
+
+
+def checkpoint_of(**changes: Any) -> Checkpoint:
+    return Checkpoint(
+        name="small",
+        architecture=SMALL,
+        weights=Weights(uri="small.safetensors", sha256=None),
+        preprocessing=NoPreprocessing(inputs="series"),
+        task="classification",
+        training_data="noise",
+        source="here",
+        licence="MIT",
+        folder=Path(),
+        training=replace(RECIPE, **changes),
+    )
+
+
+def trained(host: Host, **changes: Any) -> tuple[dict[str, Tensor], list[EpochReport]]:
+    reports: list[EpochReport] = []
+    return train(checkpoint_of(**changes), host, reports.append), reports
+
+
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_every_second_epoch_and_the_last_are_scored_and_the_best_of_them_is_published(data_root: Path) -> None:
+    host = Host(data_root=data_root)
+    best, reports = trained(host, selection="best-on-test")
+    scored = {each.epoch: each.validation.top1_accuracy for each in reports if each.validation is not None}
+    assert list(scored) == [2, 4, 5]
+    chosen = max(scored, key=lambda epoch: (scored[epoch], -epoch))
+    assert equal(best, trained(host, num_epochs=chosen)[0])
+    last, _ = trained(host)
+    assert equal(best, last) == (chosen == 5)
+
+
+def test_an_interrupted_training_resumes_to_the_same_weights_and_scores(data_root: Path, tmp_path: Path) -> None:
+    whole, reports = trained(Host(data_root=data_root), selection="best-on-test", evaluate_every=1)
+    host = Host(data_root=data_root, state_path=tmp_path / "state")
+
+    def stop_at(epoch: int) -> Callable[[EpochReport], None]:
+        def stop(report: EpochReport) -> None:
+            if report.epoch == epoch:
+                raise KeyboardInterrupt
+
+        return stop
+
+    for epoch in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            train(checkpoint_of(selection="best-on-test", evaluate_every=1), host, stop_at(epoch))
+    resumed, rest = trained(host, selection="best-on-test", evaluate_every=1)
+    assert equal(resumed, whole)
+    assert [each.validation for each in rest] == [each.validation for each in reports[3:]]
+
+
+def test_best_on_split_scores_a_part_that_is_not_learned_from(data_root: Path) -> None:
+    host = Host(data_root=data_root)
+    _, reports = trained(host, selection="best-on-split", held_out=0.2, evaluate_every=5)
+    assert [each.validation and each.validation.num_examples for each in reports] == [None] * 4 + [54]
+    _, whole = trained(host, evaluate_every=5)
+    assert reports[0].loss_nats != whole[0].loss_nats
+
+
+def test_selections_without_their_part_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"held_out must be left out without selection best-on-split, got 0\.2"):
+        replace(RECIPE, held_out=0.2)
