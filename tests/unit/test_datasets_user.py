@@ -454,7 +454,7 @@ class TestArrays:
                 {"targets": np.arange(12, dtype=np.uint64) + 2**63},
                 "has the label 9223372036854775819; labels are whole",
             ),
-            ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an image, got float64"),
+            ({"targets": np.arange(12.0)}, "must be 12 whole numbers, one an example, got float64"),
             ({"targets": np.arange(12) - 1}, "has the label -1"),
             ({"targets": np.zeros(12, int)}, "has only one class"),
             ({"inputs": np.zeros((0, 8, 8), np.uint8), "targets": np.zeros(0, int)}, "has no example"),
