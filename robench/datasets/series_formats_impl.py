@@ -145,8 +145,8 @@ def series_of_array(inputs: NDArray[Any], lengths: NDArray[Any] | None, title: s
     values = inputs.astype(np.float64)
     if lengths is None:
         # The end of a series is after its last step with a value.
-        has_value = np.atleast_2d(~np.isnan(values).all(-1))
-        num_steps = np.where(has_value.any(1), values.shape[1] - has_value[:, ::-1].argmax(1), 0)
+        places = np.arange(1, values.shape[1] + 1)
+        num_steps = np.where(np.isnan(values).all(-1), 0, places).max(1, initial=0)
     else:
         num_steps = _checked_lengths(lengths, values, title)
     if (num_steps < 1).any() or not values.shape[-1]:
