@@ -44,7 +44,7 @@ class PublishedSet:
         md5s: MD5s of the archives, in their order; none if they are not checked.
         has_numbered_classes: whether class folders are named 0 to 999 instead of by WordNet ids. Sorted as text, 100
             would come before 2, and most labels would be wrong.
-        package: package from which its files are taken where no archive is given; None if there is none.
+        package: package from which its files are taken where no archive is given; None if no package has them.
     """
 
     name: str

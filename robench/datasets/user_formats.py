@@ -104,7 +104,7 @@ class Arrays(DomainFormat):
         return replace(DomainFormat.located(self, folder), train=self.train and located(self.train, folder))
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse one array for two purposes, and what is of time series for another domain."""
+        """Refuse one array for two purposes, and fields of time series for another domain."""
         problems = DomainFormat.contradictions(self)
         names = [self.inputs, self.targets, *([] if self.lengths is None else [self.lengths])]
         if self.inputs == self.targets:
@@ -123,7 +123,7 @@ class SeriesFormat(FilesFormat):
     """Format of time series in a file of each split; ``path`` is that of the test split.
 
     Attributes:
-        train: path of the file of the training split, relative as ``path`` is; None if there is none.
+        train: path of the file of the training split, relative as ``path`` is; None without a training split.
         standardise: whether each channel is standardised by its mean and deviation over all steps of the training
             split; None for whether there is one.
         num_steps: number of steps that series are padded to; None for that of the longest one of both splits.

@@ -152,22 +152,22 @@ def test_the_package_is_downloaded_by_pip_with_its_digest(
 ) -> None:
     wheel = zipped(files, "aeon/datasets/data/JapaneseVowels/")
 
-    def downloading(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    def downloading(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
         assert command[1:4] == ["-m", "pip", "download"]
         assert {"--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(command)
         (line,) = Path(command[command.index("--requirement") + 1]).read_text().splitlines()
         assert line.startswith("aeon==1.6.0 --hash=sha256:d05227086706f8")
         (Path(command[command.index("--dest") + 1]) / "aeon-1.6.0-py3-none-any.whl").write_bytes(wheel.read_bytes())
-        return subprocess.CompletedProcess(command, 0, "", "")
+        return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(uea_forms.subprocess, "run", downloading)
     assert prepared(None, tmp_path / "data").num_written == 2
 
 
 def test_without_a_network_the_message_has_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        errors = "WARNING: Retrying\nERROR: No matching distribution\nlast"
-        return subprocess.CompletedProcess(command, 1, "", errors)
+    def failing(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        options["stderr"].write(b"WARNING: Retrying\nERROR: No matching distribution\nlast")
+        return subprocess.CompletedProcess(command, 1)
 
     monkeypatch.setattr(uea_forms.subprocess, "run", failing)
     with pytest.raises(MissingDataError, match=r"cannot download aeon==1.6.0: No matching .* with --archive FILE$"):

@@ -100,7 +100,7 @@ class TestRegistries:
         [
             (
                 "{path: x}",
-                "datasets.mine.kind: missing. Known: cifar10, cifar100, csv, image-folder, npz, python, torch",
+                "datasets.mine.kind: missing. Known: cifar10, cifar100, csv, image-folder, npz, python, series-csv, torch",
             ),
             (
                 "{kind: image-foldr, path: x}",
