@@ -12,7 +12,7 @@ from typing import Final
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.datasets import DATASETS
 from robench.datasets.cifar import CIFAR_10_FILES, CIFAR_100_FILES, CifarFiles
-from robench.datasets.uea import UEA_SETS, UeaSet
+from robench.datasets.uea import PACKAGED, UEA_SETS, UeaSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +127,10 @@ _AEON: Final = PackagedFiles(
     sha256="d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409",
     num_bytes=6_421_000,
 )
-_IN_AEON: Final = ("japanese-vowels", "basic-motions")
 
 
 def _uea(declared: UeaSet) -> PublishedSet:
-    package = _AEON if declared.name in _IN_AEON else None
+    package = _AEON if declared.name in PACKAGED else None
     archive = f"{declared.problem}.zip"
     return PublishedSet(
         name=declared.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 from robench.core.errors import MissingDataError
 from robench.datasets.series_in_memory import SeriesInMemory, standardised
 from robench.datasets.ts_files import TsFile, parse_ts, read_ts
-from robench.datasets.uea import TRAIN_SPLIT, UeaSet
+from robench.datasets.uea import PACKAGED, TRAIN_SPLIT, UeaSet
 
 
 def open_series(declared: UeaSet, *, data_root: Path | None, split: str, **unused: object) -> SeriesInMemory:
@@ -45,9 +45,11 @@ def path_of(declared: UeaSet, data_root: Path | None, split: str) -> Path:
 def check_present(declared: UeaSet, path: Path) -> None:
     """Refuse a file that does not exist."""
     if not path.is_file():
+        archive = "" if declared.name in PACKAGED else f" --archive {declared.problem}.zip"
         raise MissingDataError(
-            f"dataset {declared.name!r} has no file {path}. Run 'robench data prepare {declared.name} --data-root"
-            f" {path.parent.parent}', or unpack the set's archive there"
+            f"dataset {declared.name!r} not found. Tried:",
+            f"  {path}: {'not a file' if path.exists() else 'absent'}",
+            f"Run 'robench data prepare {declared.name}{archive} --data-root {path.parent.parent}'",
         )
 
 
