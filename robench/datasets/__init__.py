@@ -23,7 +23,15 @@ from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
 from robench.datasets.sotu import SOTU_SETS
 from robench.datasets.uea import UEA_SETS
 from robench.datasets.user import FormatBase, UserDataset
-from robench.datasets.user_formats import Arrays, ImageFolder, ImageList, MapStyle, PythonTarget
+from robench.datasets.user_formats import (
+    Arrays,
+    ImageFolder,
+    ImageList,
+    MapStyle,
+    PythonTarget,
+    SeriesTable,
+    TsSeries,
+)
 from robench.declarations.preprocessing import PreprocessingBase
 
 __all__ = ["DATASETS", "DATASET_KINDS", "open_dataset"]
@@ -46,6 +54,8 @@ DATASET_KINDS: Mapping[str, type[FormatBase]] = {
     "image-folder": ImageFolder,
     "csv": ImageList,
     "npz": Arrays,
+    "ts": TsSeries,
+    "series-csv": SeriesTable,
     "cifar10": Cifar10,
     "cifar100": Cifar100,
     "torchvision": MapStyle,

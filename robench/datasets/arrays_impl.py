@@ -1,8 +1,9 @@
 """Datasets in arrays, in a fixed order: images, inputs of other domains, and the opener of npz files."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BufferedReader
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, described, did_you_mean
 from robench.core.files import open_regular
 from robench.core.protocols import Dataset
+from robench.datasets.base import TEST_SPLIT
 from robench.datasets.decoding import resized_pixels
 from robench.datasets.in_memory import OrderedImages
+from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays
 from robench.datasets.user_impl import (
@@ -27,6 +30,7 @@ from robench.datasets.user_impl import (
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
+from robench.domains.series import SERIES
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
 USUAL_CHANNELS = (1, 3, 4)
@@ -99,19 +103,17 @@ class ArrayInputs(OrderedImages):
         return torch.from_numpy(self._values[start:stop].copy())
 
 
-def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, **unused: object) -> Dataset:
-    """Open the inputs of an npz file."""
+def open_arrays(
+    declared: UserDataset, *, preprocessing: PreprocessingBase, split: str = TEST_SPLIT, **unused: object
+) -> Dataset:
+    """Open the inputs of an npz file, and of the file of the training split for time series."""
     content: Arrays = declared.content  # type: ignore[assignment]  # the format of this implementation
+    if declared.domain == SERIES.name:
+        return opened_split(declared, split, lambda path: _read_series(declared, content, path))
     title = f"dataset {declared.name!r}: {content.path}"
-    try:
-        with open_regular(content.place) as file:
-            inputs, targets = _read(file, title, content)
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
-    except OSError as error:
-        raise MissingDataError(f"cannot read {content.path} of dataset {declared.name!r}: {error.strerror}") from error
+    (inputs, targets), digest = _arrays(
+        declared.name, content.path, {"inputs": content.inputs, "targets": content.targets}
+    )
     labels = checked_labels(targets, len(inputs), f"{title}: {content.targets}")
     num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
     check_classes(declared, labels, num_classes, content.path)
@@ -128,20 +130,47 @@ def open_arrays(declared: UserDataset, *, preprocessing: PreprocessingBase, **un
     )
 
 
-def _read(file: BufferedReader, title: str, content: Arrays) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_series(declared: UserDataset, content: Arrays, path: str) -> LabelledSeries:
+    """Return the series of an npz file."""
+    names = {"inputs": content.inputs, "targets": content.targets}
+    if content.lengths is not None:
+        names["lengths"] = content.lengths
+    (inputs, targets, *lengths), _ = _arrays(declared.name, path, names)
+    title = f"dataset {declared.name!r}: {path}"
+    series = series_of_array(inputs, lengths[0] if lengths else None, f"{title}: {content.inputs}")
+    labels = checked_labels(targets, len(series), f"{title}: {content.targets}")
+    check_classes(declared, labels, max(2, int(labels.max(initial=0)) + 1), path)
+    return LabelledSeries(ids=numbered_ids(declared.name, len(series)), series=series, labels=labels.tolist())
+
+
+def _arrays(name: str, path: str, names: Mapping[str, str]) -> tuple[list[NDArray[Any]], str]:
+    """Return arrays of an npz file, given by the fields of the entry that name them, and the file's SHA-256."""
+    title = f"dataset {name!r}: {path}"
+    try:
+        with open_regular(Path(path)) as file:
+            found = _read(file, title, names)
+            file.seek(0)
+            return found, hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
+    except OSError as error:
+        raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
+
+
+def _read(file: BufferedReader, title: str, wanted: Mapping[str, str]) -> list[NDArray[Any]]:
     try:
         archive = np.load(file, allow_pickle=False)
         names = list(archive) if isinstance(archive, np.lib.npyio.NpzFile) else None
     except Exception as error:  # zip and numpy raise many types on broken files
         raise MissingDataError(f"{title} is not an npz file ({described(error)}); write it with numpy.savez") from error
     if names is None:
-        raise MissingDataError(f"{title} has a single array; write images and labels into one file with numpy.savez")
-    for field in ("inputs", "targets"):
-        if (name := getattr(content, field)) not in names:
+        raise MissingDataError(f"{title} has a single array; write inputs and labels into one file with numpy.savez")
+    for field, name in wanted.items():
+        if name not in names:
             hint = did_you_mean(name, names)
             raise DeclarationError(f"{title} has no array {name!r}.{hint} Name it by {field} in the dataset's entry")
     try:
-        return archive[content.inputs], archive[content.targets]
+        return [archive[name] for name in wanted.values()]
     except (Exception, MemoryError) as error:
         raise MissingDataError(
             f"{title}: its arrays cannot be read without pickle ({described(error)}); save arrays of numbers"
@@ -177,11 +206,12 @@ def _has_its_channels_in(axis: int, *, not_in: int, shape: tuple[int, ...]) -> b
     return shape[axis] in USUAL_CHANNELS and shape[not_in] not in USUAL_CHANNELS
 
 
-def checked_labels(labels: NDArray[Any], num_images: int, title: str) -> NDArray[np.int64]:
+def checked_labels(labels: NDArray[Any], num_examples: int, title: str) -> NDArray[np.int64]:
     """Return labels as (N,) int64; refuse another shape or type, and what int64 cannot hold."""
-    if labels.shape != (num_images,) or not np.issubdtype(labels.dtype, np.integer):
+    if labels.shape != (num_examples,) or not np.issubdtype(labels.dtype, np.integer):
         raise MissingDataError(
-            f"{title} must be {num_images} whole numbers, one an image, got {labels.dtype} of the shape {labels.shape}"
+            f"{title} must be {num_examples} whole numbers, one an example, got {labels.dtype} of the shape"
+            f" {labels.shape}"
         )
     if (highest := int(labels.max(initial=0))) > np.iinfo(np.int64).max:
         raise MissingDataError(f"{title} has the label {highest}; labels are whole numbers from 0, below 2^63")

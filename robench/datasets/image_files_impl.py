@@ -4,10 +4,7 @@ Folders are listed without reading a file: 10^6 images in seconds. Links are fol
 one that leads back to a folder around it is refused.
 """
 
-import csv
-import io
 import os
-import re
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
@@ -17,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from robench.core.errors import DeclarationError, MissingDataError, described, did_you_mean
-from robench.core.files import open_regular, read_regular
+from robench.core.errors import DeclarationError, MissingDataError, described
+from robench.core.files import open_regular
 from robench.core.protocols import Dataset
 from robench.datasets.arrays_impl import ArrayInputs
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import ImageFolder, ImageList
-from robench.datasets.user_impl import FileImages, check_classes, tree_fingerprint
+from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows, numbered_labels, tree_fingerprint
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains.images import IMAGES
 
@@ -33,11 +30,11 @@ MOST_IMAGES: Final = 20_000_000
 _SHOWN: Final = 5
 # Device and inode of each of the folders around a folder.
 _Around = frozenset[tuple[int, int]]
-LARGEST_FILE: Final = 1 << 30
-_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
-def open_class_folders(declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int) -> FileImages:
+def open_class_folders(
+    declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int, **unused: object
+) -> FileImages:
     """Open the images of a folder with a subfolder for each class."""
     content: ImageFolder = declared.content  # type: ignore[assignment]  # the format of this implementation
     root, title = content.place, f"dataset {declared.name!r}"
@@ -149,7 +146,9 @@ def _refuse_empty(
     )
 
 
-def open_list(declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int) -> Dataset:
+def open_list(
+    declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int, **unused: object
+) -> Dataset:
     """Open the images, or the inputs of another domain, listed in a CSV file."""
     content: ImageList = declared.content  # type: ignore[assignment]  # the format of this implementation
     root = content.place.parent
@@ -164,7 +163,7 @@ def open_list(declared: UserDataset, *, preprocessing: PreprocessingBase, decode
             raise MissingDataError(f"{where}: {path} was listed before, in line {first}; list each image once")
         sizes.append(_size_of(root / name, where))
         labels.append(label)
-    targets, num_classes = _numbered(declared, labels)
+    targets, num_classes = numbered_labels(declared, labels)
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, content.path)
     if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
         fingerprint = tree_fingerprint(declared, list(lines), sizes, targets)
@@ -203,37 +202,12 @@ def _stacked(name: str, paths: Sequence[Path]) -> NDArray[Any]:
 
 def _rows(name: str, content: ImageList) -> Iterator[tuple[int, str, str]]:
     """Yield line, path and label of each row."""
-    title = f"dataset {name!r}: {content.path}"
-    try:
-        text = read_regular(content.place, LARGEST_FILE).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
-    except OSError as error:
-        raise MissingDataError(f"cannot read {content.path} of dataset {name!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise MissingDataError(f"{title} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        header = next(reader, [])
-        columns = [_column(title, header, column) for column in (content.image_column, content.label_column)]
-        for row in reader:
-            if row and len(row) != len(header):
-                raise MissingDataError(
-                    f"{title}, line {reader.line_num}: {len(row)} columns, and the header has {len(header)}"
-                )
-            if row:
-                yield reader.line_num, row[columns[0]], row[columns[1]].strip()
-    except csv.Error as error:
-        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file") from error
-
-
-def _column(title: str, header: Sequence[str], column: str) -> int:
-    if header.count(column) == 1:
-        return header.index(column)
-    if column in header:
-        raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
-    hint = did_you_mean(column, header) if header else " It is empty."
-    raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by image_column or label_column")
+    rows = csv_rows(name, content.path)
+    _, header = next(rows)
+    title, fields = f"dataset {name!r}: {content.path}", "image_column or label_column"
+    columns = [column_of(title, header, column, fields) for column in (content.image_column, content.label_column)]
+    for line, row in rows:
+        yield line, row[columns[0]], row[columns[1]].strip()
 
 
 def _relative(path: str, where: str) -> str:
@@ -258,18 +232,3 @@ def _size_of(path: Path, where: str) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise MissingDataError(f"{where}: image {path} is not a regular file (a folder, a pipe, a device, ...)")
     return found.st_size
-
-
-def _numbered(declared: UserDataset, labels: Sequence[str]) -> tuple[list[int], int]:
-    """Return the class number of each label, and the number of classes."""
-    stated = declared.num_classes
-    if all(_NUMBER.fullmatch(label) for label in labels):
-        targets = [int(label) for label in labels]
-        return targets, stated or max(targets, default=0) + 1
-    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
-    if stated not in (None, len(numbers)):
-        raise DeclarationError(
-            f"dataset {declared.name!r} has {len(numbers)} different labels, and num_classes is {stated} in its entry;"
-            " names are numbered in sorted order, so both must be equal. Give class numbers as labels instead"
-        )
-    return [numbers[label] for label in labels], len(numbers)

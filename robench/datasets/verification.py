@@ -1,5 +1,6 @@
-"""Verification of datasets on disk against their published form: folders, classes, counts, images, and texts."""
+"""Verification of datasets on disk against their published form: folders, classes, counts, images, texts and series."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UnknownNameError
+from robench.core.files import read_regular
 from robench.core.inert import printable
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
@@ -29,9 +31,14 @@ from robench.datasets.imagenet_folder import (
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.sentiment_impl import read_labelled
+from robench.datasets.series_in_memory import SeriesInMemory
+from robench.datasets.ts_files import LARGEST_FILE
+from robench.datasets.uea import UeaSet
+from robench.datasets.uea_impl import check_present, path_of, published_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext_impl import read_split
+from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
 
 Kind = Literal[
@@ -79,7 +86,9 @@ class Verification:
             counted where their number is published, otherwise None.
         split: split of the file that was read; None for all others.
         images_per_class: number of images of each class, if all have the same and were counted; None otherwise.
-        sha256: digest of arrays of images and their labels; None for all others.
+        sha256: digest of arrays of images and their labels, or of a file of series; None for all others.
+        num_series, num_channels, num_steps: numbers of series, their channels and the steps of the longest one; None
+            for images and texts.
     """
 
     dataset: str
@@ -93,6 +102,9 @@ class Verification:
     split: str | None = None
     images_per_class: int | None = None
     sha256: str | None = None
+    num_series: int | None = None
+    num_channels: int | None = None
+    num_steps: int | None = None
 
     @property
     def is_absent(self) -> bool:
@@ -110,7 +122,7 @@ def verify(
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
-    Each split of texts, and of arrays of images, is a result of its own.
+    Each split of texts, of arrays of images and of series is a result of its own.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
@@ -139,6 +151,8 @@ def verify(
             yield from (_verify_texts(found, data_root, split) for split in found.splits)
         elif isinstance(found, PublishedCifar | CorruptedCifar):
             yield from (_verify_arrays(found, data_root, split) for split in found.splits)
+        elif isinstance(found, UeaSet):
+            yield from _verify_series(found, data_root)
         else:
             yield verify_folder(layout_of(found), data_root, decode=decode)
 
@@ -156,6 +170,8 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
     except (MissingDataError, DeclarationError) as error:
         return _refused(declared.name, "unreadable", error)
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open
+    if isinstance(dataset, SeriesInMemory):
+        return _of_series(declared.name, dataset)
     paths = [dataset.path(position) for position in range(len(dataset))] if isinstance(dataset, FileImages) else []
     return Verification(
         dataset=declared.name,
@@ -169,6 +185,8 @@ def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
 def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     """Verify an embedded dataset, or one of the user's code, by opening it."""
     dataset = open_dataset(declared, data_root=None, preprocessing=None)
+    if isinstance(dataset, SeriesInMemory):
+        return _of_series(declared.name, dataset)
     found, size = Verification(dataset=declared.name, is_decoded=True), len(dataset)
     if declared.num_examples not in (None, size):
         message = f"dataset {declared.name!r} has {size:,} examples here, wanted {declared.num_examples:,}"
@@ -193,6 +211,55 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
         kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
         return _refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
     return Verification(dataset=declared.name, is_decoded=True, num_texts=num_texts, num_tokens=num_tokens, **known)
+
+
+def _of_series(name: str, dataset: SeriesInMemory) -> Verification:
+    """Return the numbers of series in memory."""
+    inputs = dataset.batch(0, len(dataset)).inputs
+    return Verification(
+        dataset=name,
+        num_classes=getattr(dataset, "num_classes", len(set(dataset.targets.tolist()))),
+        is_decoded=True,
+        num_series=len(dataset),
+        num_channels=inputs.shape[2],
+        num_steps=int(lengths(inputs).max()),
+    )
+
+
+def _verify_series(declared: UeaSet, data_root: Path | None) -> list[Verification]:
+    """Verify both splits of a UEA set by reading their files; the longest series may be in either."""
+    found = [_verify_series_of(declared, data_root, split) for split in declared.splits]
+    longest = max(each.num_steps or 0 for each in found)
+    if all(each.is_whole for each in found) and longest != declared.num_steps:
+        message = f"dataset {declared.name!r} has series of up to {longest} steps, wanted {declared.num_steps}"
+        found[0] = replace(found[0], findings=(Finding(kind="wrong-count", message=message),))
+    return found
+
+
+def _verify_series_of(declared: UeaSet, data_root: Path | None, split: str) -> Verification:
+    """Verify the file of one split."""
+    known: dict[str, Any] = {"split": split, "num_series": 0}
+    kind: Kind = "absent"
+    try:
+        path = path_of(declared, data_root, split)
+        known["folder"] = path.parent if path.parent.is_dir() else None
+        check_present(declared, path)
+        kind = "wrong-file"
+        content = read_regular(path, LARGEST_FILE)
+        known["sha256"] = hashlib.sha256(content).hexdigest()
+        found = published_split(declared, split, content, str(path))
+    except MissingDataError as error:
+        return _refused(declared.name, kind, error, **known)
+    except OSError as error:
+        return _refused(declared.name, "unreadable", MissingDataError(f"cannot read {path}: {error.strerror}"), **known)
+    return Verification(
+        dataset=declared.name,
+        num_classes=len(found.classes),
+        is_decoded=True,
+        num_channels=found.series[0].shape[1],
+        num_steps=max(map(len, found.series)),
+        **known | {"num_series": len(found.series)},
+    )
 
 
 def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, split: str) -> Verification:

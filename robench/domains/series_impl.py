@@ -69,6 +69,11 @@ class PaddedSeries(RealValued):
         return distances
 
 
+def lengths(inputs: Tensor) -> Tensor:
+    """Return the numbers of steps of series (B, T, C) without padding, as (B,)."""
+    return (inputs != PADDING).any(-1).sum(-1)
+
+
 def padded(series: Sequence[Tensor], num_steps: int) -> Tensor:
     """Return series (T, C) of up to ``num_steps`` steps as one batch (B, num_steps, C)."""
     return torch.stack([pad(each, (0, 0, 0, num_steps - len(each)), value=PADDING) for each in series])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageChops
+from series_files import labels_of, series_of, write_ts
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
@@ -22,6 +23,7 @@ from robench.datasets.digit_shifts_impl import fit
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
+from robench.datasets.uea import UeaSet
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
@@ -32,13 +34,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
-# The 95 of ImageNet-C differ in nothing but their folders, and so do resize rules in one word: one of each is enough.
+# The 95 of ImageNet-C differ in nothing but their folders, those of the UEA archive in sizes, and resize rules in one
+# word: one of each is enough.
 # Files of texts and arrays have fixtures of their own: tests/unit/test_datasets_wikitext.py, test_datasets_sentiment.py
 # and test_datasets_cifar.py.
-OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar)
+OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar, UeaSet)
 NAMES = [
     *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, OTHER_FILES)),
-    *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3"),
+    *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3", "japanese-vowels"),
 ]
 
 
@@ -77,6 +80,35 @@ def folder_source(declared: DatasetBase, data_root: Path) -> Source:
         return open_dataset(declared.name, data_root=data_root, preprocessing=SMALL)
 
     return Source(declared, opened, lambda: write_image(images[5], seed=99), opened)
+
+
+def series_source(published: UeaSet, data_root: Path) -> Source:
+    """Return a set of the UEA archive with fewer and shorter series."""
+    sizes = {"num_examples": 12, "num_training_examples": 9, "num_steps": 7, "num_channels": 2, "num_classes": 3}
+    declared = replace(published, sha256s=(), **sizes)
+    test, train = (series_of(count, seed=count) for count in (12, 9))
+    folder = data_root / str(declared.folder)
+
+    def write() -> None:
+        for split, series in (("test", test), ("train", train)):
+            write_ts(folder / declared.file_of(split), series, labels_of(len(series)))
+
+    def change() -> None:
+        test[5][2, 1] += 0.01
+        write()
+
+    def opened() -> Any:
+        return open_dataset(declared, data_root=data_root, preprocessing=None)
+
+    write()
+    return Source(declared, opened, change, opened)
+
+
+def source_of(name: str, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    declared = DATASETS[name]
+    if isinstance(declared, UeaSet):
+        return series_source(declared, data_root)
+    return embedded_source(declared, monkeypatch) if declared.folder is None else folder_source(declared, data_root)
 
 
 @cache
@@ -122,14 +154,12 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
 
 @pytest.fixture(params=NAMES)
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    declared = DATASETS[request.param]
-    return embedded_source(declared, monkeypatch) if declared.folder is None else folder_source(declared, tmp_path)
+    return source_of(request.param, tmp_path, monkeypatch)
 
 
 @pytest.fixture(params=[name for name in NAMES if DATASETS[name].domain == "images"])
 def images(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    declared = DATASETS[request.param]
-    return embedded_source(declared, monkeypatch) if declared.folder is None else folder_source(declared, tmp_path)
+    return source_of(request.param, tmp_path, monkeypatch)
 
 
 def test_every_declared_dataset_can_be_opened_and_no_other() -> None:

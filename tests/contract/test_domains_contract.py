@@ -16,12 +16,17 @@ from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import PREPROCESSINGS, NoPreprocessing
 from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import encoded_batch
+from robench.domains.series_impl import padded
 from robench.testing.domain import DOMAIN_CHECKS
 
+# Of series; the checks exchange the two in the middle.
+LENGTHS = (6, 4, 4, 1)
+GENERATOR = torch.Generator().manual_seed(1)
 # Clean examples of each domain.
 EXAMPLES = {
     "images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)),
     "texts": encoded_batch(["we the", "people", "of the", "union"]),
+    "series": padded([torch.randn(length, 2, generator=GENERATOR) for length in LENGTHS], 6),
 }
 # Any: nothing here asks for the model.
 NO_MODEL: Any = None

@@ -100,7 +100,7 @@ class TestRegistries:
         [
             (
                 "{path: x}",
-                "datasets.mine.kind: missing. Known: cifar10, cifar100, csv, image-folder, npz, python, torch",
+                "kind: missing. Known: cifar10, cifar100, csv, image-folder, npz, python, series-csv, torchvision, ts",
             ),
             (
                 "{kind: image-foldr, path: x}",

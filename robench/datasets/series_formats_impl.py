@@ -1,0 +1,184 @@
+"""Openers of users' time series: .ts files, CSV files with a row for each step, and arrays of an npz file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robench.core.errors import DeclarationError, MissingDataError
+from robench.datasets.base import TEST_SPLIT
+from robench.datasets.series_in_memory import ClassifiedSeries, as_given, length_of, standardised
+from robench.datasets.ts_files import MISSING, finite, read_ts
+from robench.datasets.uea import TRAIN_SPLIT
+from robench.datasets.user import UserDataset
+from robench.datasets.user_formats import Arrays, SeriesFormat, SeriesTable
+from robench.datasets.user_impl import check_classes, column_of, csv_rows, numbered_ids, numbered_labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledSeries:
+    """Series of one file.
+
+    Attributes:
+        series: (T, C) float64 each, NaN for missing values; ``ids``: one of each.
+        labels: class number or name of the class of each.
+        classes: names of all classes, in their order, if the file lists them; else ().
+    """
+
+    ids: Sequence[str]
+    series: Sequence[NDArray[np.float64]]
+    labels: Sequence[str] | Sequence[int]
+    classes: tuple[str, ...] = ()
+
+
+def open_ts(declared: UserDataset, *, split: str = TEST_SPLIT, **unused: object) -> ClassifiedSeries:
+    """Open a split of series in .ts files."""
+
+    def read(path: str) -> LabelledSeries:
+        found = read_ts(_existing(declared, path))
+        ids = numbered_ids(declared.name, len(found.series))
+        return LabelledSeries(ids=ids, series=found.series, labels=found.labels, classes=found.classes)
+
+    return opened_split(declared, split, read)
+
+
+def open_table(declared: UserDataset, *, split: str = TEST_SPLIT, **unused: object) -> ClassifiedSeries:
+    """Open a split of series in CSV files with a row for each step."""
+    return opened_split(declared, split, lambda path: _read_table(declared, path))
+
+
+def opened_split(declared: UserDataset, split: str, read: Callable[[str], LabelledSeries]) -> ClassifiedSeries:
+    """Return the series of a split, standardised and padded as the entry says; ``read`` reads the file of a path."""
+    content: SeriesFormat | Arrays = declared.content  # type: ignore[assignment]  # the formats of series
+    title = f"dataset {declared.name!r}"
+    paths = {TEST_SPLIT: content.path} | ({} if content.train is None else {TRAIN_SPLIT: content.train})
+    files = {name: read(path) for name, path in paths.items()}
+    asked, every = files[split], list(files.values())
+    channels = [each.series[0].shape[1] for each in every]
+    if len(set(channels)) > 1:
+        raise MissingDataError(
+            f"{title} has {channels[0]} channels in {content.path}, and {channels[1]} in {content.train}; give both"
+            " files the same channels"
+        )
+    targets, num_classes = _targets(declared, files, split)
+    check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, paths[split])
+    learned = files.get(TRAIN_SPLIT)
+    is_standardised = learned is not None and content.standardise is not False
+    steps = length_of(title, [series for each in every for series in each.series], content.num_steps)
+    values = standardised(asked.series, learned.series) if learned and is_standardised else as_given(asked.series)
+    return ClassifiedSeries(declared.name, asked.ids, targets, values, steps, num_classes=num_classes)
+
+
+def _targets(declared: UserDataset, files: dict[str, LabelledSeries], split: str) -> tuple[list[int], int]:
+    """Return the class numbers of a split, and the number of classes of all of them."""
+    every, title = list(files.values()), f"dataset {declared.name!r}"
+    if classes := every[0].classes:
+        if any(each.classes != classes for each in every):
+            raise MissingDataError(f"{title} has different classes in its files; give both the same @classLabel")
+        if declared.num_classes not in (None, len(classes)):
+            found = f"{len(classes)} classes in @classLabel, and num_classes is {declared.num_classes} in its entry"
+            raise DeclarationError(f"{title} has {found}; both must be equal")
+        places = {label: place for place, label in enumerate(classes)}
+        return [places[str(label)] for label in files[split].labels], len(classes)
+    labels = [str(label) for each in every for label in each.labels]
+    numbers, num_classes = numbered_labels(declared, labels)
+    # The labels of the splits before come first.
+    start = 0 if split == TEST_SPLIT else len(files[TEST_SPLIT].labels)
+    return numbers[start : start + len(files[split].labels)], num_classes
+
+
+def _existing(declared: UserDataset, path: str) -> Path:
+    if not Path(path).exists():
+        title = f"dataset {declared.name!r}: {path}"
+        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there")
+    return Path(path)
+
+
+def _read_table(declared: UserDataset, path: str) -> LabelledSeries:
+    content: SeriesTable = declared.content  # type: ignore[assignment]  # the format of the caller
+    title, rows = f"dataset {declared.name!r}: {path}", csv_rows(declared.name, path)
+    _, header = next(rows)
+    fields = "series_column, step_column, label_column or channels"
+    named = content.channels or tuple(name for name in header if name not in content.fixed_columns)
+    series_column, step_column, label_column, *channels = (
+        column_of(title, header, name, fields) for name in (*content.fixed_columns, *named)
+    )
+    if not channels:
+        raise MissingDataError(f"{title} has no column beside {', '.join(content.fixed_columns)}, wanted channels")
+    labels: dict[str, str] = {}
+    # By series: steps with their lines and values.
+    found: dict[str, dict[float, tuple[int, list[float]]]] = {}
+    for line, row in rows:
+        where = f"{title}, line {line}"
+        name, label = row[series_column].strip(), row[label_column].strip()
+        if not name or not label:
+            empty = content.label_column if name else content.series_column
+            raise MissingDataError(f"{where}: {empty} is empty; name the series and its label in every row")
+        if labels.setdefault(name, label) != label:
+            known = f"series {name!r} has the label {label!r}, and {labels[name]!r} before"
+            raise MissingDataError(f"{where}: {known}; give all rows of a series one label")
+        step = finite(row[step_column], f"{where} has", f"column {content.step_column!r}")
+        values = [_cell(row[place], f"{where} has", f"column {header[place]!r}") for place in channels]
+        if (first := found.setdefault(name, {}).setdefault(step, (line, values)))[0] != line:
+            raise MissingDataError(f"{where}: step {step:g} of series {name!r} was in line {first[0]}, too")
+    if not found:
+        raise MissingDataError(f"{title} has no rows below its header, wanted one for each step of each series")
+    series = [np.array([steps[step][1] for step in sorted(steps)]) for steps in found.values()]
+    return LabelledSeries(
+        ids=[f"{declared.name}/{name}" for name in found], series=series, labels=[labels[name] for name in found]
+    )
+
+
+def _cell(text: str, subject: str, name: str) -> float:
+    return np.nan if text.strip() == MISSING else finite(text, subject, name)
+
+
+def series_of_array(inputs: NDArray[Any], lengths: NDArray[Any] | None, title: str) -> list[NDArray[np.float64]]:
+    """Return the series (T, C) of an array of the layouts of ``npz``; ``title`` names the array in messages."""
+    is_joined = lengths is not None and inputs.ndim == 2
+    if inputs.dtype.kind not in "fiu" or not (is_joined or inputs.ndim == 3):
+        wanted = "numbers (N, steps, channels)" if lengths is None else "numbers (sum of lengths, channels)"
+        raise MissingDataError(f"{title} has {inputs.dtype} of the shape {inputs.shape}, wanted {wanted}")
+    values = inputs.astype(np.float64)
+    if lengths is None:
+        # The end of a series is after its last step with a value.
+        places = np.arange(1, values.shape[1] + 1)
+        num_steps = np.where(np.isnan(values).all(-1), 0, places).max(1, initial=0)
+    else:
+        num_steps = _checked_lengths(lengths, values, title)
+    if (num_steps < 1).any() or not values.shape[-1]:
+        raise MissingDataError(
+            f"{title} has no value in series {int((num_steps < 1).argmax())}, wanted a step at least"
+        )
+    ends = np.cumsum(num_steps)
+    series = (
+        [values[end - count : end] for count, end in zip(num_steps, ends, strict=True)]
+        if is_joined
+        else [each[:count] for each, count in zip(values, num_steps, strict=True)]
+    )
+    for number, each in enumerate(series):
+        if not (is_finite := np.isfinite(each)).all():
+            step, channel = np.argwhere(~is_finite)[0]
+            where = f"series {number} at step {step} in channel {channel}"
+            raise MissingDataError(
+                f"{title} has {each[step, channel]} in {where}, wanted finite numbers up to a series' end, and NaN in"
+                " all channels after it"
+            )
+    return series
+
+
+def _checked_lengths(lengths: NDArray[Any], values: NDArray[np.float64], title: str) -> NDArray[np.int64]:
+    """Return the lengths of series as (N,) int64; refuse lengths that contradict the values."""
+    if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
+        found = f"lengths of {lengths.dtype} of the shape {lengths.shape}"
+        raise MissingDataError(f"{title} has {found}, wanted N whole numbers")
+    num_steps = lengths.astype(np.int64)
+    if values.ndim == 2 and num_steps.sum() != len(values):
+        raise MissingDataError(f"{title} has {len(values)} steps, wanted {num_steps.sum()}, the sum of all lengths")
+    if values.ndim == 3 and (len(num_steps) != len(values) or num_steps.max(initial=0) > values.shape[1]):
+        found = f"{len(num_steps)} lengths up to {num_steps.max(initial=0)}"
+        raise MissingDataError(f"{title} of the shape {values.shape} has {found}, wanted one of each series within it")
+    return num_steps
