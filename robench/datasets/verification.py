@@ -26,13 +26,17 @@ from robench.datasets.imagenet_folder import (
     misnamed,
     refuse_other_class,
 )
+from robench.datasets.in_memory import OrderedImages
+from robench.datasets.lra import TokenSet
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.sentiment_impl import read_labelled
+from robench.datasets.tokens_impl import TokenSequences
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext_impl import read_split
 from robench.domains.texts import TEXTS
+from robench.domains.tokens import TOKENS
 
 Kind = Literal[
     "absent",
@@ -73,13 +77,14 @@ class Verification:
 
     Attributes:
         folder: location of its class folders; None if it was not found, or is embedded.
-        num_images, num_classes: numbers found of the expected classes; 0 for texts.
+        num_images, num_classes: numbers found of the expected classes; 0 for texts, and no images for tokens.
         is_decoded: whether every image was decoded, too.
         num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0. Tokens are
             counted where their number is published, otherwise None.
+        num_sequences: number of sequences of tokens, or of pairs of them; None for all others.
         split: split of the file that was read; None for all others.
         images_per_class: number of images of each class, if all have the same and were counted; None otherwise.
-        sha256: digest of arrays of images and their labels; None for all others.
+        sha256: digest of arrays of images, or of tokens, and their labels; None for all others.
     """
 
     dataset: str
@@ -90,6 +95,7 @@ class Verification:
     findings: tuple[Finding, ...] = ()
     num_texts: int | None = None
     num_tokens: int | None = None
+    num_sequences: int | None = None
     split: str | None = None
     images_per_class: int | None = None
     sha256: str | None = None
@@ -110,7 +116,7 @@ def verify(
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
-    Each split of texts, and of arrays of images, is a result of its own.
+    Each split of texts, of tokens, and of arrays of images, is a result of its own.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
@@ -137,6 +143,8 @@ def verify(
             yield _verify_embedded(found)
         elif isinstance(found, TokenFiles | LabelledFiles):
             yield from (_verify_texts(found, data_root, split) for split in found.splits)
+        elif isinstance(found, TokenSet):
+            yield from (_verify_tokens(found, data_root, split) for split in found.splits)
         elif isinstance(found, PublishedCifar | CorruptedCifar):
             yield from (_verify_arrays(found, data_root, split) for split in found.splits)
         else:
@@ -175,6 +183,9 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
         found = replace(found, findings=(Finding(kind="wrong-count", message=message),))
     if declared.domain == TEXTS.name:
         return replace(found, num_texts=size)
+    if declared.domain == TOKENS.name:
+        classes = set(dataset.batch(0, size).targets.tolist())
+        return replace(found, num_sequences=size, num_classes=len(classes), sha256=dataset.identity.fingerprint)
     return replace(found, num_images=size, num_classes=len(set(dataset.batch(0, size).targets.tolist())))
 
 
@@ -193,6 +204,26 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
         kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
         return _refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
     return Verification(dataset=declared.name, is_decoded=True, num_texts=num_texts, num_tokens=num_tokens, **known)
+
+
+def _verify_tokens(declared: TokenSet, data_root: Path | None, split: str) -> Verification:
+    """Verify the sequences of one split by reading them; images of Pathfinder are listed, and not decoded."""
+    folder = None if data_root is None else data_root.expanduser() / str(declared.folder)
+    known: dict[str, Any] = {"split": split, "folder": folder if folder is not None and folder.is_dir() else None}
+    try:
+        dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
+    except MissingDataError as error:
+        is_absent = folder is None or not folder.is_dir() or len(error.lines) > 1
+        return _refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
+    assert isinstance(dataset, OrderedImages)  # what all token sets open
+    return Verification(
+        dataset=declared.name,
+        num_sequences=len(dataset),
+        num_classes=len(set(dataset.targets.tolist())),
+        is_decoded=isinstance(dataset, TokenSequences),
+        sha256=dataset.identity.fingerprint,
+        **known,
+    )
 
 
 def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, split: str) -> Verification:
