@@ -1,4 +1,4 @@
-"""Sequences of tokens held in memory, and the readers of those that other datasets or tables contain.
+"""Sequences of tokens held in memory, and readers of images, texts and tables as sequences.
 
 Grey levels of colours are those of ITU-R BT.601-2 in integers, (19595 R + 38470 G + 7471 B + 32768) >> 16, as Pillow's
 mode "L". Long-Range Arena's own are the integer parts of 0.2989 R + 0.587 G + 0.114 B in float32.

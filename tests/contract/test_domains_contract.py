@@ -22,6 +22,7 @@ from robench.testing.domain import DOMAIN_CHECKS
 EXAMPLES = {
     "images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)),
     "texts": encoded_batch(["we the", "people", "of the", "union"]),
+    "tokens": torch.tensor([[3, 1, 2, 0], [2, 0, 0, 0], [4, 4, 1, 1], [1, 2, 3, 0]]),
 }
 # Any: nothing here asks for the model.
 NO_MODEL: Any = None
