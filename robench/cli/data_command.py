@@ -132,7 +132,9 @@ def _entries() -> list[dict[str, Any]]:
 def _plain(verification: Verification) -> dict[str, Any]:
     of_texts = ("split", "num_texts", "num_tokens") if verification.num_texts is not None else ()
     of_series = ("split", "num_series", "num_channels", "num_steps", "sha256")
-    of_images = ("split", "images_per_class", "sha256") if verification.sha256 is not None else ()
+    of_tokens = ("split", "num_sequences", "sha256") if verification.num_sequences is not None else ()
+    is_of_arrays = verification.sha256 is not None and not of_tokens
+    of_images = ("split", "images_per_class", "sha256") if is_of_arrays else ()
     of_arrays = of_series if verification.num_series is not None else of_images
     findings = [
         {name: getattr(each, name) for name in ("kind", "is_problem", "message")} for each in verification.findings
@@ -143,7 +145,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
         "folder": None if verification.folder is None else str(verification.folder),
         **{name: getattr(verification, name) for name in ("num_images", "num_classes", "is_decoded")},
         "findings": findings,
-        **{name: getattr(verification, name) for name in (*of_texts, *of_arrays)},
+        **{name: getattr(verification, name) for name in (*of_texts, *of_tokens, *of_arrays)},
     }
 
 
@@ -181,13 +183,19 @@ def _title(verification: Verification) -> str:
 
 
 def _counts(verification: Verification) -> str:
-    """Return numbers of images and classes, or of texts and tokens, and whether they were read."""
+    """Return numbers of images or sequences and classes, or of texts and tokens, and whether they were read."""
     if verification.num_texts is not None:
         tokens = "" if verification.num_tokens is None else f" of {verification.num_tokens:,} tokens"
         read = "every text was read" if verification.is_decoded else "it cannot be used"
         return f"{verification.num_texts:,} texts{tokens}; {read}"
     if verification.num_series is not None:
         return _counts_of_series(verification)
+    if verification.num_sequences is not None:
+        counts = f"{verification.num_sequences:,} sequences of {verification.num_classes} classes"
+        if verification.sha256 is None:
+            return f"{counts}; it cannot be used"
+        read = "every sequence was read" if verification.is_decoded else "every file is there, and none was read"
+        return f"{counts}; {read}; SHA-256 {verification.sha256}"
     counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
     if verification.images_per_class is not None:
         counts += f", {verification.images_per_class:,} of each"

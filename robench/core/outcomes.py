@@ -20,7 +20,8 @@ class Outcome:
             a text shown to a language model; None if not counted.
         num_clamped: number of input values that the attack returned outside [0, 1] by more than rounding, before
             clamping; None if there were none.
-        num_changed: number of words of a text that were changed; None if the domain has no words.
+        num_changed: number of words of a text, or of positions of a sequence of tokens, that were changed; None if the
+            domain has neither.
         epsilon: in a sweep, the budget of this outcome, as an exact fraction such as ``4/255``.
     """
 

@@ -19,6 +19,7 @@ from robench.datasets.base import DatasetBase, Opener, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
 from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
+from robench.datasets.lra import TOKEN_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
 from robench.datasets.sotu import SOTU_SETS
 from robench.datasets.uea import UEA_SETS
@@ -46,6 +47,7 @@ _BUILTIN: dict[str, DatasetBase] = {
         *WIKITEXT_SETS,
         *SENTIMENT_SETS,
         *UEA_SETS,
+        *TOKEN_SETS,
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)

@@ -149,8 +149,11 @@ def _mapped(
     )
 
 
-def load_array(path: Path, dtype: type, shape: tuple[int, ...], name: str, advice: str) -> NDArray[Any]:
-    """Return an array of a file in numpy's format, mapped into memory and read without pickle, of the wanted form."""
+def load_array(path: Path, dtype: type, shape: tuple[int | None, ...], name: str, advice: str) -> NDArray[Any]:
+    """Return an array of a file in numpy's format, mapped into memory and read without pickle, of the wanted form.
+
+    An axis may have any size where ``shape`` has None.
+    """
     title = f"dataset {name!r}: {path}"
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -158,10 +161,12 @@ def load_array(path: Path, dtype: type, shape: tuple[int, ...], name: str, advic
         raise MissingDataError(f"{title} is damaged or no array ({described(error)}). {advice}") from error
     if not isinstance(array, np.ndarray):
         raise MissingDataError(f"{title} is an archive of arrays, wanted one array. {advice}")
-    if not np.issubdtype(array.dtype, dtype) or array.shape != shape or not array.flags.c_contiguous:
+    fits = array.ndim == len(shape) and all(size in (None, own) for size, own in zip(shape, array.shape, strict=True))
+    if not np.issubdtype(array.dtype, dtype) or not fits or not array.flags.c_contiguous:
+        sizes = str(shape).replace("None", "any")
         raise MissingDataError(
             f"{title} has an array of {array.dtype} of the shape {array.shape}, wanted {dtype.__name__} of the shape"
-            f" {shape}. {advice}"
+            f" {sizes}. {advice}"
         )
     return array
 
@@ -217,7 +222,7 @@ def _opened(
         fingerprint=digest,
         num_classes=declared.num_classes,
         preprocessing=preprocessing or AS_THEY_ARE,
-        ids=_ids(declared.content, split),
+        ids=ids_of(declared.content, split),
     )
 
 
@@ -241,11 +246,12 @@ def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unu
         fingerprint=digest if is_published else fingerprint_of(declared, sha256=hashlib.sha256(data).hexdigest()),
         num_classes=files.num_classes,
         preprocessing=preprocessing,
-        ids=_ids(files, TEST_SPLIT) if is_published else None,
+        ids=ids_of(files, TEST_SPLIT) if is_published else None,
     )
 
 
-def _ids(files: CifarFiles, split: str) -> list[str]:
+def ids_of(files: CifarFiles, split: str) -> list[str]:
+    """Return the ids of a split's images in the published order."""
     return [f"{files.name}/{split}/{number:05d}" for number in range(files.part(split).num_images)]
 
 

@@ -1,4 +1,4 @@
-"""Preparation of published datasets: archives are unpacked, arrays of CIFAR and files of the UEA archive written.
+"""Preparation of published datasets: archives are unpacked, arrays and files written, ListOps generated.
 
 Nothing is written before the whole archive has been checked. Files appear whole: each is written under another name and
 renamed, so that an interrupted unpacking leaves whole files and is resumed by the same call, which keeps those of the
@@ -35,7 +35,11 @@ from robench.datasets.cifar_impl import (
     write_prepared,
 )
 from robench.datasets.downloading import FULL_DISK, download, md5_of
+from robench.datasets.listops_impl import prepared_files as listops_files
+from robench.datasets.listops_impl import write_prepared as write_listops
+from robench.datasets.lra import ListOps
 from robench.datasets.published import PUBLISHED_SETS, PublishedSet
+from robench.datasets.tokens_impl import open_tokens
 from robench.datasets.uea import UeaSet
 from robench.datasets.uea_forms import downloaded_wheel, read_forms
 
@@ -78,7 +82,7 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
     """
     if not published.archives:
         raise UsageError(
-            f"the archive of dataset {published.name!r} cannot be unpacked: it has no class folders. How to get them:"
+            f"the archive of dataset {published.name!r} cannot be unpacked: {published.not_unpacked}. How to get them:"
             f" {published.where}"
         )
     files = [_placed(parts, published) for parts in check_members(archive, limits_of(published))]
@@ -244,6 +248,8 @@ def prepare(
     """
     if isinstance(declared := DATASETS.get(name), PublishedCifar):
         return prepare_arrays(declared, data_root, archive=archive, on_progress=on_progress)
+    if isinstance(declared, ListOps):
+        return prepare_listops(declared, data_root, archive=archive)
     published = PUBLISHED_SETS[name]
     if isinstance(declared, UeaSet):
         return prepare_series(declared, published, data_root, archive=archive)
@@ -310,6 +316,24 @@ def prepare_arrays(
         with suppress(OSError):
             folder.rmdir()
     return Unpacked(folder=folder, num_written=num_written, num_kept=0)
+
+
+def prepare_listops(declared: ListOps, data_root: Path, *, archive: Path | None) -> Unpacked:
+    """Generate the expressions of ListOps, which takes seconds, and write them; see ``prepare``."""
+    if archive is not None:
+        raise UsageError(f"dataset {declared.name!r} is generated, and has no archive; leave out --archive")
+    target = Target(data_root.expanduser() / str(declared.folder))
+    num_files = sum(len(listops_files(split)) for split in declared.splits)
+    with suppress(MissingDataError):
+        for split in declared.splits:
+            open_tokens(declared, data_root=data_root, split=split)
+        return Unpacked(folder=target.folder, num_written=0, num_kept=num_files)
+    try:
+        with target.locked():
+            num_written = write_listops(declared, target.folder)
+    except OSError as error:
+        raise cannot_write(error, target.folder, f"{PUBLISHED_SETS[declared.name].num_bytes:,}") from error
+    return Unpacked(folder=target.folder, num_written=num_written, num_kept=0)
 
 
 def _read(declared: PublishedCifar, source: Path) -> tuple[dict[str, CifarImages], dict[str, str]]:

@@ -11,6 +11,7 @@ since models split at blanks; a ``<br />`` is the end of a line, several in a ro
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -175,17 +176,22 @@ def _found(line: str, place: int, wanted: str) -> TreeError:
 
 def read_reviews(declared: ReviewFolders, data_root: Path | None, split: str) -> list[Example]:
     """Return ids, reviews and classes by class and number; each file is opened once."""
+    return [(example_id, _text(file), label) for example_id, file, label in review_files(declared, data_root, split)]
+
+
+def review_files(declared: ReviewFolders, data_root: Path | None, split: str) -> Iterator[tuple[str, TextFile, int]]:
+    """Yield ids, files and classes of reviews by class and number; all names are checked before the first is opened."""
     per_class = declared.num_examples_of(split) // declared.num_classes
     listed = []
     for label, name in enumerate(declared.class_folders):
         place = f"{declared.path_of(split)}/{name}"
         folder = find_folder(declared, data_root, f"{place}/NUMBER_RATING.txt", place, declared.archive)
         listed.append((label, place, folder, _names(declared, split, label, folder, per_class)))
-    return [
-        (f"{place}/{name.removesuffix('.txt')}", _text(declared, folder / name), label)
-        for label, place, folder, names in listed
-        for name in names
-    ]
+    for label, place, folder, names in listed:
+        for name in names:
+            file = read_file(declared, folder / name, declared.archive, MOST_REVIEW_BYTES)
+            file.check_text()
+            yield f"{place}/{name.removesuffix('.txt')}", file, label
 
 
 def review_text(content: str) -> str:
@@ -221,9 +227,7 @@ def _names(declared: ReviewFolders, split: str, label: int, folder: Path, wanted
     return names
 
 
-def _text(declared: ReviewFolders, path: Path) -> str:
-    file = read_file(declared, path, declared.archive, MOST_REVIEW_BYTES)
-    file.check_text()
+def _text(file: TextFile) -> str:
     text = review_text(file.decoded())
     if not text:
         raise file.refusal(f"is empty: it has {len(file.content):,} bytes and no word")

@@ -28,10 +28,13 @@ from robench.datasets.imagenet_folder import (
     misnamed,
     refuse_other_class,
 )
+from robench.datasets.in_memory import OrderedImages
+from robench.datasets.lra import TokenSet
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.sentiment_impl import read_labelled
 from robench.datasets.series_in_memory import SeriesInMemory
+from robench.datasets.tokens_impl import TokenSequences
 from robench.datasets.ts_files import LARGEST_FILE
 from robench.datasets.uea import UeaSet
 from robench.datasets.uea_impl import check_present, path_of, published_split
@@ -40,6 +43,7 @@ from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext_impl import read_split
 from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
+from robench.domains.tokens import TOKENS
 
 Kind = Literal[
     "absent",
@@ -80,15 +84,15 @@ class Verification:
 
     Attributes:
         folder: location of its class folders; None if it was not found, or is embedded.
-        num_images, num_classes: numbers found of the expected classes; 0 for texts.
+        num_images, num_classes: numbers found of the expected classes; 0 for texts, and no images for tokens.
         is_decoded: whether every image was decoded, too.
         num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0. Tokens are
             counted where their number is published, otherwise None.
         split: split of the file that was read; None for all others.
         images_per_class: number of images of each class, if all have the same and were counted; None otherwise.
-        sha256: digest of arrays of images and their labels, or of a file of series; None for all others.
-        num_series, num_channels, num_steps: numbers of series, their channels and the steps of the longest one; None
-            for images and texts.
+        sha256: digest of arrays of images, or of tokens, and their labels, or of a file of series; None for all others.
+        num_sequences: number of sequences of tokens, or of pairs; ``num_series``, ``num_channels``, ``num_steps``:
+            numbers of series, their channels and the steps of the longest one; None for all others.
     """
 
     dataset: str
@@ -99,6 +103,7 @@ class Verification:
     findings: tuple[Finding, ...] = ()
     num_texts: int | None = None
     num_tokens: int | None = None
+    num_sequences: int | None = None
     split: str | None = None
     images_per_class: int | None = None
     sha256: str | None = None
@@ -122,7 +127,7 @@ def verify(
 ) -> Iterator[Verification]:
     """Verify a dataset, or each dataset of a published set such as ``imagenet-c``, and yield the results.
 
-    Each split of texts, of arrays of images and of series is a result of its own.
+    Each split of texts, of tokens, of series, and of arrays of images, is a result of its own.
 
     Args:
         name: a key of ``datasets`` or of ``PUBLISHED_SETS``.
@@ -149,6 +154,8 @@ def verify(
             yield _verify_embedded(found)
         elif isinstance(found, TokenFiles | LabelledFiles):
             yield from (_verify_texts(found, data_root, split) for split in found.splits)
+        elif isinstance(found, TokenSet):
+            yield from (_verify_tokens(found, data_root, split) for split in found.splits)
         elif isinstance(found, PublishedCifar | CorruptedCifar):
             yield from (_verify_arrays(found, data_root, split) for split in found.splits)
         elif isinstance(found, UeaSet):
@@ -193,6 +200,9 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
         found = replace(found, findings=(Finding(kind="wrong-count", message=message),))
     if declared.domain == TEXTS.name:
         return replace(found, num_texts=size)
+    if declared.domain == TOKENS.name:
+        classes = set(dataset.batch(0, size).targets.tolist())
+        return replace(found, num_sequences=size, num_classes=len(classes), sha256=dataset.identity.fingerprint)
     return replace(found, num_images=size, num_classes=len(set(dataset.batch(0, size).targets.tolist())))
 
 
@@ -216,14 +226,13 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
 def _of_series(name: str, dataset: SeriesInMemory) -> Verification:
     """Return the numbers of series in memory."""
     inputs = dataset.batch(0, len(dataset)).inputs
-    return Verification(
-        dataset=name,
-        num_classes=getattr(dataset, "num_classes", len(set(dataset.targets.tolist()))),
-        is_decoded=True,
-        num_series=len(dataset),
-        num_channels=inputs.shape[2],
-        num_steps=int(lengths(inputs).max()),
-    )
+    num_classes = getattr(dataset, "num_classes", len(set(dataset.targets.tolist())))
+    known: dict[str, Any] = {
+        "num_series": len(dataset),
+        "num_channels": inputs.shape[2],
+        "num_steps": int(lengths(inputs).max()),
+    }
+    return Verification(dataset=name, num_classes=num_classes, is_decoded=True, **known)
 
 
 def _verify_series(declared: UeaSet, data_root: Path | None) -> list[Verification]:
@@ -259,6 +268,26 @@ def _verify_series_of(declared: UeaSet, data_root: Path | None, split: str) -> V
         num_channels=found.series[0].shape[1],
         num_steps=max(map(len, found.series)),
         **known | {"num_series": len(found.series)},
+    )
+
+
+def _verify_tokens(declared: TokenSet, data_root: Path | None, split: str) -> Verification:
+    """Verify the sequences of one split by reading them; images of Pathfinder are listed, and not decoded."""
+    folder = None if data_root is None else data_root.expanduser() / str(declared.folder)
+    known: dict[str, Any] = {"split": split, "folder": folder if folder is not None and folder.is_dir() else None}
+    try:
+        dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
+    except MissingDataError as error:
+        is_absent = folder is None or not folder.is_dir() or len(error.lines) > 1
+        return _refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
+    assert isinstance(dataset, OrderedImages)  # what all token sets open
+    return Verification(
+        dataset=declared.name,
+        num_sequences=len(dataset),
+        num_classes=len(set(dataset.targets.tolist())),
+        is_decoded=isinstance(dataset, TokenSequences),
+        sha256=dataset.identity.fingerprint,
+        **known,
     )
 
 

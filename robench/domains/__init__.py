@@ -6,6 +6,7 @@ from robench.domains.base import CHANNELS, Domain
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
 from robench.domains.texts import TEXTS
+from robench.domains.tokens import TOKENS
 
 _BUILTIN: dict[str, Domain] = {
     domain.name: domain
@@ -13,6 +14,7 @@ _BUILTIN: dict[str, Domain] = {
         IMAGES,
         TEXTS,
         SERIES,
+        TOKENS,
     )
 }
 DOMAINS = Plugins("domain", _BUILTIN, base=Domain, instances=True)

@@ -117,6 +117,7 @@ class DomainRules(Protocol):
     def valid(self, inputs: torch.Tensor) -> torch.Tensor | None:
         """Return the places of inputs (B, N, ...) that hold values, as (B, N) booleans; None without padding.
 
+        Of pairs of sequences (B, 2, N) the booleans are (B, 2, N).
         Models get zeros in the places of padding, and the booleans if they take ``masks``.
         """
 

@@ -199,8 +199,8 @@ class Normaliser:
 
 
 def without_padding(inputs: Tensor, valid: Tensor) -> Tensor:
-    """Return inputs (B, N, ...) with zeros where ``valid``, (B, N) booleans, is false."""
-    beside = valid.reshape(*valid.shape, *(1 for _ in inputs.shape[2:]))
+    """Return inputs (B, N, ...) with zeros where ``valid``, booleans of their first axes, is false."""
+    beside = valid.reshape(*valid.shape, *(1 for _ in inputs.shape[valid.ndim :]))
     return torch.where(beside, inputs, torch.zeros((), dtype=inputs.dtype, device=inputs.device))
 
 

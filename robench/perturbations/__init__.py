@@ -18,6 +18,9 @@ _BUILTIN: dict[str, str] = {
     "character-edits": "robench.perturbations.character_edits:CharacterEdits",
     "greedy-word-swap": "robench.perturbations.greedy_word_swap:GreedyWordSwap",
     "gradient-word-swap": "robench.perturbations.gradient_word_swap:GradientWordSwap",
+    "token-swap": "robench.perturbations.token_edits:TokenSwap",
+    "token-deletion": "robench.perturbations.token_edits:TokenDeletion",
+    "listops-insertion": "robench.perturbations.listops_insertion:ListOpsInsertion",
     "textattack": "robench.perturbations.textattack:TextAttackRecipe",
     "textattack-augmenter": "robench.perturbations.textattack:TextAttackAugmenter",
 }

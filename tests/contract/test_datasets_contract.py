@@ -14,7 +14,7 @@ from series_files import labels_of, series_of, write_ts
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
-from robench.datasets import DATASETS, open_dataset, sotu_impl
+from robench.datasets import DATASETS, listops_impl, open_dataset, sotu_impl
 from robench.datasets import digit_shifts_impl as digit_shifts
 from robench.datasets import digits_impl as digits
 from robench.datasets.base import DatasetBase
@@ -22,6 +22,7 @@ from robench.datasets.cifar import PublishedCifar
 from robench.datasets.digit_shifts_impl import fit
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import InMemoryImages
+from robench.datasets.lra import LISTOPS_SHORT, TokenSet
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.uea import UeaSet
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -36,11 +37,17 @@ if TYPE_CHECKING:
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
 # The 95 of ImageNet-C differ in nothing but their folders, those of the UEA archive in sizes, and resize rules in one
 # word: one of each is enough.
-# Files of texts and arrays have fixtures of their own: tests/unit/test_datasets_wikitext.py, test_datasets_sentiment.py
-# and test_datasets_cifar.py.
+# Files of texts, arrays and tokens have fixtures of their own: tests/unit/test_datasets_wikitext.py,
+# test_datasets_sentiment.py, test_datasets_cifar.py and test_datasets_lra.py.
 OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar, UeaSet)
 NAMES = [
-    *sorted(name for name, each in DATASETS.items() if "/" not in name and not isinstance(each, OTHER_FILES)),
+    *sorted(
+        name
+        for name, each in DATASETS.items()
+        if "/" not in name
+        and not isinstance(each, OTHER_FILES)
+        and not (isinstance(each, TokenSet) and each.folder is not None)
+    ),
     *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3", "japanese-vowels"),
 ]
 
@@ -116,6 +123,25 @@ def opened_once(name: str) -> Any:
     return open_dataset(name, data_root=None, preprocessing=None)
 
 
+def change_a_digit(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that changes the first digit of the generated expressions."""
+    made = listops_impl.made
+
+    def changed(*arguments: Any) -> Any:
+        rows = made(*arguments)
+        flat = rows.flat.copy()
+        place = int((flat < 10).argmax())
+        flat[place] = (flat[place] + 1) % 10
+        return replace(rows, flat=flat)
+
+    def change() -> None:
+        # The digest of the declaration is that of the expressions as they are.
+        monkeypatch.setitem(DATASETS.builtin, LISTOPS_SHORT.name, replace(LISTOPS_SHORT, sha256s=()))  # type: ignore[arg-type]  # a dict
+        monkeypatch.setattr(listops_impl, "made", changed)
+
+    return change
+
+
 def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> Source:
     def opened() -> Any:
         return open_dataset(declared.name, data_root=None, preprocessing=None)
@@ -145,10 +171,11 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
 
     is_rendered = declared.name in ("digits-r", "digits-o")
     change = draw_otherwise if is_rendered else shift_a_scan
-    if declared.domain == "texts":
-        change = add_a_word
-    elif not is_rendered and not opened_once(declared.name).ids[5].startswith("digits/"):
-        change = invert
+    first, _, _ = opened_once(declared.name).ids[5].partition("/")
+    if not is_rendered:
+        change = {"sotu": add_a_word, "digits": shift_a_scan, "listops-short": change_a_digit(monkeypatch)}.get(
+            first, invert
+        )
     return Source(declared, opened, change, lambda: opened_once(declared.name))
 
 

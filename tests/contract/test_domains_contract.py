@@ -27,6 +27,7 @@ EXAMPLES = {
     "images": torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)),
     "texts": encoded_batch(["we the", "people", "of the", "union"]),
     "series": padded([torch.randn(length, 2, generator=GENERATOR) for length in LENGTHS], 6),
+    "tokens": torch.tensor([[3, 1, 2, 0], [2, 0, 0, 0], [4, 4, 1, 1], [1, 2, 3, 0]]),
 }
 # Any: nothing here asks for the model.
 NO_MODEL: Any = None

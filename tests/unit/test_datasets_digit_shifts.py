@@ -17,7 +17,9 @@ from robench.datasets.digits_impl import Digits, Scan, split_scans
 from robench.datasets.in_memory import InMemoryImages
 
 SHIFTS = {
-    name: open_dataset(name, data_root=None, preprocessing=None) for name in DATASETS if name.startswith("digits-")
+    name: open_dataset(name, data_root=None, preprocessing=None)
+    for name, declared in DATASETS.items()
+    if name.startswith("digits-") and declared.domain == "images"
 }
 HARD, RENDERED, LETTER_SCANS = SHIFTS["digits-a"], SHIFTS["digits-r"], SHIFTS["digits-o"]
 TEST = Digits("test")

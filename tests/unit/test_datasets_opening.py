@@ -47,9 +47,11 @@ def test_shifts_have_nothing_to_train_on(tmp_path: Path, name: str) -> None:
     assert caught.value.exit_code == 2
 
 
-# Files of texts have messages of their own: test_datasets_wikitext.py and test_datasets_sentiment_refusals.py.
+# Files of texts and tokens have messages of their own: test_datasets_wikitext.py, test_datasets_sentiment_refusals.py
+# and test_datasets_lra.py.
 @pytest.mark.parametrize(
-    "name", [name for name, each in DATASETS.items() if each.folder is not None and each.domain != "texts"]
+    "name",
+    [name for name, each in DATASETS.items() if each.folder is not None and each.domain not in ("texts", "tokens")],
 )
 def test_each_dataset_on_disk_says_where_it_was_looked_for(tmp_path: Path, name: str) -> None:
     with pytest.raises(MissingDataError) as caught:

@@ -457,5 +457,5 @@ class TestVerification:
     def test_sets_hold_the_datasets_of_their_folder(self) -> None:
         assert PUBLISHED_SETS["sst2"].datasets == ("sst2", "sst2/train")
         assert PUBLISHED_SETS["sst5"].datasets == ("sst2/test", "sst5", "sst5/dev", "sst5/train")
-        assert PUBLISHED_SETS["imdb"].datasets == ("imdb", "imdb/train")
+        assert PUBLISHED_SETS["imdb"].datasets == ("imdb", "imdb/train", "lra-text")
         assert SST2_TEST.folder == SST5.folder

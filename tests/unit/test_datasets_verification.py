@@ -226,7 +226,10 @@ def test_a_set_is_verified_folder_by_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name, declared in DATASETS.items() if declared.folder is None])
 def test_an_embedded_dataset_is_whole_everywhere(name: str) -> None:
     (found,) = verify(name, None)
-    assert (found.is_whole, found.num_texts or found.num_images) == (True, DATASETS[name].num_examples)
+    assert (found.is_whole, found.num_texts or found.num_sequences or found.num_images) == (
+        True,
+        DATASETS[name].num_examples,
+    )
 
 
 def test_an_embedded_dataset_of_another_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,98 @@
+"""Rules of tokens: where padding may be, and the number of positions that a perturbation changed.
+
+A sequence has as many positions as its dataset declares, so that outcomes never depend on what else is in a batch.
+Positions after its last token hold ``PADDING``. A pair of sequences, such as two documents, is one input (2, T).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from robench.core.declared import PerturbationDeclaration
+from robench.core.errors import ContractError
+from robench.core.protocols import Model
+from robench.core.providers import title_of
+from robench.domains.base import Domain
+
+PADDING = 0
+# Tokens are rows of a model's table of embeddings.
+LARGEST_TOKEN = 2**31 - 1
+_SIDES = 2
+
+
+class TokenRules:
+    """Rules of tokens (T,) and of pairs (2, T); see ``domains.base``."""
+
+    dtype = torch.int64
+
+    def __init__(self, domain: Domain) -> None:
+        del domain  # Nothing of tokens is a setting.
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Refuse: tokens are not real numbers. Raises ContractError: always."""
+        raise ContractError("tokens have no smallest and largest value; take a perturbation that replaces tokens")
+
+    def collate(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Return sequences (T,) as one batch (B, T), or pairs (2, T) as (B, 2, T), padded to the longest."""
+        if len(kinds := sorted({each.ndim for each in inputs})) > 1:
+            raise ContractError(
+                f"a batch must have sequences or pairs alone, got inputs of {kinds[0]} and {kinds[1]} axes"
+            )
+        longest = max(each.shape[-1] for each in inputs)
+        return torch.stack([pad(each, (0, longest - each.shape[-1]), value=PADDING) for each in inputs])
+
+    def excerpt(self, inputs: Tensor) -> Tensor:
+        """Return the whole example."""
+        return inputs
+
+    def valid(self, inputs: Tensor) -> Tensor:
+        """Return the positions of sequences (B, T), or of pairs (B, 2, T), that hold tokens, as booleans."""
+        return inputs != PADDING
+
+    def check_clean(self, inputs: Tensor, dataset: str) -> None:
+        """Refuse other inputs than whole numbers (B, T) or (B, 2, T), padding before a token, and empty sequences.
+
+        Raises:
+            ContractError: the message says what was found.
+        """
+        _check_tokens(inputs, f"dataset {dataset!r} gave")
+
+    def check_perturbed(
+        self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
+    ) -> Mapping[str, Tensor]:
+        """Return the number of positions that differ (B,), as ``num_changed``; both sides of a pair count.
+
+        Raises:
+            ContractError: the inputs are not valid tokens, or not of the shape of the clean ones.
+        """
+        title = title_of("perturbation", declaration, declaration.kind)
+        if perturbed.shape != clean.shape:
+            raise ContractError(f"{title} returned inputs {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}")
+        _check_tokens(perturbed, f"{title} returned")
+        return {"num_changed": (perturbed != clean).flatten(1).sum(1).cpu()}
+
+
+def _check_tokens(inputs: Tensor, subject: str) -> None:
+    is_paired = inputs.ndim == 3 and inputs.shape[1] == _SIDES
+    if inputs.dtype != torch.int64 or not (inputs.ndim == 2 or is_paired):
+        raise ContractError(
+            f"{subject} inputs {tuple(inputs.shape)} of {inputs.dtype}, wanted int64 tokens (B, T) or pairs (B, 2, T)"
+        )
+    if bool((is_outside := (inputs < 0) | (inputs > LARGEST_TOKEN)).any()):
+        row = int(is_outside.flatten(1).any(1).nonzero()[0])
+        token = int(inputs[is_outside][0])
+        raise ContractError(
+            f"{subject} the token {token} in row {row} of a batch, wanted 1 to {LARGEST_TOKEN}, or {PADDING} as padding"
+        )
+    is_padding = inputs == PADDING
+    if bool((is_early := is_padding[..., :-1] & ~is_padding[..., 1:]).any()):
+        row = int(is_early.flatten(1).any(1).nonzero()[0])
+        raise ContractError(f"{subject} padding before a token in row {row} of a batch, wanted it after the last token")
+    if bool((is_empty := is_padding.all(-1)).any()):
+        row = int(is_empty.reshape(len(inputs), -1).any(1).nonzero()[0])
+        found = "a pair with a missing side" if is_paired else "a sequence without tokens"
+        wanted = "at least one token on each side" if is_paired else "at least one token"
+        raise ContractError(f"{subject} {found} in row {row} of a batch, wanted {wanted}")

@@ -1,0 +1,96 @@
+"""Tokens through a whole run: a module that computes ListOps stays right where an edit leaves values alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import yaml
+from listops_reference import value_of
+from torch import nn
+
+import robench
+from robench.core.errors import DeclarationError
+from robench.domains.listops import text_of
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUITE: dict[str, Any] = {
+    "name": "listops-edits",
+    "version": 1,
+    "task": "classification",
+    "dataset": "listops-short",
+    "seed": 0,
+    "batch_size": 20,
+    "conditions": [
+        {"name": "clean"},
+        {"name": "swap", "perturbation": {"kind": "token-swap", "rate": "1/5", "highest": 15}},
+        {"name": "deletion", "perturbation": {"kind": "token-deletion", "rate": "1/5"}},
+        {"name": "insertion", "perturbation": {"kind": "listops-insertion", "rate": "1/2"}},
+    ],
+    "metrics": ["top1_accuracy"],
+}
+
+
+class Calculator(nn.Module):
+    """Logits (B, 10) of the value of each expression; of other sequences, which edits make, all zero."""
+
+    takes_masks = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, inputs: torch.Tensor, mask_BN: torch.Tensor | None = None) -> torch.Tensor:
+        assert mask_BN is not None
+        assert torch.equal(mask_BN, inputs != 0)
+        logits = torch.zeros(len(inputs), 10)
+        for row, tokens in enumerate(inputs.tolist()):
+            try:
+                logits[row, value_of(text_of([token for token in tokens if token]))] = 5.0
+            except (AssertionError, StopIteration, ValueError, IndexError):
+                continue
+        return logits * self.scale
+
+
+def suite_in(folder: Path, **fields: object) -> Path:
+    path = folder / "suite.yaml"
+    path.write_text(yaml.safe_dump({**SUITE, **fields}))
+    return path
+
+
+def test_edits_that_leave_values_alone_leave_answers_alone(tmp_path: Path) -> None:
+    report = robench.run(suite_in(tmp_path), {"calculator": Calculator()}, results=tmp_path / "results", limit=60)
+    accuracy = {
+        key.partition("/")[0]: cell.estimate.value for key, cell in report.rows[0].cells.items() if cell.estimate
+    }
+    assert (accuracy["clean"], accuracy["insertion"]) == (1.0, 1.0)
+    assert max(accuracy["swap"], accuracy["deletion"]) < 0.5
+    records = FolderStore(tmp_path / "results").records(lambda header: True)
+    changed = [outcome.num_changed for record in records for outcome in record.outcomes]
+    # Of 240, those of the clean condition have none.
+    assert 170 < sum(map(bool, changed)) <= 180
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "message"),
+    [
+        (
+            {"kind": "fgsm", "epsilon": 1},
+            "must be no fgsm on listops-short, whose inputs (tokens) have no small changes",
+        ),
+        (
+            {"kind": "token-swap", "rate": 1, "highest": 99},
+            "must be at most 15, the last token of dataset listops-short, got 99",
+        ),
+        ({"kind": "word-swap", "rate": 1}, "must serve texts, got dataset listops-short of tokens"),
+    ],
+)
+def test_other_perturbations_are_refused_with_their_place(tmp_path: Path, perturbation: Any, message: str) -> None:
+    suite = suite_in(tmp_path, conditions=[{"name": "wrong", "perturbation": perturbation}])
+    with pytest.raises(DeclarationError) as caught:
+        robench.run(suite, {"calculator": Calculator()}, results=tmp_path / "results", limit=60)
+    assert message in str(caught.value)

@@ -1,0 +1,73 @@
+"""Domain of tokens: which inputs are refused, for sequences and for pairs, and what a perturbation changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from robench.core.errors import ContractError
+from robench.domains import DOMAINS
+from robench.models.loaded import without_padding
+from robench.perturbations.clean import Clean
+
+RULES = DOMAINS["tokens"].rules
+# Any: nothing here asks for the model.
+NO_MODEL: Any = None
+SEQUENCES = torch.tensor([[3, 1, 0], [2, 2, 2]])
+PAIRS = torch.stack([SEQUENCES, SEQUENCES.flip(0)], dim=1)
+
+
+@pytest.mark.parametrize("inputs", [SEQUENCES, PAIRS], ids=["sequences", "pairs"])
+def test_sequences_and_pairs_are_valid_and_their_padding_is_known(inputs: torch.Tensor) -> None:
+    RULES.check_clean(inputs, "d")
+    valid = RULES.valid(inputs)
+    assert valid is not None
+    assert valid.tolist() == (inputs != 0).tolist()
+    assert torch.equal(without_padding(inputs, valid), inputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            SEQUENCES.float(),
+            r"gave inputs \(2, 3\) of torch.float32, wanted int64 tokens \(B, T\) or pairs \(B, 2, T\)",
+        ),
+        (SEQUENCES[0], r"gave inputs \(3,\) of torch.int64"),
+        (torch.ones(2, 3, 4, dtype=torch.int64), r"gave inputs \(2, 3, 4\)"),
+        (torch.tensor([[1, 2], [3, -4]]), "gave the token -4 in row 1 of a batch, wanted 1 to 2147483647"),
+        (torch.tensor([[2**31, 0]]), "gave the token 2147483648 in row 0"),
+        (torch.tensor([[1, 2], [0, 3]]), "gave padding before a token in row 1 of a batch, wanted it after the last"),
+        (torch.tensor([[1, 2], [0, 0]]), "gave a sequence without tokens in row 1 of a batch, wanted at least one"),
+        (PAIRS * torch.tensor([[[1], [1]], [[1], [0]]]), "gave a pair with a missing side in row 1 of a batch"),
+    ],
+)
+def test_other_inputs_are_refused_with_the_row(inputs: torch.Tensor, message: str) -> None:
+    with pytest.raises(ContractError, match=f"dataset 'd' {message}"):
+        RULES.check_clean(inputs, "d")
+
+
+def test_positions_that_differ_are_counted_on_both_sides() -> None:
+    moved = PAIRS.clone()
+    moved[1, 0, 0], moved[1, 1, 2] = 5, 6
+    assert RULES.check_perturbed(moved, PAIRS, Clean(), NO_MODEL)["num_changed"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("perturbed", "message"),
+    [
+        (SEQUENCES[:, :2], r"returned inputs \(2, 2\), wanted \(2, 3\)"),
+        (SEQUENCES * torch.tensor([[0], [1]]), "returned a sequence without tokens in row 0"),
+    ],
+)
+def test_a_perturbation_returns_valid_tokens_of_the_same_shape(perturbed: torch.Tensor, message: str) -> None:
+    with pytest.raises(ContractError, match=message):
+        RULES.check_perturbed(perturbed, SEQUENCES, Clean(), NO_MODEL)
+
+
+def test_sequences_of_two_lengths_are_padded_and_no_sequence_is_a_pair() -> None:
+    assert RULES.collate([torch.tensor([1, 2, 3]), torch.tensor([4])]).tolist() == [[1, 2, 3], [4, 0, 0]]
+    with pytest.raises(ContractError, match="sequences or pairs alone, got inputs of 1 and 2 axes"):
+        RULES.collate([torch.tensor([1]), torch.tensor([[1], [2]])])
