@@ -25,7 +25,8 @@ class ForwardState:
         positions_NC: the backbone's learned position vectors, class token included; None if it has none, or for a layer
             used on its own.
         mask_BN: tokens that are attended to, (B, N) booleans; the others are padding. None for all.
-        branch_BN: tokens whose attention branch is kept; that of the others is zero, (B, N) booleans. None for all.
+        branch_BN: tokens at which the branch of a mechanism that does not take masks is kept, (B, N) booleans; at the
+            others it is zero. None for all.
         losses_B: auxiliary training losses of the layers, (B,) each, in the order of the layers; None if not requested,
             so that none are computed.
     """

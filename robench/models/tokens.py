@@ -15,14 +15,14 @@ class Tokens(Transformer):
 
     Attributes:
         vocabulary_size: number of tokens; 0 is padding.
-        num_steps: number of places of a sequence, padding included.
+        num_steps: number of places of a sequence, padding included; shorter inputs are padded to it.
         num_classes: number of logits.
         feedforward: hidden width of the MLP, and of the head.
         dropout: probability with which training zeroes values of embedded tokens, of each branch, and within the MLP.
         is_pair: whether an input is a pair of sequences, which pass through the same blocks.
         position_scale: factor of the learned positions that are added to the tokens.
-        padding: ``keys``: attention does not see padding; ``branch``: it does, and the attention's branch is zero at
-            padding, as in the authors' code for Primal-Attention.
+        padding: ``keys``: attention does not see padding; ``branch``: mechanisms without masks of their own see it, and
+            their branch is zero there, as in the authors' code for Primal-Attention.
     """
 
     kind: ClassVar[str] = "token-classifier"

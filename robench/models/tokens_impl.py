@@ -23,8 +23,6 @@ INITIAL_DEVIATION = 0.02
 class TokensModel(TransformerModel):
     """Transformer over tokens (B, N), or pairs (B, 2, N), to logits (B, num_classes)."""
 
-    takes_masks = True
-
     def __init__(self, architecture: Tokens) -> None:
         super().__init__()
         self.architecture = architecture
@@ -49,18 +47,19 @@ class TokensModel(TransformerModel):
         inputs: Tensor,
         seeds: tuple[int, ...] | None = None,
         losses_B: list[Tensor] | None = None,
-        mask_BN: Tensor | None = None,
     ) -> Tensor:
-        """Return logits (B, num_classes) of tokens (B, N) or pairs (B, 2, N).
-
-        ``mask_BN``, of the shape of the inputs, is false at padding; None takes token 0 as padding.
+        """Return logits (B, num_classes) of tokens (B, N) or pairs (B, 2, N), where token 0 is padding.
 
         Raises:
             ContractError: inputs of another shape, or tokens outside the vocabulary.
         """
         self._check(inputs)
-        mask_BN = inputs != 0 if mask_BN is None else mask_BN
-        return self.logits_of(self.embedding(inputs), seeds, losses_B, mask_BN)
+        inputs = nn.functional.pad(inputs, (0, self.architecture.num_steps - inputs.shape[-1]))
+        return self.logits_of(self.embedding(inputs), seeds, losses_B, inputs != 0)
+
+    def outputs_of_ids(self, ids: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:
+        """Return logits (B, num_classes) of tokens in all places: the pass whose cost is counted and timed."""
+        return self.logits_of(self.embedding(ids), seeds)
 
     def logits_of(
         self,
@@ -88,9 +87,8 @@ class TokensModel(TransformerModel):
         mask_BN: Tensor | None = None,
     ) -> Tensor:
         """Return the tokens (B, N, C) that leave the last block, of embedded ones (B, N, C)."""
-        is_branch = self.architecture.padding == "branch"
-        masks = {"branch_BN": mask_BN} if is_branch else {"mask_BN": mask_BN}
-        return self.through_blocks(embedded, seeds, losses_B, **masks)
+        branch_BN = mask_BN if self.architecture.padding == "branch" else None
+        return self.through_blocks(embedded, seeds, losses_B, mask_BN, branch_BN)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, N, C) that enter the first block, of embedded ones."""
@@ -114,9 +112,10 @@ class TokensModel(TransformerModel):
         return (last_BNC if mask_BN is None else without_padding(last_BNC, mask_BN)).mean(1)
 
     def _check(self, inputs: Tensor) -> None:
-        wanted = self.architecture.input_shape
-        if tuple(inputs.shape[1:]) != wanted:
-            raise ContractError(f"the model takes tokens of the shape {wanted}, got {tuple(inputs.shape[1:])}")
+        *towers, num_steps = self.architecture.input_shape
+        if list(inputs.shape[1:-1]) != towers or inputs.shape[-1] > num_steps:
+            wanted = f"{'pairs of sequences' if towers else 'sequences'} of up to {num_steps} tokens"
+            raise ContractError(f"the model takes {wanted}, got inputs of the shape {tuple(inputs.shape[1:])}")
         largest = int(inputs.max()) if inputs.numel() else 0
         if largest >= self.architecture.vocabulary_size:
             raise ContractError(

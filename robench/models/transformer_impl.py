@@ -69,7 +69,8 @@ class TransformerModel(nn.Module, ABC):
         Where a mechanism does not take masks, the examples of each length pass on their own, without their padding, and
         tokens of padding are zero.
         """
-        if mask_BN is not None and not all(block.takes_masks for block in self.blocks):
+        is_left_to_blocks = branch_BN is not None or all(block.takes_masks for block in self.blocks)
+        if mask_BN is not None and not is_left_to_blocks:
             return self._by_length(inputs, seeds, losses_B, mask_BN)
         first_BNC = x_BNC = self.embed(inputs)
         positions_NC = self.position_vectors()
@@ -238,7 +239,7 @@ class PlainBlock(nn.Module):
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
         attended_BNC = self.attn(x_BNC if self.is_post_norm else self.norm1(x_BNC), state)
-        if state.branch_BN is not None:
+        if state.branch_BN is not None and not self.takes_masks:
             attended_BNC = attended_BNC * state.branch_BN.unsqueeze(-1)
         mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
         if self.is_post_norm:

@@ -29,6 +29,7 @@ SETTINGS: Mapping[str, Mapping[str, float | str]] = {
     "lmtool-fwp-small": _SMALL_LANGUAGE,
     "lmtool-fwp-medium": {**_SMALL_LANGUAGE, "batch_size": 56, "num_steps": 400_000},
     "elliptical-language": _SMALL_LANGUAGE,
+    "primal-long-range": {"optimizer": "adamw", "learning_rate": 0.0001, "schedule": "one-cycle"},
     "elliptical-fan": {
         "batch_size": 512,
         "learning_rate": 0.002,
@@ -161,6 +162,12 @@ def _is_training(stated: str, measured: MeasuredProtocol) -> bool:
     return all(getattr(recipe, name, None) == value for name, value in settings.items())
 
 
+def _has_length(stated: str, measured: MeasuredProtocol) -> bool:
+    # In thousands of tokens, as 2K for 2,048.
+    num_steps = getattr(measured.checkpoint.architecture, "num_steps", None)
+    return isinstance(num_steps, int) and f"{num_steps // 1024}K" == stated
+
+
 def _has_training_batch_size(stated: str, measured: MeasuredProtocol) -> bool:
     # DeiT's code takes the batch of one GPU, which is also the group that it mixes, and papers may print that.
     recipe = measured.checkpoint.training
@@ -205,6 +212,7 @@ _VALUES: Mapping[str, Callable[[MeasuredProtocol], Sequence[Any]]] = {
 }
 _COMPARED: Mapping[str, Callable[[str, MeasuredProtocol], bool]] = {
     "dataset": _is_dataset,
+    "length": _has_length,
     "step_size": _has_step_size,
     "training": _is_training,
     "training_batch_size": _has_training_batch_size,

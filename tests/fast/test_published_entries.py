@@ -15,8 +15,8 @@ from robench.declare.printed import PublishedCell
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {
-    "bilateral": {2: (8, 8), 3: (36, 36)},
-    "primal": {1: (120, 0), 3: (20, 0)},
+    "bilateral": {1: (45, 0), 2: (8, 8), 3: (36, 36)},
+    "primal": {1: (120, 0), 3: (20, 0), 4: (10, 0)},
     "rkde": {
         1: (72, 72),
         2: (72, 72),
@@ -100,7 +100,7 @@ def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> No
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
     assert found == MEASURABLE
-    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1131
+    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1186
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
@@ -202,6 +202,13 @@ def test_scaled_attention_has_an_entry_for_each_of_its_two_curves() -> None:
 # where it has two: the released one where the authors' code has the model, which prints the numbers, else the paper's.
 MECHANISMS = {
     "bilateral": {
+        "token-classifier softmax plain": ["Transformer"],
+        "token-classifier alibi plain": ["Transformer + ALiBi"],
+        "token-classifier bilateral plain": ["Transformer + Bilateral"],
+        "token-classifier linformer plain": [f"Linformer{each}" for each in ("", " + ALiBi", " + Bilateral")],
+        "token-classifier nystrom plain released": [
+            f"Nyströmformer{each}" for each in ("", " + ALiBi", " + Bilateral")
+        ],
         "language softmax plain": ["Transformer"],
         "language softmax boost": ["Transformer + Boost"],
         "language bilateral plain": ["Transformer + Bilateral"],
@@ -270,7 +277,8 @@ MECHANISMS = {
             *(f"{name}, s = {count}" for name in UEA_ROWS for count in (20, 30, 40)),
             "data-independent",
             "data-dependent",
-        ]
+        ],
+        "token-classifier primal plain released": ["data-independent", "data-dependent"],
     },
     "twicing": {
         "vit softmax plain": ["DeiT"],
@@ -330,6 +338,49 @@ def test_models_of_series_have_the_sizes_of_their_set_and_the_settings_of_their_
         if number == 3:
             assert found.attention.layers == (1,)
             assert found.attention.data_dependent == (cell.row == "data-dependent")
+
+
+@pytest.mark.parametrize(("paper", "number"), [("bilateral", 1), ("primal", 4)])
+def test_models_of_long_sequences_have_the_sizes_and_the_recipe_of_the_released_code(paper: str, number: int) -> None:
+    # Batch size, steps, warm-up, steps between scorings and places of each task: released code of Primal-Attention.
+    recipes = {
+        "listops": (32, 5_000, 1_000, 50, 2048),
+        "text": (32, 20_000, 8_000, 500, 4096),
+        "retrieval": (32, 30_000, 800, 300, 4096),
+        "image": (256, 35_000, 175, 175, 1024),
+        "pathfinder": (256, 62_400, 312, 312, 1024),
+    }
+    settings = {"listops": (30, 0.05), "text": (30, 0.1), "retrieval": (20, 0.05), "image": (30, 0.1)}
+    for cell in cells(paper, number):
+        if cell.model is None:
+            continue
+        checkpoint: Any = entries()[cell.model]
+        found, recipe, task = checkpoint.architecture, checkpoint.training, str(cell.suite).removeprefix("lra-")
+        num_steps = recipe.num_epochs * recipe.steps_per_epoch
+        given = recipe.batch_size, num_steps, recipe.warmup_steps, recipe.steps_per_epoch, found.num_steps
+        assert given == recipes[task], cell.model
+        assert (found.depth, found.dim, found.num_heads, found.feedforward, found.dropout) == (2, 64, 2, 128, 0.1)
+        assert (recipe.optimizer, recipe.learning_rate, recipe.schedule, recipe.clip_grad) == (
+            "adamw",
+            1e-4,
+            "one-cycle",
+            None,
+        )
+        assert (found.is_pair, recipe.selection == "best-on-test") == (task == "retrieval", task == "text")
+        attention = found.attention
+        if paper == "primal":
+            assert (attention.num_directions, recipe.auxiliary_weight) == settings.get(task, (20, 0.05))
+            assert attention.layers == (1,)
+            assert attention.data_dependent == (cell.row == "data-dependent")
+        else:
+            # The bias of a mechanism, and tokens with positions times 0.3 inside Linformer alone.
+            bias = (
+                attention.kind if attention.kind in ("alibi", "bilateral") else getattr(attention, "positions", "none")
+            )
+            named = cell.row.partition(" + ")[2].lower() or "none"
+            assert (bias if attention.kind != "softmax" else "none") == named
+            assert found.position_scale == (0.3 if cell.row.startswith("Linformer +") else 1)
+            assert checkpoint.coupled == (attention.kind == "nystrom")
 
 
 @pytest.mark.parametrize(("paper", "number"), LANGUAGE)
