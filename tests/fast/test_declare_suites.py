@@ -382,5 +382,10 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_the_entries_of_files_have_no_field_beyond_those_of_core() -> None:
     entry = set(suites_module.SuiteEntry.__slots__)
-    assert entry - {"dataset"} == set(Suite.__slots__) - {"columns", "lacks_dataset", "given_dataset", "all_examples"}
+    assert entry - {"dataset", "domain"} == set(Suite.__slots__) - {
+        "columns",
+        "lacks_dataset",
+        "given_dataset",
+        "all_examples",
+    }
     assert set(suites_module.ConditionEntry.__slots__) == set(Condition.__slots__) - {"action"}
