@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
-from robench.corruptions.series import STRENGTHS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,8 +162,8 @@ SUITES_OF_CORRUPTIONS = (
         title="9 corruptions at five severities, of time series: mean error",
         dataset=None,
         domain="series",
-        types=tuple(STRENGTHS),
-        metrics="[top1_accuracy, mean_error, corruption_top1_accuracy]",
+        types=tuple(SERIES_TYPES),
+        metrics="[mean_error, mean_top1_accuracy, corruption_top1_accuracy]",
         condition=of_series,
     ),
 )

@@ -18,7 +18,7 @@ class SquareSeries(SearchingAttack):
 
     Attributes:
         num_queries: number of forward passes per search, including that of the first point.
-        p_init: proportion of a series' steps that the first windows cover; it decreases during the search as in
+        p_init: proportion of a series' values that the first windows cover; it decreases during the search as in
             ``square``, with the schedule rescaled to ``num_queries``.
         loss: loss to maximise.
     """

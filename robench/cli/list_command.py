@@ -26,8 +26,7 @@ from robench.core.errors import RobenchError, UnknownNameError
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
 from robench.core.suite import Suite
-from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
-from robench.corruptions.series import STRENGTHS
+from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES, TYPES
 from robench.datasets import DATASETS
 from robench.declarations.base import DeclarationBase
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
@@ -172,12 +171,8 @@ def _corruptions(registries: Sequence[Path]) -> list[Entry]:
         {"name": name, "summary": f"{_set_of(name)}, {LIVE}", "implementation": path} for name, path in TYPES.items()
     ]
     own += [
-        {
-            "name": name,
-            "summary": f"Of time series, {LIVE}",
-            "implementation": f"robench.corruptions.series_impl:{name}",
-        }
-        for name in STRENGTHS
+        {"name": name, "summary": f"Corruption of time series, {LIVE}", "implementation": path}
+        for name, path in SERIES_TYPES.items()
     ]
     return [*own, *_family(CORRUPTIONS, lambda name, member: _declared(name, member, f"{_set_of(name)}: "))]
 

@@ -12,8 +12,9 @@ No sum depends on its order: weights of filters are rounded to binary fractions 
 (see ``filters``). All else is one rounded operation after another, element by element. So neither the batch nor the
 number of threads changes a byte.
 
-``corruption.py`` contains the declaration, without torch: algorithms are imported on first use. Corruptions of other
-distributions (``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
+``corruption.py`` contains the declaration, without torch: algorithms are imported on first use. Those of time series
+are in ``series.py`` and ``series_impl.py``, with constants of robench. Corruptions of other distributions
+(``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
 """
 
 from collections.abc import Mapping
@@ -42,6 +43,21 @@ TYPES: Mapping[str, str] = {
     "gaussian_blur": "robench.corruptions.gaussian_blur_impl:gaussian_blur",
     "spatter": "robench.corruptions.spatter_impl:spatter",
     "saturate": "robench.corruptions.colours_impl:saturate",
+}
+# Maps a type of corruption of time series to its algorithm, (series, strength, draws) -> series.
+SERIES_TYPES: Mapping[str, str] = {
+    name: f"robench.corruptions.series_impl:{name}"
+    for name in (
+        "noise",
+        "drift",
+        "sample_dropout",
+        "channel_dropout",
+        "spikes",
+        "time_warp",
+        "time_shift",
+        "gain",
+        "quantisation",
+    )
 }
 # Types that compute with red, green and blue together; all others treat each channel alike, of any number.
 COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})

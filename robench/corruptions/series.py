@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from robench.core.declared import DatasetDeclaration
+from robench.corruptions import SERIES_TYPES
 from robench.declarations.base import FieldProblem, PerturbationBase
 from robench.domains.series import SERIES
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     TypeName = str
 else:
     # Choices at run time, for reading declarations from YAML.
-    TypeName = Literal[tuple(STRENGTHS)]
+    TypeName = Literal[tuple(SERIES_TYPES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class SeriesCorruption(PerturbationBase):
     """Corruption of time series at one severity; padding stays as it is.
 
     Attributes:
-        type: one of ``robench.corruptions.series.STRENGTHS``.
+        type: one of ``robench.corruptions.SERIES_TYPES``.
         severity: 1 (weak) to 5 (strong).
     """
 
@@ -86,4 +87,6 @@ class SeriesCorruption(PerturbationBase):
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse an undefined type."""
-        return [] if self.type in STRENGTHS else [("type", f"must be one of {', '.join(STRENGTHS)}, got {self.type}")]
+        return (
+            [] if self.type in STRENGTHS else [("type", f"must be one of {', '.join(SERIES_TYPES)}, got {self.type}")]
+        )

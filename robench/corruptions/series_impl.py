@@ -9,7 +9,7 @@ Source: definitions and strengths are robench's own. Similar changes are used fo
 time warping by Um et al. 2017, arXiv:1706.00527; drift, dropout and quantisation by the library tsaug.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import pi, sqrt
 
 import torch
@@ -18,7 +18,9 @@ from torch import Tensor
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.seeds import Stream
+from robench.corruptions import SERIES_TYPES
 from robench.corruptions.series import SPIKE, SeriesCorruption
+from robench.declarations.base import imported
 from robench.domains.series import SERIES
 
 SeriesFunction = Callable[[Tensor, float, Draws], Tensor]
@@ -35,7 +37,8 @@ def corrupt(declaration: SeriesCorruption, batch: Batch, model: Model, draws: Dr
     """
     if problem := declaration.problem_with_shape(tuple(batch.inputs.shape[1:])):
         raise ContractError(problem)
-    function, inputs = FUNCTIONS[declaration.type], batch.inputs.detach().cpu()
+    function: SeriesFunction = imported(SERIES_TYPES[declaration.type])
+    inputs = batch.inputs.detach().cpu()
     valid = SERIES.rules.valid(inputs)
     lengths = [inputs.shape[1]] * len(inputs) if valid is None else valid.sum(1).tolist()
     result = inputs.clone()
@@ -118,22 +121,6 @@ def gain(series: Tensor, strength: float, draws: Draws) -> Tensor:
 def quantisation(series: Tensor, strength: float, draws: Draws) -> Tensor:
     """Return the nearest multiples of ``strength``."""
     return (series / strength).round() * strength
-
-
-FUNCTIONS: Mapping[str, SeriesFunction] = {
-    function.__name__: function
-    for function in (
-        noise,
-        drift,
-        sample_dropout,
-        channel_dropout,
-        spikes,
-        time_warp,
-        time_shift,
-        gain,
-        quantisation,
-    )
-}
 
 
 def _normal(draws: Draws, purpose: str, shape: tuple[int, ...]) -> Tensor:

@@ -290,13 +290,14 @@ def reference_search(declaration: SquareSeries, batch: Batch, row: int) -> Array
     for trial in range(declaration.num_queries - 1):
         stream = Stream(purpose="windows", step=trial // TRIALS_AT_ONCE)
         drawn = (
-            draws.uniform(stream, (TRIALS_AT_ONCE, 2 + 2 * NUM_CHANNELS))[0, trial % TRIALS_AT_ONCE].double().numpy()
+            draws.uniform(stream, (TRIALS_AT_ONCE, 1 + 2 * NUM_CHANNELS))[0, trial % TRIALS_AT_ONCE].double().numpy()
         )
         part = proportion_of_pixels(trial, declaration.num_queries, declaration.p_init)
-        size = max(round(part * length), 1)
+        count = max(round(part**0.5 * NUM_CHANNELS), 1)
+        size = min(max(round(part * length * NUM_CHANNELS / count), 1), length)
         first = int(drawn[0] * (length - size + 1))
-        ranks, ups = drawn[2 : 2 + NUM_CHANNELS], drawn[2 + NUM_CHANNELS :] >= 0.5
-        channels = np.argsort(ranks, kind="stable")[: int(drawn[1] * NUM_CHANNELS) + 1]
+        ranks, ups = drawn[1 : 1 + NUM_CHANNELS], drawn[1 + NUM_CHANNELS :] >= 0.5
+        channels = np.argsort(ranks, kind="stable")[:count]
         for turn in (1, -1):
             points = best.copy()
             for channel in channels:
@@ -310,7 +311,7 @@ def reference_search(declaration: SquareSeries, batch: Batch, row: int) -> Array
 
 
 def test_square_series_equals_its_reference() -> None:
-    declaration, batch = SquareSeries(epsilon=EPSILON, num_queries=40, p_init=0.7), series_batch()
+    declaration, batch = SquareSeries(epsilon=EPSILON, num_queries=40, p_init=0.75), series_batch()
     victim = SeriesVictim()
     result = perturbed(declaration, batch, victim)
     assert result.num_queries is not None

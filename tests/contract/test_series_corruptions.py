@@ -14,9 +14,9 @@ from series_examples import LENGTHS, is_padding, series_batch
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
-from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES
+from robench.corruptions import series_impl as algorithms
 from robench.corruptions.series import SPIKE, STRENGTHS, SeriesCorruption
-from robench.corruptions.series_impl import FUNCTIONS
 from robench.datasets import DATASETS
 from robench.domains.series import SERIES
 from robench.perturbations.draws import ExampleDraws
@@ -112,7 +112,7 @@ class Reference:
 
 
 def test_every_type_has_constants_a_function_and_a_reference_and_no_name_of_an_image_corruption() -> None:
-    assert set(STRENGTHS) == set(FUNCTIONS)
+    assert set(STRENGTHS) == set(SERIES_TYPES)
     assert all(hasattr(Reference, kind) for kind in STRENGTHS)
     # Means over a family leave out what is not one of ImageNet-C's types where there is any of these.
     assert not set(STRENGTHS) & {*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS}
@@ -176,9 +176,8 @@ def test_padding_stays_and_a_series_depends_on_itself_alone(kind: str, severity:
 
 
 def test_draws_of_the_batch_in_place_of_the_example_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions: Any = FUNCTIONS
     place = iter(range(1000))
-    monkeypatch.setitem(functions, "noise", lambda series, strength, draws: series + next(place))
+    monkeypatch.setattr(algorithms, "noise", lambda series, strength, draws: series + next(place))
     assert depends_on_others(SeriesCorruption(type="noise", severity=1))
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES
 from robench.corruptions.corruption import Corruption
-from robench.corruptions.series import STRENGTHS
 from robench.datasets.base import corrupted_of
 from robench.declare import read_suite
 
@@ -26,7 +25,7 @@ TYPES = {
     "cifar10-c-published": COMMON_CORRUPTIONS,
     "corruptions-live": COMMON_CORRUPTIONS,
     "corruptions-live-224": COMMON_CORRUPTIONS,
-    "series-c": tuple(STRENGTHS),
+    "series-c": tuple(SERIES_TYPES),
 }
 
 
