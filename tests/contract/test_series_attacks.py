@@ -160,7 +160,7 @@ STRONG: dict[str, Attack] = {
     "spsa": Spsa(
         epsilon=RADII["linf"], num_steps=20, learning_rate=Fraction("0.1"), delta=Fraction("0.01"), num_samples=32
     ),
-    "square-series": SquareSeries(epsilon=RADII["linf"], num_queries=600, p_init=0.8, stop="at_success"),
+    "square-series": SquareSeries(epsilon=RADII["linf"], num_queries=300, p_init=0.8, stop="at_success"),
     "autoattack": EXAMPLES["autoattack"],
     "pgd-l2": Pgd(norm="l2", epsilon=RADII["l2"], relative_step=Fraction(1, 4), num_steps=20),
     "apgd-l2": Apgd(norm="l2", epsilon=RADII["l2"], num_steps=20),
@@ -214,6 +214,12 @@ def test_noise_and_starts_spend_the_whole_budget_on_values() -> None:
     batch = right_batch()
     noise = perturbed(GaussianNoise(epsilon=Fraction(2)), batch, SeriesVictim()).inputs - batch.inputs
     torch.testing.assert_close(noise.flatten(1).norm(dim=1), torch.full((24,), 2.0), atol=1e-4, rtol=0)
+    victim = SeriesVictim()
+    fab = Fab(norm="l2", num_steps=1, num_targets=1, num_restarts=2, epsilon=Fraction("0.02"), num_final_steps=0)
+    perturbed(fab, batch, victim)
+    # After the clean inputs, and a gradient and a prediction of the first search.
+    start = victim.shown[3] - batch.inputs
+    torch.testing.assert_close(start.flatten(1).norm(dim=1), torch.full((24,), 0.01), atol=1e-5, rtol=0)
 
 
 JAPANESE, FACES = DATASETS["japanese-vowels"], DATASETS["face-detection"]
