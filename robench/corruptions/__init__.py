@@ -44,6 +44,14 @@ TYPES: Mapping[str, str] = {
     "spatter": "robench.corruptions.spatter_impl:spatter",
     "saturate": "robench.corruptions.colours_impl:saturate",
 }
+# Types that compute with red, green and blue together; all others treat each channel alike, of any number.
+COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})
+_BUILTIN: dict[str, type[PerturbationBase]] = {}
+CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))
+# The published ImageNet-C, 15 types and 4 extra ones, which a further type, listed after them, does not change.
+COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS = tuple(TYPES)[:15], tuple(TYPES)[15:19]
+# At five severities.
+SEVERITIES = (1, 2, 3, 4, 5)
 # Maps a type of corruption of time series to its algorithm, (series, strength, draws) -> series.
 SERIES_TYPES: Mapping[str, str] = {
     name: f"robench.corruptions.series_impl:{name}"
@@ -59,11 +67,3 @@ SERIES_TYPES: Mapping[str, str] = {
         "quantisation",
     )
 }
-# Types that compute with red, green and blue together; all others treat each channel alike, of any number.
-COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})
-_BUILTIN: dict[str, type[PerturbationBase]] = {}
-CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))
-# The published ImageNet-C, 15 types and 4 extra ones, which a further type, listed after them, does not change.
-COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS = tuple(TYPES)[:15], tuple(TYPES)[15:19]
-# At five severities.
-SEVERITIES = (1, 2, 3, 4, 5)
