@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ class Corruptions:
     """One suite over types and severities of corruptions.
 
     Attributes:
-        dataset: of the clean images, None for any that a run is given.
+        dataset: of the clean examples, None for any that a run is given; ``domain``: the domain that it must have.
         condition: all but the name of a condition, from its type and severity.
         num_examples: number of first examples of each condition, None for all.
     """
@@ -37,6 +37,7 @@ class Corruptions:
     metrics: str
     condition: Callable[[str, int], str]
     num_examples: int | None = None
+    domain: str | None = None
 
 
 def published(corruption: str, severity: int) -> str:
@@ -62,6 +63,11 @@ def large(corruption: str, severity: int) -> str:
 def small(corruption: str, severity: int) -> str:
     """Return a condition that makes the corruption of 32 pixels."""
     return f"perturbation: {{kind: corruption, type: {corruption}, severity: {severity}, constants: cifar}}"
+
+
+def of_series(corruption: str, severity: int) -> str:
+    """Return a condition that makes a corruption of time series."""
+    return f"perturbation: {{kind: series-corruption, type: {corruption}, severity: {severity}}}"
 
 
 SUITES_OF_CORRUPTIONS = (
@@ -150,6 +156,16 @@ SUITES_OF_CORRUPTIONS = (
         metrics="[mean_error]",
         condition=large,
     ),
+    Corruptions(
+        name="series-c",
+        comment="Any dataset of time series (--dataset): 9 types made on the fly.",
+        title="9 corruptions at five severities, of time series: mean error",
+        dataset=None,
+        domain="series",
+        types=tuple(SERIES_TYPES),
+        metrics="[mean_error, mean_top1_accuracy, corruption_top1_accuracy]",
+        condition=of_series,
+    ),
 )
 
 
@@ -167,6 +183,8 @@ def _lines(suite: Corruptions) -> Iterator[str]:
     yield f'description: "{suite.title}"'
     yield "seed: 0"
     yield "task: classification" if suite.dataset is None else f"dataset: {suite.dataset}"
+    if suite.domain is not None:
+        yield f"domain: {suite.domain}"
     yield "batch_size: 100"
     yield "conditions:"
     number = "" if suite.num_examples is None else f", num_examples: {suite.num_examples}"

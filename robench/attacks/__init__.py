@@ -14,6 +14,7 @@ _BUILTIN: dict[str, str] = {
     "cw": "robench.attacks.cw:Cw",
     "fab": "robench.attacks.fab:Fab",
     "square": "robench.attacks.square:Square",
+    "square-series": "robench.attacks.square_series:SquareSeries",
     "spsa": "robench.attacks.spsa:Spsa",
     "sparse-l1": "robench.attacks.sparse_l1:SparseL1",
     "apgd": "robench.attacks.apgd:Apgd",

@@ -63,7 +63,8 @@ class Phase:
         budget = problem.region
         if self.is_last:
             return budget
-        return region_of("l1", problem.inputs, self.factor * budget.epsilon, budget.lower, budget.upper)
+        radius = self.factor * budget.epsilon
+        return region_of("l1", problem.inputs, radius, budget.lower, budget.upper, budget.free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class ApgdL1Search:
         density = num_changed(points, problem)
         num_moved = (density / DENSITY_DIVISOR).floor()
         if len(self.phases) == 1:
-            density = torch.full_like(density, points[0].numel())
+            density = region.num_free
             num_moved = (FIRST_PROPORTION * density).floor()
         return Sparsity(density, num_moved, torch.full_like(density, region.epsilon), int(num_moved.max()))
 

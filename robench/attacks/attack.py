@@ -13,7 +13,7 @@ from robench.attacks.regions import Region, region_of
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.providers import title_of
-from robench.domains import domain_of
+from robench.domains import Domain, domain_of
 from robench.tasks import task_of
 
 # Any: each attack takes its own declaration.
@@ -72,6 +72,7 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
     else:
         shift, scale = victim.normalisation
     domain = domain_of(batch)
+    free = free_of(domain, batch.inputs)
     if problems := declaration.problems_of_budget(domain):
         raise ContractError("; ".join(f"{declaration.kind}: {field} {message}" for field, message in problems))
     limits = domain.rules.limits
@@ -81,7 +82,7 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
         victim=victim if declaration.gradients == "own" else victim.through_solvers(),
         inputs=inputs,
         labels=batch.targets,
-        region=region_for(declaration, clean, scale, shift, limits),
+        region=region_for(declaration, clean, scale, shift, limits, free),
         draws=draws,
         ledger=Ledger(len(batch.ids)),
         rows=torch.arange(len(batch.ids)),
@@ -97,16 +98,31 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
     return replace(problem, labels=problem.task.labels_of(problem.predict(problem.clean)))
 
 
-def region_for(declaration: Attack, clean: Tensor, scale: Tensor, shift: Tensor, limits: tuple[float, float]) -> Region:
+def free_of(domain: Domain, inputs: Tensor) -> Tensor | None:
+    """Return a mask in the shape of inputs (B, N, ...), false for padding, which may not move; None if all may."""
+    valid = domain.rules.valid(inputs)
+    if valid is None:
+        return None
+    return valid.view(*valid.shape, *[1] * (inputs.ndim - valid.ndim)).expand_as(inputs)
+
+
+def region_for(
+    declaration: Attack,
+    clean: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    limits: tuple[float, float],
+    free: Tensor | None = None,
+) -> Region:
     """Return the region that a declared attack searches around clean inputs (B, ...) in its space.
 
-    ``scale``, ``shift`` and ``limits`` are as in ``Problem``.
+    ``scale``, ``shift`` and ``limits`` are as in ``Problem``, ``free`` as in ``Region``.
     """
     norm, epsilon = declaration.budget
     if declaration.clip == "box":
         lower, upper = limits
-        return region_of(norm, clean, epsilon, lower=-(shift - lower) / scale, upper=(upper - shift) / scale)
+        return region_of(norm, clean, epsilon, -(shift - lower) / scale, (upper - shift) / scale, free)
     if declaration.clip == "unit":
-        return region_of(norm, clean, epsilon, lower=torch.zeros_like(scale), upper=torch.ones_like(scale))
+        return region_of(norm, clean, epsilon, torch.zeros_like(scale), torch.ones_like(scale), free)
     infinite = torch.full_like(scale, torch.inf)
-    return region_of(norm, clean, epsilon, lower=-infinite, upper=infinite)
+    return region_of(norm, clean, epsilon, -infinite, infinite, free)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from robench.attacks.apgd import Apgd
-from robench.attacks.base import Attack, BoundedAttack, Norm, Stop
+from robench.attacks.base import CLASSES_NEEDED, Attack, BoundedAttack, Norm, Stop
 from robench.attacks.fab import Fab
 from robench.attacks.square import Square
 from robench.core.declared import DatasetDeclaration
@@ -13,7 +13,6 @@ from robench.core.errors import DeclarationError
 from robench.declarations.base import DeclarationBase, FieldProblem
 
 MOST_TARGETS, MOST_L1_TARGETS = 9, 5
-CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
 SHARED_FIELDS = ("norm", "space", "clip", "labels")
 
 
@@ -49,8 +48,10 @@ class AutoAttack(BoundedAttack):
         """Return why the ensemble cannot be applied to a dataset, including the reasons of its members."""
         if problems := BoundedAttack.problems_on(self, dataset):
             return problems
-        found = [each for attack in self._attacks(MOST_TARGETS) for each in attack.problems_on(dataset)]
-        return [("variant", message) for _, message in found[:1]]
+        attacks = self._attacks(MOST_TARGETS)
+        found = [(field, message) for attack in attacks for field, message in attack.problems_on(dataset)]
+        advice = "" if self.variant == "custom" else "; take variant custom, with other members"
+        return [("variant", f"{f'{field} ' if field else ''}{message}{advice}") for field, message in found[:1]]
 
     @property
     def stop(self) -> Stop:

@@ -61,4 +61,5 @@ def _member_problem(member: Attack, ensemble: AutoAttack, problem: Problem) -> P
     """Return the problem with the region declared by the member itself."""
     if member.budget == ensemble.budget:
         return problem
-    return replace(problem, region=region_for(member, problem.clean, problem.scale, problem.shift, problem.limits))
+    around = problem.clean, problem.scale, problem.shift, problem.limits, problem.region.free
+    return replace(problem, region=region_for(member, *around))

@@ -24,6 +24,8 @@ Stop = Literal["never", "at_success"]
 UNIT_INTERVAL = (0.0, 1.0)
 # The objective of the task: cross-entropy in classification.
 Loss = Literal["ce", "margin", "dlr", "objective"]
+# Smallest number of classes of losses that need more than two.
+CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class Attack(PerturbationBase):
         return ""
 
     def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
-        """Return why the attack cannot be applied to a dataset: its domain, its task, or a budget too large."""
+        """Return why the attack cannot be applied to a dataset: domain, task, number of classes, or a large budget."""
         domain, task = DOMAINS.get(dataset.domain), TASKS.get(dataset.task)
         if domain is None or task is None:
             # Unknown names are reported elsewhere.
@@ -97,11 +99,18 @@ class Attack(PerturbationBase):
         if self.backend != "robench" and domain.limits != UNIT_INTERVAL:
             message = f"must be robench on {dataset.name}, whose inputs ({dataset.domain}) are not limited to [0, 1]"
             return [("backend", f"{message}, got {self.backend}")]
+        if domain.is_padded and self.space != "input":
+            message = f"must be input on {dataset.name}, whose inputs ({dataset.domain}) have padding, got {self.space}"
+            return [("space", message)]
         # Attacks without a field for the loss read class scores.
         needed_loss = self.loss.removesuffix("-targeted") or "margin"
         if self.reads_outputs and needed_loss not in ("objective", *task.losses):
             wanted = "have loss objective" if self.loss else f"be another attack than {self.kind}"
             return [("", f"must {wanted} on {dataset.name}, whose task is {dataset.task}")]
+        classes, needed_classes = dataset.num_classes, CLASSES_NEEDED.get(self.loss, 2)
+        if classes is not None and classes < needed_classes:
+            message = f"must be ce or margin on {dataset.name}, which has {classes} classes: {self.loss} needs at least"
+            return [("loss", f"{message} {needed_classes}")]
         return self.problems_of_budget(domain)
 
     def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:

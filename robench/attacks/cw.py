@@ -6,7 +6,9 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.base import Count, MinimumNormAttack
+from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem
+from robench.domains import DOMAINS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,14 @@ class Cw(MinimumNormAttack):
     def limits(self) -> tuple[float, float] | None:
         """Return the limits that the clean input and all points are clipped to first."""
         return None if self.clip_min is None or self.clip_max is None else (self.clip_min, self.clip_max)
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset, such as limits that would move its padding."""
+        problems = MinimumNormAttack.problems_on(self, dataset)
+        if self.limits is not None and dataset.domain in DOMAINS and DOMAINS[dataset.domain].is_padded:
+            message = f"must be left out on {dataset.name}, whose inputs ({dataset.domain}) have padding"
+            problems.append(("clip_min", f"{message}, got {self.clip_min}"))
+        return problems
 
     @property
     def most_passes(self) -> tuple[int, int]:

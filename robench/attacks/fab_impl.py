@@ -132,6 +132,7 @@ def _random_start(declaration: Fab, active: _Active, stream: Stream) -> Tensor:
         drawn = 2.0 * problem.draws.uniform(stream, shape) - 1.0
     else:
         drawn = problem.draws.normal(stream, shape)
+    drawn = problem.region.freed(drawn)
     farthest = float(declaration.epsilon or 0)
     radius = active.nearest.distances[active.places].clamp(max=farthest).to(drawn.dtype) / 2
     lengths = length_of(drawn, declaration.norm).clamp(min=TINY)

@@ -19,7 +19,7 @@ def uniform_noise(declaration: UniformNoise, problem: Problem) -> Reached:
 
 def gaussian_noise(declaration: GaussianNoise, problem: Problem) -> Reached:
     """Return inputs (B, ...) with Gaussian noise: l2, a random direction of length epsilon; linf, that deviation."""
-    noise = problem.draws.normal(NOISE, problem.inputs.shape[1:])
+    noise = problem.region.freed(problem.draws.normal(NOISE, problem.inputs.shape[1:]))
     if problem.region.norm == "l2":
         lengths = noise.flatten(1).norm(dim=1).clamp(min=1e-12)
         noise = noise / spread(lengths, noise)

@@ -64,7 +64,7 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
     if region.norm != "l1":
         return steepest(gradient, region.norm)
     has_room = torch.where(gradient > 0, points < region.upper, points > region.lower)
-    return sparse_steepest(gradient, L1_PROPORTION, has_room)
+    return sparse_steepest(gradient, L1_PROPORTION, has_room, region.free)
 
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:

@@ -138,6 +138,7 @@ class Region:
         norm: ``linf``, ``l2`` or ``l1``.
         clean: (B, ...) clean inputs; ``epsilon``: the budget.
         lower, upper: (B, ...) bounds of each coordinate; in linf those of ball and box together.
+        free: (B, ...) whether a coordinate may move; padding may not. None if all may.
     """
 
     norm: str
@@ -145,6 +146,18 @@ class Region:
     epsilon: float
     lower: Tensor
     upper: Tensor
+    free: Tensor | None = None
+
+    @property
+    def num_free(self) -> Tensor:
+        """Return the number of coordinates (B,) of each input that may move, in its type."""
+        if self.free is None:
+            return self.clean.new_full((len(self.clean),), self.clean[0].numel())
+        return self.free.flatten(1).sum(1).to(self.clean.dtype)
+
+    def freed(self, change: Tensor) -> Tensor:
+        """Return changes (B, ...) with zeros for the coordinates that may not move."""
+        return change if self.free is None else change * self.free
 
     def project(self, points: Tensor) -> Tensor:
         """Return the nearest points (B, ...) of the set (l2 with a box: first into the ball, then the box).
@@ -165,11 +178,17 @@ class Region:
     def take(self, rows: Tensor) -> Region:
         """Return the sets of a subset of the inputs."""
         clean, lower, upper = (each.index_select(0, rows) for each in (self.clean, self.lower, self.upper))
-        return Region(self.norm, clean, self.epsilon, lower, upper)
+        free = None if self.free is None else self.free.index_select(0, rows)
+        return Region(self.norm, clean, self.epsilon, lower, upper, free)
 
 
-def region_of(norm: str, clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -> Region:
-    """Return the set around clean inputs (B, ...) within a budget and a box, whose bounds broadcast over the inputs."""
+def region_of(
+    norm: str, clean: Tensor, epsilon: float, lower: Tensor, upper: Tensor, free: Tensor | None = None
+) -> Region:
+    """Return the set around clean inputs (B, ...) within a budget and a box, whose bounds broadcast over the inputs.
+
+    Coordinates that are not ``free`` (B, ...) have their clean value as both bounds.
+    """
     lower, upper = lower.expand_as(clean), upper.expand_as(clean)
     if norm == "linf":
         # Few rows at a time, whose float64 copies stay in the processor's cache.
@@ -177,7 +196,9 @@ def region_of(norm: str, clean: Tensor, epsilon: float, lower: Tensor, upper: Te
         below, above = (torch.cat(bounds) for bounds in zip(*pieces, strict=True))
         # Both limits for both bounds: around a clean input outside the box, the whole ball is clipped to it.
         lower, upper = torch.clamp(below, lower, upper), torch.clamp(above, lower, upper)
-    return Region(norm, clean, epsilon, lower, upper)
+    if free is not None:
+        lower, upper = torch.where(free, lower, clean), torch.where(free, upper, clean)
+    return Region(norm, clean, epsilon, lower, upper, free)
 
 
 def _bounds(clean: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -224,10 +245,10 @@ def along_largest(gradient: Tensor, counts: Tensor, most: int | None = None) -> 
     return (signs / signs.abs().sum(dim=1, keepdim=True).clamp(min=1)).view_as(gradient)
 
 
-def sparse_steepest(gradient: Tensor, proportion: float, room: Tensor) -> Tensor:
+def sparse_steepest(gradient: Tensor, proportion: float, room: Tensor, free: Tensor | None = None) -> Tensor:
     """Return directions (B, ...) of l1 length 1 along the movable coordinates of largest gradient.
 
-    ``proportion`` of the coordinates move, in (0, 1]; ``room`` (B, ...) masks coordinates that can move
+    ``proportion`` of the ``free`` coordinates move, in (0, 1]; ``room`` (B, ...) masks coordinates that can move
     along the gradient. All chosen coordinates move equally; unlike in ``along_largest``, never more than requested.
     Source: sparse l1 descent, Tramer & Boneh 2019, arXiv:1904.13000, section 4.
     """
@@ -235,8 +256,11 @@ def sparse_steepest(gradient: Tensor, proportion: float, room: Tensor) -> Tensor
     sizes = rows.abs()
     # In the gradient's float32, but on the CPU, since it is one number.
     exact = (torch.tensor(proportion, dtype=rows.dtype) * rows.shape[1]).ceil()
-    count = min(max(int(exact), 1), rows.shape[1])
-    least = sizes.topk(count, dim=1).values[:, -1:]
+    most = min(max(int(exact), 1), rows.shape[1])
+    count = torch.full_like(sizes[:, :1], most, dtype=torch.int64)
+    if free is not None:
+        count = (proportion * free.flatten(1).sum(1, keepdim=True)).ceil().long().clamp(1, most)
+    least = sizes.topk(most, dim=1).values.gather(1, count - 1)
     larger, equal = sizes > least, sizes == least
     # Of ties with the last one, the first.
     chosen = larger | (equal & (equal.cumsum(dim=1) <= count - larger.sum(dim=1, keepdim=True)))
@@ -245,7 +269,7 @@ def sparse_steepest(gradient: Tensor, proportion: float, room: Tensor) -> Tensor
 
 
 def random_start(region: Region, clean: Tensor, draws: Draws, stream: Stream) -> Tensor:
-    """Return points (B, ...) drawn from the budget's ball, and then projected.
+    """Return points (B, ...) drawn from the budget's ball over the free coordinates, and then projected.
 
     Uniformly in l-infinity; in l2 uniformly too (a direction, and a radius by the root of the dimension); in l1 as the
     differences of sorted uniform numbers with random signs.
@@ -256,10 +280,23 @@ def random_start(region: Region, clean: Tensor, draws: Draws, stream: Stream) ->
     size = clean[0].numel()
     if region.norm == "l2":
         drawn = draws.normal(stream, (size + 2,)).to(clean)
+        if region.free is not None:
+            drawn[:, :size] *= region.free.flatten(1)
         # The first coordinates of a point of the sphere of two more dimensions are uniform in the ball.
         change = drawn[:, :size] / drawn.norm(dim=1, keepdim=True)
     else:
         drawn = draws.uniform(stream, (2 * size,)).to(clean)
-        gaps = drawn[:, :size].sort(dim=1).values.diff(dim=1, prepend=torch.zeros_like(drawn[:, :1]))
+        gaps = _gaps(drawn[:, :size], region.free)
         change = gaps * torch.where(drawn[:, size:] < 0.5, -1.0, 1.0)
     return region.project(clean + region.epsilon * change.view_as(clean))
+
+
+def _gaps(drawn: Tensor, free: Tensor | None) -> Tensor:
+    """Return the differences (B, D) of sorted numbers in [0, 1), from 0 on; of free coordinates alone, 0 elsewhere."""
+    if free is None:
+        return drawn.sort(dim=1).values.diff(dim=1, prepend=torch.zeros_like(drawn[:, :1]))
+    is_free = free.flatten(1)
+    # Numbers of the others come last, so that the first differences are those of the free ones, in their order.
+    gaps = _gaps(drawn.masked_fill(~is_free, 1.0), None)
+    places = (~is_free).byte().argsort(dim=1, stable=True)
+    return torch.zeros_like(gaps).scatter(1, places, gaps) * is_free

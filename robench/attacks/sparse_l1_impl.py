@@ -38,12 +38,21 @@ class SparseL1Search:
         seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
         gradient, region = seen.gradient(), problem.region
         has_room = torch.where(gradient > 0, state.points < region.upper, state.points > region.lower)
-        count = num_largest(self.declaration.sparsity, gradient[0].numel())
-        direction = along_largest(gradient * has_room, problem.labels.new_full((len(gradient),), count), count)
+        counts, most = self._counts(region)
+        direction = along_largest(gradient * has_room, counts, most)
         moved = state.points + float(self.declaration.step_size) * direction
         if self.declaration.projection == "exact":
             return State(region.project(moved), seen)
         return State(rescaled(moved, problem.inputs, region), seen)
+
+    def _counts(self, region: Region) -> tuple[Tensor, int]:
+        """Return the number of coordinates (B,) that a step moves, and the largest; padding is not counted."""
+        size, sparsity = region.clean[0].numel(), self.declaration.sparsity
+        most = num_largest(sparsity, size)
+        if region.free is None:
+            return region.clean.new_full((len(region.clean),), most), most
+        sizes = region.num_free.double()
+        return sizes - (sparsity * sizes).floor().clamp(min=1) + 1, most
 
 
 def num_largest(sparsity: float, size: int) -> int:

@@ -7,7 +7,9 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Gt, Le
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
-from robench.declarations.base import LARGEST
+from robench.core.declared import DatasetDeclaration
+from robench.declarations.base import LARGEST, FieldProblem
+from robench.domains import DOMAINS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,14 @@ class Spsa(SearchingAttack):
     random_start: bool = True
     loss: Loss = "margin"
     formula: Literal["paper", "released"] = "paper"
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset, such as samples around twice a padded input."""
+        problems = SearchingAttack.problems_on(self, dataset)
+        if self.formula == "released" and dataset.domain in DOMAINS and DOMAINS[dataset.domain].is_padded:
+            message = f"must be paper on {dataset.name}, whose inputs ({dataset.domain}) have padding, got released"
+            problems.append(("formula", message))
+        return problems
 
     @property
     def most_passes(self) -> tuple[int, int]:

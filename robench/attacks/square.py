@@ -6,8 +6,10 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Gt, Le
 
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import FieldProblem
 from robench.domains.images import IMAGES
+from robench.domains.series import SERIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,13 @@ class Square(SearchingAttack):
     loss: Loss = "margin"
     schedule: Literal["rescaled", "fixed"] = "rescaled"
     trials: Literal["changing", "as_drawn"] = "changing"
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset; on series, with the attack that can."""
+        problems = SearchingAttack.problems_on(self, dataset)
+        if problems and dataset.domain == SERIES.name:
+            return [(field, f"{message}; take square-series") for field, message in problems]
+        return problems
 
     @property
     def most_passes(self) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from robench.core.errors import RobenchError, UnknownNameError
 from robench.core.identity import Plain, to_plain
 from robench.core.plugins import Claim, Plugins, strays
 from robench.core.suite import Suite
-from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
+from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES, TYPES
 from robench.datasets import DATASETS
 from robench.declarations.base import DeclarationBase
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
@@ -169,6 +169,10 @@ def _sweep() -> Entry:
 def _corruptions(registries: Sequence[Path]) -> list[Entry]:
     own: list[Entry] = [
         {"name": name, "summary": f"{_set_of(name)}, {LIVE}", "implementation": path} for name, path in TYPES.items()
+    ]
+    own += [
+        {"name": name, "summary": f"Corruption of time series, {LIVE}", "implementation": path}
+        for name, path in SERIES_TYPES.items()
     ]
     return [*own, *_family(CORRUPTIONS, lambda name, member: _declared(name, member, f"{_set_of(name)}: "))]
 

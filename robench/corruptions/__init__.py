@@ -12,8 +12,9 @@ No sum depends on its order: weights of filters are rounded to binary fractions 
 (see ``filters``). All else is one rounded operation after another, element by element. So neither the batch nor the
 number of threads changes a byte.
 
-``corruption.py`` contains the declaration, without torch: algorithms are imported on first use. Corruptions of other
-distributions (``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
+``corruption.py`` contains the declaration, without torch: algorithms are imported on first use. Those of time series
+are in ``series.py`` and ``series_impl.py``, with constants of robench. Corruptions of other distributions
+(``CORRUPTIONS``) are perturbations with their own declarations, which state kind and severity.
 """
 
 from collections.abc import Mapping
@@ -51,3 +52,18 @@ CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TY
 COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS = tuple(TYPES)[:15], tuple(TYPES)[15:19]
 # At five severities.
 SEVERITIES = (1, 2, 3, 4, 5)
+# Maps a type of corruption of time series to its algorithm, (series, strength, draws) -> series.
+SERIES_TYPES: Mapping[str, str] = {
+    name: f"robench.corruptions.series_impl:{name}"
+    for name in (
+        "noise",
+        "drift",
+        "sample_dropout",
+        "channel_dropout",
+        "spikes",
+        "time_warp",
+        "time_shift",
+        "gain",
+        "quantisation",
+    )
+}

@@ -131,10 +131,15 @@ class DatasetBase(DeclarationBase):
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
 
 
-def stand_in(task: str) -> DatasetBase:
-    """Return a stand-in for any dataset of a task, for suites that name none; it cannot be opened."""
+def stand_in(task: str, domain: str = IMAGES.name) -> DatasetBase:
+    """Return a stand-in for any dataset of a task and a domain, for suites that name none; it cannot be opened."""
     return DatasetBase(
-        name="any", title="The dataset that a run is given", task=task, source="given with a run", licence="its own"
+        name="any",
+        title="The dataset that a run is given",
+        task=task,
+        domain=domain,
+        source="given with a run",
+        licence="its own",
     )
 
 

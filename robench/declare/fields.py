@@ -23,6 +23,7 @@ from robench.core.suggestions import closest
 from robench.core.user_code import is_target
 from robench.declarations.base import Argument, FieldsError, violations
 from robench.declare.document import Number, show
+from robench.domains import DOMAINS
 from robench.models.layouts import LAYOUTS
 from robench.tasks import TASKS
 
@@ -243,6 +244,7 @@ def known_in(noun: str, declared: Mapping[str, object]) -> Callable[[object], st
 
 Name = Annotated[str, Checked(name_problem)]
 Task = Annotated[str, Checked(known_in("task", TASKS))]
+DomainName = Annotated[str, Checked(known_in("domain", DOMAINS))]
 
 
 def digest_problem(digest: object) -> str | None:

@@ -29,7 +29,7 @@ from robench.declare.columns import (
     threat_problems,
 )
 from robench.declare.document import Document, Place, Problem, document_from_python, show
-from robench.declare.fields import Name, RefusedError, Task, known_in, values_of
+from robench.declare.fields import DomainName, Name, RefusedError, Task, known_in, values_of
 from robench.declare.members import MetricEntry, metric_name
 from robench.declare.schema import LONGEST, attempt, construct
 from robench.declare.yaml_source import read_yaml
@@ -74,7 +74,8 @@ class ConditionEntry:
 class SuiteEntry:
     """Entry of a suite in a file; ``dataset`` is the default of its conditions.
 
-    A suite without any dataset has a ``task`` instead, and is measured on the dataset given to it.
+    A suite without any dataset has a ``task`` instead, and is measured on the dataset given to it. It may have a
+    ``domain`` too, which that dataset must have.
 
     Attributes:
         name: name of the suite, as in reports.
@@ -84,7 +85,8 @@ class SuiteEntry:
         conditions: conditions to measure.
         metrics: names of metrics, or ``{kind: python, target: my_module:MY_METRIC}``.
         dataset: name of the dataset of all conditions that name none.
-        task: task of a suite that names no dataset.
+        task: task of a suite that names no dataset; ``domain``: the domain of its inputs, null for any; perturbations
+            are then checked as on images until a dataset is given.
         batches_per_shard: number of batches of one shard, the unit that is stored.
         audit: whether models are audited first, if the suite has attacks.
         description: one line for ``robench list suites``.
@@ -98,6 +100,7 @@ class SuiteEntry:
     metrics: Annotated[tuple[MetricEntry, ...], MinLen(1)]
     dataset: str | None = None
     task: Task | None = None
+    domain: DomainName | None = None
     batches_per_shard: Count = 1
     audit: bool = True
     description: str = ""
@@ -135,6 +138,8 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
     problems: list[Problem] = []
     entry = attempt(partial(construct, SuiteEntry), document, (), problems)
     problems += _unknown_datasets(document, datasets)
+    if document.at("domain") is not None and document.at("task") is None:
+        problems.append(document.problem(("domain",), "must be left out with a dataset, which has its own"))
     names_none = _names_no_dataset(document)
     conditions = _readable_conditions(document, datasets, _default_dataset(document, datasets, dataset))
     problems += _condition_problems(document, conditions)
@@ -145,7 +150,7 @@ def suite_of(document: Document, datasets: Datasets = DATASETS, dataset: str | N
             f"suite {entry.name!r} names its datasets: --dataset is for suites that name none, such as pgd-standard"
         )
     return Suite(
-        **values_of(entry, "task", "conditions", "dataset"),
+        **values_of(entry, "task", "domain", "conditions", "dataset"),
         task=entry.task or conditions[0].dataset.task,
         conditions=tuple(conditions.values()),
         columns=columns_of(tuple(conditions.values()), entry.metrics),
@@ -174,15 +179,17 @@ def _dataset_places(document: Document) -> list[Place]:
 
 def _default_dataset(document: Document, datasets: Datasets, given: str | None) -> DatasetDeclaration | None:
     """Return the default dataset of conditions: the suite's own, the given one, or a stand-in."""
-    task, name = document.at("task"), document.at("dataset")
+    task, domain, name = document.at("task"), document.at("domain"), document.at("dataset")
     if not _names_no_dataset(document):
         return datasets[name] if isinstance(name, str) and not known_in("dataset", datasets)(name) else None
     if given is None:
-        return stand_in(str(task))
+        return stand_in(str(task), str(domain)) if domain in DOMAINS else stand_in(str(task))
     if given not in datasets:
         raise UnknownNameError("dataset", given, datasets, "Others can be added with a registry file (--registry).")
     if datasets[given].task != task:
         raise UsageError(f"{document.source} is for {task}, but dataset {given!r} is for {datasets[given].task}")
+    if domain not in (None, datasets[given].domain):
+        raise UsageError(f"{document.source} is for {domain}, but dataset {given!r} is of {datasets[given].domain}")
     return datasets[given]
 
 

@@ -38,6 +38,8 @@ class Domain:
         levels: number of steps between the limits in which budgets are written, such as 255 in 8/255; None if they are
             written as plain numbers.
         unit: unit of distances in a norm, such as ``pixel``, for the headers of tables; empty if they have none.
+        is_padded: real-valued inputs have places of padding (``DomainRules.valid``), which no perturbation may move;
+            budgets are then in the space of the inputs alone.
         is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, which can be drawn.
     """
 
@@ -49,6 +51,7 @@ class Domain:
     limits: tuple[float, float] | None = None
     levels: int | None = None
     unit: str = ""
+    is_padded: bool = False
     is_drawable: bool = False
 
     def __post_init__(self) -> None:

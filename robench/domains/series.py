@@ -9,4 +9,5 @@ SERIES = Domain(
     axes=("time", CHANNELS),
     is_real_valued=True,
     unit="deviation",
+    is_padded=True,
 )

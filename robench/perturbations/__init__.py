@@ -14,6 +14,7 @@ __all__ = ["PERTURBATIONS", "Clean"]
 _BUILTIN: dict[str, str] = {
     "clean": "robench.perturbations.clean:Clean",
     "corruption": "robench.corruptions.corruption:Corruption",
+    "series-corruption": "robench.corruptions.series:SeriesCorruption",
     "word-swap": "robench.perturbations.word_swap:WordSwap",
     "character-edits": "robench.perturbations.character_edits:CharacterEdits",
     "greedy-word-swap": "robench.perturbations.greedy_word_swap:GreedyWordSwap",

@@ -166,8 +166,12 @@ def required_fields(declared: Any) -> list[dataclasses.Field[Any]]:
 def test_every_declared_perturbation_has_an_implementation_and_an_example() -> None:
     assert all(callable(declared.implemented()) for declared in (*DECLARED.values(), Audit))
     assert all(declared.kind == kind for kind, declared in DECLARED.items())
-    # Those of texts and tokens have examples in test_text_perturbations.py and test_token_perturbations.py.
-    others = {kind for kind, declared in DECLARED.items() if getattr(declared, "domain", "") not in ("texts", "tokens")}
+    # Others have examples in test_text_perturbations.py, test_token_perturbations.py and test_series_*.py.
+    others = {
+        kind
+        for kind, declared in DECLARED.items()
+        if not getattr(declared, "domain", "") and getattr(declared, "needed_axes", ()) in ((), IMAGES.axes)
+    }
     for kind in sorted(others - {example.kind for example in EXAMPLES.values()}):
         fields = "".join(f"{each.name}=..., " for each in required_fields(DECLARED[kind])).removesuffix(", ")
         pytest.fail(f'add to EXAMPLES in {Path(__file__).name}: "{kind}": DECLARED["{kind}"]({fields}),')

@@ -18,6 +18,8 @@ from robench.datasets import DATASETS
 from robench.datasets.digits import DIGITS
 from robench.declare import parse_suite, read_suite
 from robench.declare import suites as suites_module
+from robench.declare.document import document_from_python
+from robench.declare.suites import suite_of
 from robench.metrics import METRICS
 from robench.perturbations.clean import Clean
 from robench.tasks import TASKS, Task
@@ -382,5 +384,35 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
 
 def test_the_entries_of_files_have_no_field_beyond_those_of_core() -> None:
     entry = set(suites_module.SuiteEntry.__slots__)
-    assert entry - {"dataset"} == set(Suite.__slots__) - {"columns", "lacks_dataset", "given_dataset", "all_examples"}
+    assert entry - {"dataset", "domain"} == set(Suite.__slots__) - {
+        "columns",
+        "lacks_dataset",
+        "given_dataset",
+        "all_examples",
+    }
     assert set(suites_module.ConditionEntry.__slots__) == set(Condition.__slots__) - {"action"}
+
+
+NOISY = {"name": "noise", "perturbation": {"kind": "series-corruption", "type": "noise", "severity": 1}}
+OF_SERIES = {"dataset": ..., "task": "classification", "domain": "series", "conditions": [CLEAN, NOISY]}
+
+
+def test_a_suite_of_a_domain_takes_datasets_of_it_alone() -> None:
+    fields = {name: item for name, item in {**MINIMAL, **OF_SERIES}.items() if item is not ...}
+    document = document_from_python(fields, "suite")
+    assert suite_of(document).conditions[1].dataset.domain == "series"
+    assert suite_of(document, dataset="japanese-vowels").given_dataset == "japanese-vowels"
+    with pytest.raises(UsageError, match="suite is for series, but dataset 'digits' is of images"):
+        suite_of(document, dataset="digits")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"domain": ...}, "must be no corruption of series on any, whose inputs are of the domain images"),
+        ({"domain": "sounds"}, "domain: unknown domain 'sounds'"),
+        ({"dataset": "japanese-vowels", "task": ...}, "domain: must be left out with a dataset, which has its own"),
+    ],
+)
+def test_a_domain_that_is_missing_unknown_or_idle_is_refused(changes: dict[str, object], problem: str) -> None:
+    assert any(problem in each for each in problems_of(**{**OF_SERIES, **changes}))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
+from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES
 from robench.corruptions.corruption import Corruption
 from robench.datasets.base import corrupted_of
 from robench.declare import read_suite
@@ -25,6 +25,7 @@ TYPES = {
     "cifar10-c-published": COMMON_CORRUPTIONS,
     "corruptions-live": COMMON_CORRUPTIONS,
     "corruptions-live-224": COMMON_CORRUPTIONS,
+    "series-c": tuple(SERIES_TYPES),
 }
 
 
@@ -56,6 +57,7 @@ def test_the_published_files_alone_have_the_published_name(name: str) -> None:
     families = {
         "corruptions-live": "any-c",
         "corruptions-live-224": "any-c",
+        "series-c": "any-c",
         "cifar10-c": "cifar-10-c-live",
         "cifar10-c-published": "cifar-10-c",
     }
