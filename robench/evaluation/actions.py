@@ -82,8 +82,8 @@ class Rescore(DeclarationBase, Action):
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
     """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    Tasks without audit checks have none, nor have inputs that cannot be moved by small distances, such as texts, or that
-    have no limits, such as series: the audit attacks images in [0, 1].
+    Tasks without audit checks have none, nor have inputs that cannot be moved by small distances, such as texts, or
+    that have no limits, such as series: the audit attacks images in [0, 1].
     """
     is_audited = suite.audit and TASKS[suite.task].is_audited
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
