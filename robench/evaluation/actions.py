@@ -82,7 +82,8 @@ class Rescore(DeclarationBase, Action):
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
     """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    Tasks without audit checks have none, nor have inputs that cannot be moved by small distances, such as texts.
+    Tasks without audit checks have none, nor have inputs that cannot be moved by small distances, such as texts, or
+    that have no limits, such as series: the audit attacks images in [0, 1].
     """
     is_audited = suite.audit and TASKS[suite.task].is_audited
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
@@ -95,5 +96,5 @@ def audits_of(suite: Suite) -> tuple[Condition, ...]:
             num_examples=AUDIT_EXAMPLES,
         )
         for dataset in dict.fromkeys(attacked)
-        if is_audited and DOMAINS[dataset.domain].is_real_valued
+        if is_audited and DOMAINS[dataset.domain].is_real_valued and DOMAINS[dataset.domain].limits is not None
     )

@@ -16,6 +16,7 @@ from robench.core.budgets import ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.flags import Flag
 from robench.core.suite import Condition, views_of
+from robench.domains import DOMAINS
 from robench.metrics.sanity import (
     MORE_STEPS,
     RANDOM_SEARCH,
@@ -29,7 +30,6 @@ from robench.reports.selection import Coverage
 from robench.tasks import TASKS
 
 # From this budget on, every image can be turned entirely grey.
-HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,12 @@ def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
 
 def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
     for each in tried:
-        budget = each.threat_model
-        is_everything = budget.norm == "linf" and budget.space == "input" and budget.epsilon >= HALF
+        budget, domain = each.threat_model, DOMAINS.get(each.dataset.domain)
+        if domain is None or domain.limits is None:
+            continue
+        # From everywhere half of the range leads to its middle.
+        half = (Fraction(domain.limits[1]) - Fraction(domain.limits[0])) / 2
+        is_everything = budget.norm == "linf" and budget.space == "input" and budget.epsilon >= half
         # One in so many classes is chance where an example has one class, as in the tasks that audits are for.
         num_classes = each.dataset.num_classes if TASKS[each.dataset.task].is_audited else None
         if each.attack.is_iterated and is_everything and num_classes is not None:

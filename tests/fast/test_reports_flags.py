@@ -21,6 +21,7 @@ from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets import DATASETS
 from robench.datasets.digits import DIGITS
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.perturbations.clean import Clean
@@ -178,6 +179,12 @@ class TestComparisons:
         suite = suite_of(half=pgd(Fraction(1, 2)))
         (flag,) = row_of(suite, [record(each, num_standing) for each in suite.conditions]).flags or ()
         assert (flag.name, flag.is_raised) == ("right at any distance", is_raised)
+
+    def test_series_have_no_budget_that_reaches_everything(self) -> None:
+        suite = suite_of(half=pgd(Fraction(1, 2)))
+        of_series = [replace(each, dataset=DATASETS["japanese-vowels"]) for each in suite.conditions]
+        suite = replace(suite, conditions=tuple(of_series))
+        assert row_of(suite, [record(each, 40) for each in of_series]).flags is None
 
     def test_what_is_right_by_chance_is_known_of_audited_tasks_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         builtin: Any = TASKS.builtin  # a dict

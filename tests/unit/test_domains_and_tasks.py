@@ -175,6 +175,8 @@ def test_a_dataset_is_not_opened_with_the_preprocessing_of_another_domain() -> N
 def test_only_tasks_that_say_so_are_audited() -> None:
     assert [each.name for each in audits_of(suite_on(DIGITS))] == ["audit-digits"]
     assert audits_of(suite_on(ON_POINTS)) == ()
+    # The audit attacks images between limits.
+    assert audits_of(suite_on(ON_SERIES)) == ()
 
 
 def test_texts_are_attacked_and_not_audited() -> None:
