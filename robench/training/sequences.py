@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
+from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS, FieldProblem
 from robench.training.base import Count, NotNegative, TrainingBase
 
@@ -55,6 +56,12 @@ class SequenceTraining(TrainingBase):
     selection: Selection = "last"
     held_out: Annotated[float, Ge(0), Lt(1)] = 0.0
     saved_as: Literal["float32", "float16"] = "float32"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the data come with a library, as all do that are not below a data root."""
+        dataset = DATASETS.get(self.dataset)
+        return dataset is not None and dataset.folder is None
 
     @property
     def variant(self) -> str:

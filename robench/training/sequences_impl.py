@@ -149,7 +149,8 @@ class SequenceLearner:
         scores = self._validation.scores(model)
         if training.selection != "last" and (scores.top1_accuracy or 0.0) > float(self._best_accuracy):
             self._best_accuracy = torch.tensor(scores.top1_accuracy, dtype=torch.float64)
-            self._best = weights_of(model)
+            # Copies: on a CPU the weights of a model are its parameters, which later steps change.
+            self._best = {name: value.clone() for name, value in weights_of(model).items()}
         return scores
 
     def weights(self) -> dict[str, Tensor]:
