@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         run,
         transfer,
         twin_table,
+        wrap,
         write_baseline,
     )
 
@@ -45,6 +46,7 @@ __all__ = [
     "run",
     "transfer",
     "twin_table",
+    "wrap",
     "write_baseline",
 ]
 

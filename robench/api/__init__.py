@@ -13,6 +13,7 @@ from robench.api.reading import (
     write_baseline,
 )
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.models.estimators_impl import wrap
 
 __all__ = [
     "ImagePreprocessing",
@@ -30,5 +31,6 @@ __all__ = [
     "run",
     "transfer",
     "twin_table",
+    "wrap",
     "write_baseline",
 ]

@@ -1,7 +1,7 @@
 """``robench store`` and ``robench status``: results folders, and how much of each suite they have."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -26,7 +26,7 @@ from robench.cli.report_command import holds_nothing
 from robench.cli.selection import Selection, selecting
 from robench.cli.terminal import duration, out, out_json, out_table, say
 from robench.core.declared import DatasetDeclaration
-from robench.core.errors import DeclarationError, UsageError
+from robench.core.errors import DeclarationError, RobenchError, UsageError
 from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, find_suites, read_registries, shipped_suites
 from robench.evaluation.actions import audits_of
@@ -252,19 +252,23 @@ def shipped_for(listing: Listing, datasets: Mapping[str, DatasetDeclaration], da
         UnknownNameError: there is no dataset of the given name.
     """
     measured = sorted({each.shard.dataset.name for each in listing.manifests} & datasets.keys())
+    refusals: list[RobenchError] = []
+    num_found = 0
     for name in shipped_suites():
         suite = find_suite(name)
         if not suite.lacks_dataset:
             if dataset is None:
                 yield suite
             continue
-        if dataset is not None:
-            yield find_suite(name, datasets, dataset)
-            continue
-        for each in measured:
+        for each in measured if dataset is None else [dataset]:
             # Not every suite can be measured on every dataset.
-            with suppress(DeclarationError, UsageError):
+            try:
                 yield find_suite(name, datasets, each)
+                num_found += 1
+            except (DeclarationError, UsageError) as error:
+                refusals.append(error)
+    if dataset is not None and not num_found:
+        raise refusals[0]
 
 
 def _row(holding: Holding) -> Values:

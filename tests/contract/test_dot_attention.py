@@ -316,7 +316,7 @@ class TestBilateral:
 
     @pytest.mark.parametrize("state", [None, ForwardState()], ids=["no state", "no positions"])
     def test_learned_positions_that_nobody_hands_on_are_asked_for(self, state: ForwardState | None) -> None:
-        with pytest.raises(ContractError, match=r"learned positions got none: .* choose positions sinusoid, alibi or"):
+        with pytest.raises(ContractError, match=r"learned positions got none: .* choose other positions"):
             made(Bilateral())(tokens(), state)
 
     @pytest.mark.parametrize("positions", ["alibi", "none"])

@@ -168,9 +168,9 @@ class TestTokens:
             assert bool(gradient.abs().sum() > 0), name
 
     def test_bounds_of_mechanisms_count_both(self) -> None:
-        too_many = replace(declared("primal"), num_directions=SMALL.num_tokens)
+        too_many = replace(declared("nystrom"), num_landmarks=SMALL.num_tokens)
         assert build(replace(SMALL, attention=too_many))
-        with pytest.raises(ValueError, match="num_directions"):
+        with pytest.raises(ValueError, match="num_landmarks"):
             replace(SMALL, attention=too_many, distilled=False)
 
 

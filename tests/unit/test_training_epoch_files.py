@@ -17,6 +17,7 @@ from robench.datasets.texts import LabelledTexts, Texts
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
+from robench.models.tokens import Tokens
 from robench.models.word_transformer import Language, TextClassifier
 from robench.training import TRAININGS, texts_impl
 from robench.training.base import EpochReport, Host
@@ -24,6 +25,7 @@ from robench.training.epoch_files import EpochFiles
 from robench.training.epochs import state_path
 from robench.training.images import Training
 from robench.training.optimization import reproducible
+from robench.training.sequences import SequenceTraining
 from robench.training.texts import LanguageTraining, TextTraining
 
 if TYPE_CHECKING:
@@ -57,6 +59,14 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
         "one-cycle": one_cycle,
         # Its published weights are not those that are trained.
         "deit": checkpoint_of(ema_decay=0.5, published="average"),
+        "sequence-training": replace(
+            one_cycle,
+            architecture=Tokens(
+                vocabulary_size=18, num_steps=64, num_classes=10, dim=8, num_heads=2, feedforward=8, dropout=0.1
+            ),
+            preprocessing=NoPreprocessing(inputs="tokens"),
+            training=SequenceTraining(dataset="digits-pixels", seed=0, num_epochs=2, batch_size=300),
+        ),
         "language-training": replace(
             of_texts, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)
         ),
