@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from robench.attacks.rows import spread
-from robench.core.errors import ContractError
 from robench.devices import is_asynchronous
 from robench.tasks.base import Loss
 
@@ -54,15 +53,7 @@ class Graph:
         """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients.
 
         The gradient of a row that a loss's underflow would hide is a positive power of two times what it is.
-
-        Raises:
-            ContractError: the outputs do not depend on the points by operations of torch.
         """
-        if not self.outputs.requires_grad:
-            raise ContractError(
-                "the model's outputs have no gradient by its inputs, which this attack needs: take an attack without"
-                " gradients, such as a random search"
-            )
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)
         if getattr(loss, "is_resolved", False):

@@ -495,8 +495,10 @@ def test_clean_accuracies_are_those_that_the_registry_expects(paper: str, number
     for cell in shipped_table(paper, number).cells:
         if cell.model is None or cell.column_key is None or cell.condition != "clean":
             continue
-        expected = models()[cell.model].expected.get(str(cell.metric))
-        if expected is not None:
+        entry = models()[cell.model]
+        expected = entry.expected.get(str(cell.metric))
+        # Weights that robench trained have accuracies of their own.
+        if expected is not None and entry.weights.by != "robench":
             assert float(cell.value) == pytest.approx(100 * expected, abs=1e-9), f"{cell.row}, {cell.column}"
 
 
