@@ -33,9 +33,11 @@ class ProjectedAttention(nn.Module, ABC):
             so.
         takes_masks: whether the mechanism itself leaves out the padding of a state's ``mask_BN``. A backbone gives all
             others each example's valid tokens alone.
+        shared: names of parameters that all layers of a model have in common.
     """
 
     takes_masks = False
+    shared: tuple[str, ...] = ()
 
     def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
         super().__init__()

@@ -5,10 +5,12 @@ from dataclasses import fields
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from robench.attention.projected import ProjectedAttention
 from robench.core.declared import Declaration
 from robench.core.errors import DeclarationError, RobenchError, UnknownNameError
 from robench.models import BACKBONES
 from robench.models.base import ArchitectureBase
+from robench.models.transformer import Transformer
 
 
 def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
@@ -40,7 +42,18 @@ def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
             f" {reason}). Correct the architecture of the checkpoint"
         ) from error
     guard_batch_norms(model)
+    if isinstance(architecture, Transformer):
+        tie_shared(model)
     return model
+
+
+def tie_shared(model: nn.Module) -> None:
+    """Give parameters that attention modules list as ``shared`` from the first layer that has them to all others."""
+    first: dict[str, nn.Parameter] = {}
+    for module in model.modules():
+        if isinstance(module, ProjectedAttention):
+            for name in module.shared:
+                setattr(module, name, first.setdefault(name, getattr(module, name)))
 
 
 def _shown(architecture: Declaration) -> str:

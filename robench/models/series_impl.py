@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from robench.core.errors import ContractError
 from robench.models.loaded import without_padding
 from robench.models.series import Series
-from robench.models.transformer_impl import TransformerModel, encoder_block
+from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
 
 
 class SeriesModel(TransformerModel):
@@ -30,7 +30,7 @@ class SeriesModel(TransformerModel):
         self.embedding = nn.Linear(architecture.num_channels, dim)
         self.pos_embed = nn.Parameter(torch.empty(1, architecture.num_steps, dim).uniform_(-0.02, 0.02))
         self.dropout = nn.Dropout(architecture.dropout)
-        make_mlp = partial(_mlp, architecture)
+        make_mlp = partial(mlp_of, dim, architecture.feedforward, nn.GELU(), architecture.dropout)
         self.blocks = nn.ModuleList(
             encoder_block(architecture, layer, make_mlp, dropout=architecture.dropout, is_post_norm=True)
             for layer in range(architecture.depth)
@@ -78,12 +78,3 @@ class SeriesModel(TransformerModel):
         last_BNC = self.dropout(nn.functional.gelu(self.norm(x_BNC)))
         logits: Tensor = self.head((last_BNC if mask_BN is None else without_padding(last_BNC, mask_BN)).flatten(1))
         return logits
-
-
-def _mlp(architecture: Series) -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(architecture.dim, architecture.feedforward),
-        nn.GELU(),
-        nn.Dropout(architecture.dropout),
-        nn.Linear(architecture.feedforward, architecture.dim),
-    )

@@ -4,7 +4,7 @@ Embeddings of tokens and learned positions, normal with standard deviation 0.02,
 a last LayerNorm. Tokens of padding are zeroed and the mean is over all places, padding included, as in that code. The
 head is an MLP with ReLU. Of a pair, with means x and y, it reads [x, y, x y, x - y].
 
-A model computes from embedded tokens too (``embedded``, ``logits_of``), so that gradients reach them.
+``logits_of`` takes embedded tokens.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from robench.core.errors import ContractError
 from robench.models.loaded import without_padding
 from robench.models.tokens import Tokens
-from robench.models.transformer_impl import TransformerModel, encoder_block, tie_shared
+from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
 
 INITIAL_DEVIATION = 0.02
 
@@ -32,12 +32,11 @@ class TokensModel(TransformerModel):
         for weight in (self.embedding.weight, self.pos_embed):
             nn.init.normal_(weight, std=INITIAL_DEVIATION)
         self.dropout = nn.Dropout(architecture.dropout)
-        make_mlp = partial(_mlp, architecture)
+        make_mlp = partial(mlp_of, dim, architecture.feedforward, nn.GELU(), architecture.dropout)
         self.blocks = nn.ModuleList(
             encoder_block(architecture, layer, make_mlp, dropout=architecture.dropout)
             for layer in range(architecture.depth)
         )
-        tie_shared(self.blocks)
         self.norm = nn.LayerNorm(dim)
         width = 4 * dim if architecture.is_pair else dim
         self.head = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, architecture.num_classes))
@@ -121,12 +120,3 @@ class TokensModel(TransformerModel):
             raise ContractError(
                 f"the model's vocabulary has {self.architecture.vocabulary_size} tokens, got token {largest}"
             )
-
-
-def _mlp(architecture: Tokens) -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(architecture.dim, architecture.feedforward),
-        nn.GELU(),
-        nn.Dropout(architecture.dropout),
-        nn.Linear(architecture.feedforward, architecture.dim),
-    )

@@ -123,14 +123,6 @@ def attention_of(architecture: Transformer, layer: int, *, separate_queries: boo
     return build_attention(architecture.attention, geometry)
 
 
-def tie_shared(blocks: nn.ModuleList) -> None:
-    """Give parameters that attention modules list as ``shared`` from the first layer that has them to all others."""
-    first: dict[str, nn.Parameter] = {}
-    for block in blocks:
-        for name in getattr(block.attn, "shared", ()):
-            setattr(block.attn, name, first.setdefault(name, getattr(block.attn, name)))
-
-
 def encoder_block(
     architecture: Transformer,
     layer: int,
@@ -158,9 +150,10 @@ def encoder_block(
     return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
 
 
-def mlp_of(dim: int, hidden_dim: int, activation: nn.Module) -> nn.Sequential:
-    """Return an MLP with one hidden layer, (..., C) -> (..., C)."""
-    return nn.Sequential(nn.Linear(dim, hidden_dim), activation, nn.Linear(hidden_dim, dim))
+def mlp_of(dim: int, hidden_dim: int, activation: nn.Module, dropout: float | None = None) -> nn.Sequential:
+    """Return an MLP with one hidden layer, (..., C) -> (..., C), and dropout after its activation unless it is None."""
+    dropped = [] if dropout is None else [nn.Dropout(dropout)]
+    return nn.Sequential(nn.Linear(dim, hidden_dim), activation, *dropped, nn.Linear(hidden_dim, dim))
 
 
 def initialise_linear(model: nn.Module) -> None:

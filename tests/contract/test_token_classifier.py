@@ -14,7 +14,9 @@ from robench.attention.primal import Primal
 from robench.attention.softmax import Softmax
 from robench.core.errors import ContractError
 from robench.models.build import build
+from robench.models.series import Series
 from robench.models.tokens import Tokens
+from robench.models.vit import Vit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,8 +177,13 @@ def test_losses_of_a_pair_are_the_means_of_both_sequences() -> None:
         torch.testing.assert_close(both, (alone + alone.flip(0)) / 2, rtol=0, atol=1e-10)
 
 
-def test_one_projection_serves_all_layers_in_training_too() -> None:
-    model, _ = built(attention=Linformer(projection_length=4, is_shared=True))
+@pytest.mark.parametrize("backbone", ["token-classifier", "series", "vit"])
+def test_one_projection_serves_all_layers_in_training_too(backbone: str) -> None:
+    attention = Linformer(projection_length=4, is_shared=True)
+    common: dict[str, Any] = {"num_classes": 3, "depth": 2, "dim": DIM, "num_heads": HEADS, "attention": attention}
+    of_series = Series(num_steps=PLACES, num_channels=1, feedforward=10, **common)
+    others = {"series": of_series, "vit": Vit(image_size=8, patch_size=2, **common)}
+    model: Any = build(others[backbone]) if backbone in others else built(attention=attention)[0]
     assert model.blocks[0].attn.E is model.blocks[1].attn.E
     assert sum(name.endswith(".E") for name, _ in model.named_parameters()) == 1
 
