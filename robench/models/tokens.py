@@ -3,20 +3,19 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Le
 
-from robench.declarations.base import LARGEST, FieldProblem
-from robench.models.transformer import Count, Transformer, Width
+from robench.declarations.base import LARGEST
+from robench.models.series import Sequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens(Transformer):
+class Tokens(Sequences):
     """Classifier of sequences of tokens, or of pairs of them, as in the code of Nystromformer and Primal-Attention.
 
     Attributes:
         vocabulary_size: number of tokens; 0 is padding.
         num_steps: number of places of a sequence, padding included; shorter inputs are padded to it.
-        num_classes: number of logits.
         feedforward: hidden width of the MLP, and of the head.
         dropout: probability with which training zeroes values of embedded tokens, of each branch, and within the MLP.
         is_pair: whether an input is a pair of sequences, which pass through the same blocks.
@@ -29,14 +28,9 @@ class Tokens(Transformer):
     implementation: ClassVar[str] = "robench.models.tokens_impl:TokensModel"
 
     vocabulary_size: Annotated[int, Ge(2), Le(LARGEST)]
-    num_steps: Width
-    num_classes: Annotated[int, Ge(1), Le(LARGEST)]
-    feedforward: Width
-    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     is_pair: bool = False
     position_scale: Annotated[float, Ge(0), Le(LARGEST)] = 1.0
     padding: Literal["keys", "branch"] = "keys"
-    depth: Count = 2
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -44,24 +38,6 @@ class Tokens(Transformer):
         return (2, self.num_steps) if self.is_pair else (self.num_steps,)
 
     @property
-    def num_tokens(self) -> int:
-        """Return the number of places."""
-        return self.num_steps
-
-    @property
-    def mlp_parameters(self) -> int:
-        """Return the number of parameters of the matrices of a block's MLP."""
-        return 2 * self.dim * self.feedforward
-
-    @property
     def embedding_parameters(self) -> int:
         """Return the approximate number of parameters of tokens, positions and head."""
         return self.dim * (self.vocabulary_size + self.num_steps + 4 * self.feedforward)
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse masks of keys for mechanisms without them, and what all transformers refuse."""
-        # Named, since a class with slots is recreated and does not support a bare super().
-        problems = Transformer.contradictions(self)
-        if self.padding == "keys" and (reason := self.attention.mask_problem):
-            problems.append(("padding", f"must be branch with attention {self.attention.kind}: {reason}"))
-        return problems

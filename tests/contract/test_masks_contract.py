@@ -53,7 +53,7 @@ def title(declared: AttentionBase) -> str:
 def test_outputs_at_valid_tokens_are_those_of_the_valid_tokens_alone(declared: AttentionBase) -> None:
     if declared.mask_problem:
         assert declared.kind in REFUSED
-        with pytest.raises(ValueError, match="padding must be output with attention"):
+        with pytest.raises(ValueError, match="padding must not be keys with attention"):
             replace(SMALL, attention=declared)
         return
     model, seeds = model_of(replace(SMALL, attention=declared)), (1, 2, 3, 4)
