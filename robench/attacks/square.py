@@ -1,4 +1,4 @@
-"""Declaration of the Square attack: random search by squares."""
+"""Declarations of the Square attack, a random search by squares, and of what its forms share."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -13,42 +13,20 @@ from robench.domains.series import SERIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Square(SearchingAttack):
-    """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
-
-    In l1 it follows AutoAttack. Croce and Hein 2021, arXiv:2103.01208.
+class RandomSearch(SearchingAttack):
+    """Random search by trials within the budget, without gradients; base of ``square`` and ``square-series``.
 
     Attributes:
         num_queries: number of forward passes per search, including that of the first point.
-        p_init: proportion of the pixels that the first squares cover; it decreases during the search.
+        p_init: proportion of the values that the first trials cover; it decreases during the search.
         loss: loss to maximise.
-        schedule: schedule of the square sizes. The paper's code defines it for 10,000 queries: ``rescaled`` to
-            ``num_queries``, as in that code and in other libraries' Square; or ``fixed``, as in AutoAttack, whose 5,000
-            queries then end at 1/128 of ``p_init`` and not at 1/512.
-        trials: sampling of trials. Signs that would change nothing are flipped, and squares lie anywhere
-            (``changing``); or signs are used as drawn, and no square touches the last row or column unless it fills the
-            image (``as_drawn``), as in AutoAttack's code.
     """
 
-    kind: ClassVar[str] = "square"
-    implementation: ClassVar[str] = "robench.attacks.square_impl:square"
     is_gradient_free: ClassVar[bool] = True
-    needed_axes: ClassVar[tuple[str, ...]] = IMAGES.axes
-    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
-    published_stop: ClassVar[Literal["at_success"]] = "at_success"
 
     num_queries: Count
     p_init: Annotated[float, Gt(0), Le(1)]
     loss: Loss = "margin"
-    schedule: Literal["rescaled", "fixed"] = "rescaled"
-    trials: Literal["changing", "as_drawn"] = "changing"
-
-    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
-        """Return why the attack cannot be applied to a dataset; on series, with the attack that can."""
-        problems = SearchingAttack.problems_on(self, dataset)
-        if problems and dataset.domain == SERIES.name:
-            return [(field, f"{message}; take square-series") for field, message in problems]
-        return problems
 
     @property
     def most_passes(self) -> tuple[int, int]:
@@ -59,5 +37,38 @@ class Square(SearchingAttack):
         """Refuse returns last, since half of the trials of a random search are worse than its best point."""
         problems = SearchingAttack.contradictions(self)
         if self.returns == "last":
-            problems.append(("returns", "must be best for square, whose last trial may be its worst, got last"))
+            problems.append(("returns", f"must be best for {self.kind}, whose last trial may be its worst, got last"))
+        return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Square(RandomSearch):
+    """Random search that changes one square at a time, without gradients. Andriushchenko et al. 2020, arXiv:1912.00049.
+
+    In l1 it follows AutoAttack. Croce and Hein 2021, arXiv:2103.01208.
+
+    Attributes:
+        p_init: proportion of the pixels that the first squares cover.
+        schedule: schedule of the square sizes. The paper's code defines it for 10,000 queries: ``rescaled`` to
+            ``num_queries``, as in that code and in other libraries' Square; or ``fixed``, as in AutoAttack, whose 5,000
+            queries then end at 1/128 of ``p_init`` and not at 1/512.
+        trials: sampling of trials. Signs that would change nothing are flipped, and squares lie anywhere
+            (``changing``); or signs are used as drawn, and no square touches the last row or column unless it fills the
+            image (``as_drawn``), as in AutoAttack's code.
+    """
+
+    kind: ClassVar[str] = "square"
+    implementation: ClassVar[str] = "robench.attacks.square_impl:square"
+    needed_axes: ClassVar[tuple[str, ...]] = IMAGES.axes
+    norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
+    published_stop: ClassVar[Literal["at_success"]] = "at_success"
+
+    schedule: Literal["rescaled", "fixed"] = "rescaled"
+    trials: Literal["changing", "as_drawn"] = "changing"
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset; on series, with the attack that can."""
+        problems = RandomSearch.problems_on(self, dataset)
+        if problems and dataset.domain == SERIES.name:
+            return [(field, f"{message}; take square-series") for field, message in problems]
         return problems

@@ -32,6 +32,8 @@ class SequenceTraining(TrainingBase):
         selection: weights that are published: those of the ``last`` epoch; those of the scored epoch with the highest
             accuracy on the test split, the first of several (``best-on-test``), as published numbers of the UEA archive
             are; or on another split (``best-on-split``).
+        settings: ``best-on-test`` where the entry's settings may be the best of a grid by test accuracy, as
+            those of published scripts; training does not depend on it.
         held_out: proportion of the training split that is not learned from, drawn by the seed, which ``best-on-split``
             scores; 0 for the dataset's ``validation`` split.
         saved_as: type of the numbers in the file of weights.
@@ -54,6 +56,7 @@ class SequenceTraining(TrainingBase):
     auxiliary_weight: NotNegative = 0.0
     evaluate_every: Count = 2
     selection: Selection = "last"
+    settings: Literal["given", "best-on-test"] = "given"
     held_out: Annotated[float, Ge(0), Lt(1)] = 0.0
     saved_as: Literal["float32", "float16"] = "float32"
 
@@ -66,17 +69,19 @@ class SequenceTraining(TrainingBase):
     @property
     def variant(self) -> str:
         """Return that the weights were selected on the test split, if they were."""
-        return "selected on test" if self.selection == "best-on-test" else ""
+        return "selected on test" if "best-on-test" in (self.selection, self.settings) else ""
 
     @property
     def caveat(self) -> str:
-        """Return that the weights were selected on the test split, if they were."""
-        if self.selection != "best-on-test":
-            return ""
-        return (
-            "selected on test: the weights are those of the epoch with the best accuracy on the test split, as in the"
-            " paper's code, so that accuracy there is not that of new data"
-        )
+        """Return that weights or settings were selected on the test split, if they were."""
+        chosen = {
+            "the weights are those of the epoch": self.selection,
+            "the settings are those of the grid": self.settings,
+        }
+        if words := " and ".join(each for each, selection in chosen.items() if selection == "best-on-test"):
+            split = "with the best accuracy on the test split, as in the paper's code"
+            return f"selected on test: {words} {split}, so that accuracy there is not that of new data"
+        return ""
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse a held-out part without its selection, and a warm-up unless steps are counted and the rate rises."""

@@ -60,7 +60,14 @@ def train(
             learner.epoch,
             training.num_epochs,
             host=host,
-            key=key_of([checkpoint.architecture, checkpoint.preprocessing, training, learned.identity.fingerprint]),
+            key=key_of(
+                [
+                    checkpoint.architecture,
+                    checkpoint.preprocessing,
+                    training,
+                    *(each.identity.fingerprint for each in (learned, scored)),
+                ]
+            ),
             validation=learner,
             weights=learner.weights,
             on_epoch=on_epoch,

@@ -108,3 +108,23 @@ def test_best_on_split_scores_a_part_that_is_not_learned_from(data_root: Path) -
 def test_selections_without_their_part_are_refused() -> None:
     with pytest.raises(ValueError, match=r"held_out must be left out without selection best-on-split, got 0\.2"):
         replace(RECIPE, held_out=0.2)
+
+
+@pytest.mark.parametrize(
+    ("selection", "settings", "words"),
+    [
+        ("last", "best-on-test", "selected on test: the settings are those of the grid with"),
+        (
+            "best-on-test",
+            "best-on-test",
+            "the weights are those of the epoch and the settings are those of the grid with",
+        ),
+        ("best-on-test", "given", "selected on test: the weights are those of the epoch with"),
+    ],
+)
+def test_the_caveat_says_what_was_selected_on_test(selection: str, settings: str, words: str) -> None:
+    assert words in replace(RECIPE, selection=selection, settings=settings).caveat
+
+
+def test_what_was_not_selected_on_test_has_no_caveat() -> None:
+    assert replace(RECIPE, selection="best-on-split").caveat == ""
