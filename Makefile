@@ -97,7 +97,7 @@ generated: schemas suites ## every file that scripts write from the code: schema
 	@$(BIN)/python scripts/analysis_page.py
 	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/modules_page.py
-	@$(BIN)/python scripts/cifar10_page.py
+	@$(BIN)/python scripts/results_pages.py
 
 docs: generated  ## the site in build/site
 	@rm -rf build/site

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robench.attacks.rows import spread
+from robench.core.errors import ContractError
 from robench.devices import is_asynchronous
 from robench.tasks.base import Loss
 
@@ -53,7 +54,14 @@ class Graph:
         """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients.
 
         The gradient of a row that a loss's underflow would hide is a positive power of two times what it is.
+
+        Raises:
+            ContractError: the outputs do not depend on the points by operations that torch differentiates.
         """
+        if not self.outputs.requires_grad:
+            raise ContractError(
+                "the model has no gradients by its inputs; take corruptions, or attacks without gradients such as spsa"
+            )
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)
         if getattr(loss, "is_resolved", False):

@@ -28,6 +28,7 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Problem
 from robench.attacks.search import Kept
 from robench.attacks.square import Square
+from robench.core.errors import ContractError
 from robench.core.flags import Flag
 from robench.core.protocols import Batch, Draws, Model
 from robench.core.seeds import Stream
@@ -246,7 +247,7 @@ def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
     epsilon, twice = probe.epsilon, min(2 * probe.epsilon, Fraction(1))
     try:
         probe.gradient(cross_entropy_loss)
-    except RuntimeError:
+    except (ContractError, RuntimeError):
         return []
     pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
     apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))

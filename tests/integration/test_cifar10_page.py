@@ -12,18 +12,19 @@ from conftest import ROOT
 from robench.declare import read_registry, shipped_registry
 from robench.training.history import history_path, read_history
 
-SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_page.py"))
+SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
+CIFAR10 = SCRIPT["PAGES"]["cifar10"]
 PAGE = (ROOT / "docs" / "cifar10.md").read_text()
 ENTRIES = {name: each for name, each in read_registry(shipped_registry()).items() if name.startswith("cifar10-")}
 PUBLISHED = [name for name, each in ENTRIES.items() if each.weights.sha256]
 
 
 def test_the_tables_are_those_of_the_committed_results() -> None:
-    assert SCRIPT["page"](PAGE) == PAGE, "run `make generated`"
+    assert CIFAR10.text(PAGE) == PAGE, "run `make generated`"
 
 
 def test_every_suite_of_the_page_is_described_and_measured_for_softmax_and_rpc() -> None:
-    assert {*re.findall(r"`(cifar10-[a-z]+)`", PAGE)} >= SCRIPT["SUITES"].keys()
+    assert {*re.findall(r"`(cifar10-[a-z]+)`", PAGE)} >= {table.suite for table in CIFAR10.tables}
     (tables,) = re.findall(r"<!-- tables -->\n(.*)<!-- /tables -->", PAGE, re.DOTALL)
     assert "| cifar10-vit | cifar10-rpc-symvit |" in tables
     assert "not measured" not in tables

@@ -107,4 +107,4 @@ def test_attacks_with_gradients_fail_with_a_reason_and_the_rest_is_measured(fold
     (row,) = measured(folder, ["clean", "pgd"]).rows
     estimates = {key: cell.estimate for key, cell in row.cells.items()}
     assert estimates["pgd/top1_accuracy"] is None
-    assert any("does not require grad" in note for note in row.notes)
+    assert any("the model has no gradients by its inputs; take corruptions" in note for note in row.notes)
