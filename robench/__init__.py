@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from robench.api import (
         ImagePreprocessing,
         analyse,
+        attack,
         build_leaderboard,
         build_model,
         build_report,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ImagePreprocessing",
     "analyse",
+    "attack",
     "build_leaderboard",
     "build_model",
     "build_report",

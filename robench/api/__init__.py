@@ -1,6 +1,7 @@
 """Python interface of robench: the functions of ``import robench``."""
 
 from robench.api.analysing import analyse
+from robench.api.attacking import attack
 from robench.api.measuring import build_model, load_checkpoint, load_dataset, load_suite, run, transfer
 from robench.api.reading import (
     build_leaderboard,
@@ -18,6 +19,7 @@ from robench.models.estimators_impl import wrap
 __all__ = [
     "ImagePreprocessing",
     "analyse",
+    "attack",
     "build_leaderboard",
     "build_model",
     "build_report",

@@ -64,6 +64,11 @@ class Attack(PerturbationBase):
     exact: bool = False
 
     @classmethod
+    def completed(cls, given: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the fields for ``robench.attack``, with usual values of required ones that are not given."""
+        return given
+
+    @classmethod
     def implied_by(cls, given: Mapping[str, object]) -> dict[str, Any]:
         """Return the fields that have one value alone with the given backend."""
         names = {field.name for field in fields(cls)}

@@ -3,6 +3,7 @@
 Budgets and steps are in pixel units, images lie in [0, 1], unless ``space`` says otherwise.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar
@@ -43,6 +44,11 @@ class Pgd(SearchingAttack):
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
     loss: Loss = "ce"
     num_draws: Count = 1
+
+    @classmethod
+    def completed(cls, given: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the fields, with steps of a quarter of epsilon unless steps are given."""
+        return given if "step_size" in given else {"relative_step": Fraction(1, 4), **given}
 
     @property
     def most_passes(self) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from robench.core.errors import UsageError, described, did_you_mean, shortened
 from robench.core.identity import to_plain
 from robench.core.providers import is_own
 from robench.datasets import DATASET_KINDS
-from robench.declarations.base import DeclarationBase, bounds_of, violations
+from robench.declarations.base import DeclarationBase, PerturbationBase, bounds_of, violations
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.declare.document import UNREADABLE, Document, Place, Problem, document_from_python, show
 from robench.declare.fields import (
@@ -209,6 +209,18 @@ def parse_preprocessing(mapping: object, source: str = "preprocessing") -> Prepr
     (0.5, 0.5, 0.5)
     """
     return cast("PreprocessingBase", _parsed("preprocessing", mapping, source))
+
+
+def parse_perturbation(mapping: object, source: str = "perturbation") -> PerturbationBase:
+    """Return the perturbation described by a mapping, as a condition's ``perturbation`` in a suite.
+
+    Raises:
+        DeclarationError: all problems of the mapping; ``source`` is its name in the message.
+
+    >>> parse_perturbation({"kind": "fgsm", "epsilon": "8/255"}).epsilon
+    Spelled(8, 255)
+    """
+    return cast("PerturbationBase", _parsed("perturbation", mapping, source))
 
 
 def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:

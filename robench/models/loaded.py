@@ -33,7 +33,7 @@ class LoadedModel:
         words: all words that a language model gives probabilities to, if its module or a part of it lists them as
             ``words``; else none.
         takes_targets: whether it declares that it scores given targets, a parameter ``targets`` of its ``forward``.
-        device: device that inputs must be on.
+        device: device that inputs must be on; ``domain``: the domain of inputs.
         normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
     """
 
@@ -53,7 +53,7 @@ class LoadedModel:
         self._takes_masks = bool(getattr(module, "takes_masks", False))
         self._submodules = tuple(self._module.modules())
         self.words = next((each for part in self._submodules if (each := _words_of(part))), ())
-        self._domain = DOMAINS[preprocessing.domain]
+        self.domain = DOMAINS[preprocessing.domain]
         self._num_channels = preprocessing.num_channels
         self._as_given = Normaliser(module, preprocessing, device)
         self.normalisation = self._as_given.mean, self._as_given.std
@@ -141,9 +141,9 @@ class LoadedModel:
         model = copy(self)
         model._arithmetic = None if dtype == EXACT_DTYPE else arithmetic_of(dtype)
         is_compiled = model._arithmetic is not None and model._arithmetic.is_compiled
-        if is_compiled and not self._domain.is_real_valued:
+        if is_compiled and not self.domain.is_real_valued:
             raise ContractError(
-                f"passes for {self._domain.name}, of any length, cannot be compiled, got precision {dtype}"
+                f"passes for {self.domain.name}, of any length, cannot be compiled, got precision {dtype}"
             )
         if is_compiled and model._takes_masks:
             raise ContractError(f"passes of models that take masks cannot be compiled, got precision {dtype}")
@@ -152,7 +152,7 @@ class LoadedModel:
         return model
 
     def _check_inputs(self, inputs: Tensor) -> None:
-        domain = self._domain
+        domain = self.domain
         axes = ["batch", *domain.axes]
         fits = not domain.axes or inputs.ndim == len(axes)
         if CHANNELS in axes and self._num_channels is not None:
@@ -185,14 +185,14 @@ class Normaliser:
     """
 
     def __init__(self, module: nn.Module, preprocessing: Preprocessing, device: torch.device | str = "cpu") -> None:
-        self._domain = DOMAINS[preprocessing.domain]
+        self.domain = DOMAINS[preprocessing.domain]
         self._takes_masks = bool(getattr(module, "takes_masks", False))
         self.mean, self.std = normalisation_of(preprocessing, device)
 
     def __call__(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor | None]]:
         """Return the first argument of the module's ``forward`` for inputs (B, ...), a copy, and named ones."""
-        normalised = (inputs - self.mean) / self.std if self._domain.is_real_valued else inputs.clone()
-        valid = self._domain.rules.valid(inputs)
+        normalised = (inputs - self.mean) / self.std if self.domain.is_real_valued else inputs.clone()
+        valid = self.domain.rules.valid(inputs)
         if valid is not None:
             normalised = without_padding(normalised, valid)
         return normalised, {"mask_BN": valid} if self._takes_masks else {}

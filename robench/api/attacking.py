@@ -1,0 +1,210 @@
+"""Attacks on tensors: registered attacks as functions of a module, inputs and labels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import torch
+
+from robench.attacks.base import Attack
+from robench.core.columns import Values
+from robench.core.errors import UsageError
+from robench.core.protocols import Batch, Dataset
+from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.suite import Condition
+from robench.datasets.base import stand_in
+from robench.declarations.preprocessing import NoPreprocessing
+from robench.declare.schema import parse_perturbation
+from robench.evaluation.evaluate import evaluate
+from robench.evaluation.keeping import Attacked
+from robench.models.in_memory import in_memory_checkpoint
+from robench.models.in_memory_impl import model_of
+from robench.models.loaded import LoadedModel
+from robench.perturbations import PERTURBATIONS
+from robench.runs.chosen_models import InMemoryModel, module_and_preprocessing
+from robench.store.adversarial import ONE_BUDGET
+from robench.tasks import DEFAULT_TASK
+
+NAME = "model"
+# Nothing is stored, and no draw depends on weights.
+NO_DIGEST = "0" * 64
+# Denominators that budgets are written with: 0.03137254901960784 is meant as 8/255.
+_LARGEST_DENOMINATOR = 1020
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdversarialBatch:
+    """Result of an attack on a batch; all tensors are on the module's device.
+
+    Attributes:
+        inputs: (B, ...) adversarial examples, float32, checked against the attack's budget and the limits of inputs.
+        success: (B,) whether the module misclassifies the adversarial example, booleans; of a clean input that was
+            misclassified already, too.
+        linf, l2, l1: (B,) distances from the clean inputs, float64.
+        num_queries, num_gradients: (B,) forward and backward passes of each example, int64; None if not counted.
+    """
+
+    inputs: torch.Tensor
+    success: torch.Tensor
+    linf: torch.Tensor
+    l2: torch.Tensor
+    l1: torch.Tensor
+    num_queries: torch.Tensor | None
+    num_gradients: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAttack:
+    """Attack as a function of a module, inputs and labels; made by ``attack``.
+
+    Attributes:
+        declaration: the attack with its strength, as in a suite.
+    """
+
+    declaration: Attack
+
+    def __call__(
+        self,
+        model: InMemoryModel | LoadedModel,
+        inputs: torch.Tensor,
+        labels: torch.Tensor,
+        *,
+        ids: Sequence[str] | None = None,
+        seed: int = 0,
+        batch_size: int | None = None,
+        dataset: Dataset | None = None,
+    ) -> AdversarialBatch:
+        """Return adversarial examples for a batch, on the module's device.
+
+        A copy of the module is attacked, in evaluation mode; the module itself stays as it is. Random numbers depend on
+        ``seed``, ``dataset`` and each example's id alone: with a suite's seed and batch size, its dataset and the ids
+        of the examples, the result is that of ``robench.run`` to the bit.
+
+        Args:
+            model: module from inputs to logits (B, K), or a tuple of it and its preprocessing, as for ``robench.run``;
+                or a model of the registry, as ``robench.load_checkpoint`` returns it.
+            inputs: (B, C, H, W) images in [0, 1], or inputs of the domain that the preprocessing names; float.
+            labels: (B,) classes, integers.
+            ids: one text an example; its position by default.
+            seed: root of all random numbers.
+            batch_size: number of examples per forward pass; all by default.
+            dataset: dataset with these ids, as ``robench.load_dataset`` returns it.
+
+        Raises:
+            UsageError: the model is not a module, or sizes and types of the arguments do not fit together.
+            ContractError: inputs are outside their limits, or the module breaks its contract.
+        """
+        names = tuple(map(str, range(len(inputs)))) if ids is None else tuple(ids)
+        _check(inputs, labels, names, batch_size)
+        loaded = model if isinstance(model, LoadedModel) else _loaded(model, inputs.device)
+        fingerprint = "" if dataset is None else dataset.identity.fingerprint
+        data = _Tensors(names, inputs.detach(), labels, fingerprint)
+        measurement = Measurement(
+            checkpoint=in_memory_checkpoint(NAME, NO_DIGEST, NoPreprocessing(inputs=loaded.domain.name), Path.cwd()),
+            condition=Condition(
+                name=self.declaration.kind,
+                dataset=stand_in(DEFAULT_TASK, loaded.domain.name),
+                perturbation=self.declaration,
+            ),
+            weights_digest=NO_DIGEST,
+            dataset=data.identity,
+            seed=seed,
+            batch_size=batch_size or len(names),
+        )
+        made = Attacked(collects=True)
+        shard = Shard(measurement=measurement, start=0, stop=len(names))
+        outcomes = evaluate(shard, loaded, data, source=made).outcomes
+        points = torch.from_numpy(made.examples(shard.header).points[ONE_BUDGET])
+        names_of_numbers = ("linf", "l2", "l1", "num_queries", "num_gradients")
+        numbers = {name: _tensor(outcomes.values(name), loaded.device) for name in names_of_numbers}
+        is_right = _tensor(outcomes.values("correct_top1"), loaded.device)
+        return AdversarialBatch(inputs=points.to(loaded.device), success=~is_right, **numbers)
+
+
+def attack(kind: str | Attack, **fields: object) -> TensorAttack:
+    """Return a registered attack as a function of a module, inputs and labels.
+
+    ``kind`` is a name of ``robench list perturbations``, and ``fields`` are those of a suite's perturbation; a step of
+    ``pgd`` is a quarter of epsilon unless it is given. An attack that is declared already is taken as it is.
+
+    Raises:
+        DeclarationError: all problems of the fields.
+        UsageError: the perturbation is not an attack, such as a corruption or a sweep.
+
+    >>> attack("pgd", epsilon=8 / 255, num_steps=20).declaration.epsilon
+    Fraction(8, 255)
+    """
+    if isinstance(kind, Attack):
+        if fields:
+            raise UsageError(f"fields are given beside a declared attack: {', '.join(fields)}; leave them out")
+        return TensorAttack(kind)
+    declared = PERTURBATIONS.get(kind)
+    given: Mapping[str, object] = fields
+    if isinstance(declared, type) and issubclass(declared, Attack):
+        hints = get_type_hints(declared)
+        is_exact = {name for name, hint in hints.items() if Fraction in (hint, *get_args(hint))}
+        spelled = {name: _spelled(value) if name in is_exact else value for name, value in fields.items()}
+        given = declared.completed(spelled)
+    declaration = parse_perturbation({"kind": kind, **given}, "attack")
+    if not isinstance(declaration, Attack):
+        raise UsageError(f"{kind} is not an attack on real-valued inputs; 'robench list perturbations' names those")
+    return TensorAttack(declaration)
+
+
+class _Tensors:
+    """Dataset of examples in memory, in the given order."""
+
+    def __init__(self, ids: tuple[str, ...], inputs: torch.Tensor, labels: torch.Tensor, fingerprint: str) -> None:
+        self.identity = DatasetIdentity(name="tensors", fingerprint=fingerprint, num_examples=len(ids))
+        self._batch = Batch(ids=ids, inputs=inputs.float(), targets=labels.long())
+
+    def __len__(self) -> int:
+        return len(self._batch.ids)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]:
+        return self._batch.inputs[index], int(self._batch.targets[index])
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """Return examples [start, stop)."""
+        rows, whole = slice(start, stop), self._batch
+        return Batch(ids=whole.ids[rows], inputs=whole.inputs[rows], targets=whole.targets[rows])
+
+
+def _loaded(model: object, otherwise: torch.device) -> LoadedModel:
+    """Return a copy of a module as a frozen model, on the module's device or on that of inputs if it has no tensors."""
+    module, preprocessing = module_and_preprocessing(NAME, model, None)
+    device = next((each.device for each in chain(module.parameters(), module.buffers())), otherwise)
+    return model_of(in_memory_checkpoint(NAME, NO_DIGEST, preprocessing, Path.cwd()), module, device)
+
+
+def _check(inputs: torch.Tensor, labels: torch.Tensor, ids: tuple[str, ...], batch_size: int | None) -> None:
+    """Refuse arguments of other types or sizes than expected."""
+    for name, tensor, wanted in (("inputs", inputs, "floating-point"), ("labels", labels, "integer")):
+        if not isinstance(tensor, torch.Tensor):
+            raise UsageError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
+        is_float = tensor.is_floating_point()
+        if is_float != (wanted == "floating-point") or tensor.dtype == torch.bool:
+            raise UsageError(f"{name} must be a tensor of {wanted} numbers, got {tensor.dtype}")
+    if not len(inputs) or labels.shape != inputs.shape[:1] or len(ids) != len(inputs):
+        sizes = f"inputs {tuple(inputs.shape)}, labels {tuple(labels.shape)} and {len(ids)} ids"
+        raise UsageError(f"inputs (B, ...), labels (B,) and ids must be of the same examples, got {sizes}")
+    if len(set(ids)) != len(ids):
+        raise UsageError("ids must be distinct: the random numbers of an example depend on its id")
+    if batch_size is not None and batch_size < 1:
+        raise UsageError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def _spelled(value: object) -> object:
+    """Return a float as the fraction with a small denominator that it is the nearest number to, if there is one."""
+    if not isinstance(value, float) or not isfinite(value):
+        return value
+    fraction = Fraction(value).limit_denominator(_LARGEST_DENOMINATOR)
+    return fraction if float(fraction) == value else value
+
+
+def _tensor(values: Values | None, device: torch.device) -> Any:
+    return None if values is None else torch.from_numpy(values.array.copy()).to(device)

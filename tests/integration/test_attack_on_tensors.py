@@ -1,0 +1,123 @@
+"""``robench.attack``: the same bits as a run of a suite, and what it refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import robench
+from robench.core.columns import Outcomes
+from robench.core.errors import ContractError, DeclarationError, UsageError
+from robench.declare import find_checkpoints
+from robench.store import FolderStore
+from robench.store.adversarial import ONE_BUDGET, decode_examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Fields as in a suite, and as in Python.
+ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fgsm": ("epsilon: 8/255", {"epsilon": 8 / 255}),
+    "pgd": ("epsilon: 8/255, relative_step: 1/4, num_steps: 5", {"epsilon": 8 / 255, "num_steps": 5}),
+    "apgd": ("epsilon: 16/255, num_steps: 8", {"epsilon": Fraction(16, 255), "num_steps": 8}),
+    "square": ("epsilon: 0.1, num_queries: 30, p_init: 0.8", {"epsilon": 0.1, "num_queries": 30, "p_init": 0.8}),
+    "fab": ("num_steps: 4", {"num_steps": 4}),
+}
+NUM_EXAMPLES = 10
+FGSM = {"kind": "fgsm", "epsilon": 1 / 255}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the results of a run of all attacks in batches of four, with seed 3."""
+    folder: Path = tmp_path_factory.mktemp("run")
+    conditions = [
+        f"  - {{name: {kind}, perturbation: {{kind: {kind}, {text}}}}}" for kind, (text, _) in ATTACKS.items()
+    ]
+    head = ["name: five", "version: 1", "seed: 3", "dataset: digits", "batch_size: 4", "conditions:"]
+    (folder / "suite.yaml").write_text("\n".join([*head, *conditions, "metrics: [top1_accuracy]"]) + "\n")
+    robench.run(
+        folder / "suite.yaml",
+        "digits-vit",
+        results=folder / "results",
+        limit=NUM_EXAMPLES,
+        audit=False,
+        keep_adversarial="float32",
+    )
+    return folder / "results"
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_the_batch_is_that_of_a_run_to_the_bit(results: Path, kind: str) -> None:
+    everything = [decode_examples(path.read_bytes()) for path in (results / "adversarial").rglob("*.safetensors")]
+    kept = sorted((each for each in everything if each.shard.condition == kind), key=lambda each: each.shard.start)
+    # A run measures whole batches; the third is padded here.
+    points = np.concatenate([each.points[ONE_BUDGET] for each in kept])[:NUM_EXAMPLES]
+    records = sorted(
+        FolderStore(results).records(lambda header: header.condition == kind), key=lambda each: each.shard.start
+    )
+    outcomes = Outcomes.joined([each.outcomes for each in records]).take(slice(NUM_EXAMPLES))
+    dataset = robench.load_dataset("digits")
+    batch = dataset.batch(0, NUM_EXAMPLES)
+    attack = robench.attack(kind, **ATTACKS[kind][1])
+    (entry,) = find_checkpoints(["digits-vit"])
+    loaded: Any = robench.load_checkpoint("digits-vit")
+    for model in (loaded, (loaded.module, entry.preprocessing)):
+        made = attack(model, batch.inputs, batch.targets, ids=batch.ids, seed=3, batch_size=4, dataset=dataset)
+        assert made.inputs.numpy().tobytes() == points.tobytes()
+        assert (~made.success).tolist() == outcomes.column("correct_top1").tolist()
+        assert made.linf.tolist() == outcomes.column("linf").tolist()
+        assert made.num_queries is not None
+        assert made.num_queries.tolist() == outcomes.column("num_queries").tolist()
+
+
+class Bright(torch.nn.Module):
+    """Two classes by the mean of all pixels, with a dropout that would change training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = torch.nn.Dropout(0.5)
+        self.weight = torch.nn.Parameter(torch.tensor([-10.0, 10.0]))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.dropout((images.mean((1, 2, 3)) - 0.5)[:, None] * self.weight)
+
+
+def test_a_module_in_training_is_attacked_in_evaluation_mode_and_stays_as_it_is() -> None:
+    images, labels = torch.full((3, 3, 4, 4), 0.51), torch.tensor([1, 1, 0])
+    model = Bright()
+    made = robench.attack("pgd", epsilon=4 / 255, num_steps=8)(model, images, labels)
+    assert made.success.tolist() == [True, True, True]
+    # The third is wrong already, and moves further up.
+    assert torch.allclose(made.inputs[:2], images[:2] - 4 / 255)
+    assert torch.allclose(made.inputs[2], images[2] + 4 / 255)
+    assert made.linf.tolist() == pytest.approx([4 / 255] * 3)
+    assert model.training
+    assert model.weight.requires_grad
+    assert model.weight.grad is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "arguments", "error", "message"),
+    [
+        ({"kind": "pgd", "num_steps": 3}, {}, DeclarationError, "epsilon"),
+        ({"kind": "no-attack"}, {}, DeclarationError, "no-attack"),
+        ({"kind": "clean"}, {}, UsageError, "clean is not an attack"),
+        ({"kind": "pgd", "epsilon": [1 / 255, 2 / 255], "num_steps": 3}, {}, DeclarationError, "epsilon"),
+        (FGSM, {"labels": torch.zeros(2)}, UsageError, "labels must be a tensor of integer numbers"),
+        (FGSM, {"labels": torch.zeros(3, dtype=torch.long)}, UsageError, r"got inputs \(2, 3, 4, 4\), labels \(3,\)"),
+        (FGSM, {"ids": ("a", "a")}, UsageError, "ids must be distinct"),
+        (FGSM, {"inputs": torch.full((2, 3, 4, 4), 2.0)}, ContractError, r"\[0, 1\]"),
+        (FGSM, {"model": "digits-vit"}, UsageError, "expected a torch.nn.Module"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    fields: dict[str, Any], arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    given = {"model": Bright(), "inputs": torch.zeros(2, 3, 4, 4), "labels": torch.zeros(2, dtype=torch.long)}
+    with pytest.raises(error, match=message):
+        robench.attack(**fields)(**given | arguments)
