@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
+from robench.api.arguments import data_root_of, folder_store, or_default, registries_of, suite_of
 from robench.core.errors import UnknownNameError
 from robench.core.protocols import Dataset, Model
 from robench.core.report import Report
@@ -19,7 +19,17 @@ from robench.executors import IN_PROCESS, ExecutorBase
 from robench.leaderboard import ranked
 from robench.models.build import build
 from robench.models.loading import load_model
-from robench.runs import ChosenModels, RunRequest, choose_models, prepare, prepare_transfer, rounds, smoke_request
+from robench.runs import (
+    REHEARSALS,
+    ChosenModels,
+    RunRequest,
+    choose_models,
+    prepare,
+    prepare_transfer,
+    rehearsal_request,
+    rounds,
+    smoke_request,
+)
 from robench.runs.chosen_models import Keys, Models, listed, names_of
 from robench.runs.devices import AUTO
 from robench.runs.request import KeptDtype
@@ -113,6 +123,7 @@ def run(
     take_over: bool = False,
     key: Keys | None = None,
     smoke: bool = False,
+    random_weights: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
     """Measure what ``results``, by default the folder ``results``, lacks of ``models``, and return their table.
@@ -129,9 +140,12 @@ def run(
     is False. ``keep_adversarial`` also stores adversarial examples: exactly (``float32``), or rounded toward the clean
     image before scoring (``float16``). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures
     the second of eight parts alone, so that cells stay incomplete, and ``take_over`` then what is left of the others.
-    ``smoke`` measures four examples of each condition, without audits or keys, and stores nothing. Several workers, a
-    ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling script only for
-    objects of its classes, in a suite or checkpoint; it must then guard its entry point by ``if __name__ == ...``.
+    ``smoke`` measures four examples of each condition, without audits or keys, and stores nothing. ``random_weights``
+    rehearses models of the registry with random weights; results go to the folder ``rehearsal`` of ``results``.
+
+    Several workers, a ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling
+    script only for objects of its classes, in a suite or checkpoint; it must then guard its entry point by
+    ``if __name__ == ...``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
@@ -149,7 +163,12 @@ def run(
         part=part,
         take_over=take_over,
     )
-    return _smoke(request, results, on_progress) if smoke else _reported(request, folder_store(results), on_progress)
+    if random_weights:
+        request = rehearsal_request(request, ["all_seeds"] if all_seeds else [])
+    if smoke:
+        return _smoke(request, results, on_progress)
+    folder = Path(or_default(results))
+    return _reported(request, folder_store(folder / REHEARSALS if random_weights else folder), on_progress)
 
 
 def transfer(

@@ -55,12 +55,19 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
     is_flag=True,
     help="Only check that the models run: 4 examples of each condition, no audit, nothing stored.",
 )
+@option(
+    "--random-weights",
+    is_flag=True,
+    help="Rehearse with random weights in the place of the models' own; results go to the folder rehearsal of"
+    " --results, and into no other table.",
+)
 @option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
 @json_option
 def command(
     selection: Selection,
     no_audit: bool,
     smoke: bool,
+    random_weights: bool,
     dry_run: bool,
     as_json: bool,
     # Further options have the names and types of the request's fields.
@@ -71,10 +78,12 @@ def command(
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
     from robench.cli.progress import fill_with_progress, has_kept
-    from robench.runs import prepare, rounds, smoke_request
+    from robench.runs import REHEARSALS, prepare, rehearsal_request, rounds, smoke_request
 
     results = selection.results
     request = selection.request(audit=not no_audit, **settings)
+    if random_weights:
+        request, results = rehearsal_request(request, _on_the_command_line(("all_seeds",))), results / REHEARSALS
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,9 @@ from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
 SEED_MARK = "@"
+# Uri of weights that are drawn when a model is built, and the end of the names of such models: no registry allows it.
+RANDOM_WEIGHTS = "random"
+REHEARSAL_MARK = "+random-weights"
 Trainer = Literal["authors", "third-party", "robench", "user"]
 
 
@@ -31,6 +35,15 @@ def entry_name(checkpoint: str) -> str:
     ('digits-vit', 'digits-vit')
     """
     return checkpoint.partition(SEED_MARK)[0]
+
+
+def is_rehearsal(checkpoint: str) -> bool:
+    """Return whether the name of a checkpoint is that of a model with random weights.
+
+    >>> is_rehearsal("digits-vit+random-weights"), is_rehearsal("digits-vit")
+    (True, False)
+    """
+    return checkpoint.endswith(REHEARSAL_MARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +114,18 @@ class Checkpoint:
     @property
     def caveat(self) -> str:
         """Return the sentence on the training of the weights that tables show with their numbers; usually empty."""
+        if is_rehearsal(self.name):
+            return "random weights: a rehearsal, whose numbers say nothing about the model"
         return "" if self.training is None else self.training.caveat
+
+    def rehearsed(self) -> Checkpoint:
+        """Return the same model with random weights from a fixed seed, under a name of its own.
+
+        Nothing is expected of it, and it counts for no entry.
+        """
+        weights = Weights(uri=RANDOM_WEIGHTS, sha256=hashlib.sha256(RANDOM_WEIGHTS.encode()).hexdigest())
+        name = f"{self.name}{REHEARSAL_MARK}"
+        return replace(self, name=name, weights=weights, expected={}, training=None, seed_of=None, belongs_to=None)
 
     @property
     def entry(self) -> str:

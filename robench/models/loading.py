@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import RANDOM_WEIGHTS, Checkpoint, Weights
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
@@ -42,11 +42,12 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
         raise DeclarationError(f"preprocessing of {checkpoint.name} must be of kind {kinds}, got {preprocessing.kind}")
     usable = _usable(device)
     path, _ = resolve(checkpoint)
-    state = load_state(path, checkpoint.weights.layout)
+    state = None if path is None else load_state(path, checkpoint.weights.layout)
     with Contained(keeps_environment=True):
         with _own_generator(usable):
             module = build(checkpoint.architecture)
-        load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
+        if state is not None:
+            load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
         return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
 
 
@@ -131,13 +132,17 @@ class Named:
     command: str = ""
 
 
-def resolve(checkpoint: Checkpoint) -> tuple[Path, str]:
+def resolve(checkpoint: Checkpoint) -> tuple[Path | None, str]:
     """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
+
+    Random weights have no file, and the digest of their name.
 
     Raises:
         WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
         DeclarationError: the registry's uri or checksum is malformed.
     """
+    if checkpoint.weights.uri == RANDOM_WEIGHTS:
+        return None, str(checkpoint.weights.sha256)
     named = Named(checkpoint.name, command=checkpoint.train_command)
     return resolve_file(checkpoint.weights, checkpoint.folder, named)
 

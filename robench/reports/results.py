@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from robench.core.checkpoint import is_rehearsal
 from robench.core.protocols import Store
 from robench.core.records import Failure, Manifest, Record
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
@@ -145,7 +146,8 @@ def _rivals(shards: Iterable[ShardHeader]) -> frozenset[str]:
 
 def _names(result: Record | Failure | Manifest, measurements: Mapping[str, Collection[str]] | None) -> list[str]:
     if measurements is None:
-        return [result.shard.checkpoint]
+        # Rehearsals are in no table but that of their own run.
+        return [] if is_rehearsal(result.shard.checkpoint) else [result.shard.checkpoint]
     return [model for model, keys in measurements.items() if result.shard.measurement_key in keys]
 
 

@@ -7,11 +7,12 @@ from robench.runs.check import check_request, suites_to_check
 from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import PreparedRun, prepare, rounds
-from robench.runs.request import RunRequest, smoke_request
+from robench.runs.request import REHEARSALS, RunRequest, rehearsal_request, smoke_request
 from robench.runs.rescoring import rescore_results
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
 __all__ = [
+    "REHEARSALS",
     "ChosenModels",
     "PreparedRun",
     "PreparedTransfer",
@@ -21,6 +22,7 @@ __all__ = [
     "choose_workers",
     "prepare",
     "prepare_transfer",
+    "rehearsal_request",
     "rescore_results",
     "rounds",
     "smoke_request",

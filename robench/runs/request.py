@@ -1,4 +1,4 @@
-"""Requests of users, before anything is opened, and their reduction to smoke runs."""
+"""Requests of users, before anything is opened, and their reduction to rehearsals and smoke runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,8 @@ from robench.tasks import TASKS
 
 KeptDtype = Literal["float32", "float16"]
 SMOKE_EXAMPLES = 4
+# Folder of a results folder with what was measured with random weights.
+REHEARSALS = "rehearsal"
 SMOKE_NOTE = (
     f"smoke run of {SMOKE_EXAMPLES} examples, none kept: it shows that the models go through the suite, not how well"
 )
@@ -201,6 +203,23 @@ class RunRequest:
                     f"{title} cuts its inputs to [0, 1] after normalisation, and float16 would round values beyond; "
                     "use --keep-adversarial float32"
                 )
+
+
+def rehearsal_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
+    """Return the request with random weights from a fixed seed in place of those of all models.
+
+    ``given`` are options, as written by the user, that contradict it.
+
+    Raises:
+        UsageError: there are such options, or a model is in memory and has its weights already.
+    """
+    if given:
+        raise UsageError(f"random weights have no training seeds: leave out {' and '.join(given)}")
+    if request.modules:
+        raise UsageError(
+            f"model {min(request.modules)!r} is in memory and has its weights already; rehearse models of a registry"
+        )
+    return replace(request, checkpoints=tuple(each.rehearsed() for each in request.checkpoints))
 
 
 def smoke_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
