@@ -35,14 +35,14 @@ class Table:
 
     Attributes:
         dataset: dataset of a suite that names none.
-        columns: columns that are shown; empty for all.
+        limit: number of first examples that were measured; None for all that the suite states.
     """
 
     title: str
     prefix: str
     suite: str
     dataset: str | None = None
-    columns: tuple[str, ...] = ()
+    limit: int | None = None
 
     @cached_property
     def loaded(self) -> Suite:
@@ -97,7 +97,7 @@ class Page:
         for table in self.tables:
             measured = [name for name in table.models if any(name in seconds for seconds in costs.values())]
             report = robench.build_report(
-                table.loaded, measured, results=results, columns=table.columns, all_seeds=self.average_seeds
+                table.loaded, measured, results=results, limit=table.limit, all_seeds=self.average_seeds
             )
             over = "Student's t intervals over training seeds" if self.average_seeds else "intervals over images"
             yield from (f"{table.title}, suite `{table.suite}`, with 95 % {over}:", "")
@@ -143,6 +143,7 @@ def _seconds(results: Path, table: Table) -> dict[str, float]:
 
 
 _SERIES = {"japanese-vowels": "JapaneseVowels", "basic-motions": "BasicMotions"}
+_ATTACKED = ((", first 100 series", 100), ("", None))
 _TOKENS = {"listops-short": "short ListOps", "digits-pixels": "digits by pixels", "sotu-bytes": "addresses by bytes"}
 PAGES = {
     page.name: page
@@ -161,8 +162,10 @@ PAGES = {
             "series",
             (
                 *(
-                    Table(f"{title}: accuracy in per cent under attacks", f"{name}-small-", "series-adv", name)
-                    for name, title in _SERIES.items()
+                    Table(
+                        f"{title}: accuracy in per cent under attacks{of}", f"{name}-small-", "series-adv", name, limit
+                    )
+                    for (name, title), (of, limit) in zip(_SERIES.items(), _ATTACKED, strict=True)
                 ),
                 *(
                     Table(f"{title}: mean error and accuracies under corruptions", f"{name}-small-", "series-c", name)

@@ -148,7 +148,22 @@ dataset_option = option(
     shell_complete=complete_datasets,
     help="Dataset for a suite that names none, such as pgd-standard.",
 )
-registry_option = option(
+
+
+def _search_weights_in(context: click.Context, parameter: click.Parameter, folder: Path | None) -> None:
+    """Have this process and those that it starts look for missing weights in a folder."""
+    if folder is not None:
+        os.environ[parameter.envvar] = str(folder)  # type: ignore[index]  # one name, of this module's options
+
+
+_checkpoints_option = path_option(
+    "--checkpoints",
+    "DIR",
+    "Folder searched for weights that are not where their registry has them, such as checkpoints of a clone.",
+    expose_value=False,
+    callback=_search_weights_in,
+)
+_registries_option = option(
     "--registry",
     "registries",
     multiple=True,
@@ -156,6 +171,13 @@ registry_option = option(
     metavar="FILE",
     help="Registry file with your own checkpoints and datasets.",
 )
+
+
+def registry_option(command: Command) -> Command:
+    """Add the repeatable option ``--registry``, and ``--checkpoints`` for weights that a registry's folder lacks."""
+    return _registries_option(_checkpoints_option(command))
+
+
 results_option = path_option(
     "--results", "DIR", "Folder in which every outcome is stored.", default="results", show_default=True
 )

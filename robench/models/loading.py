@@ -1,6 +1,7 @@
 """Loading of models from registry entries: locate and verify the weights, build the architecture, load, freeze."""
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from robench.tasks import TASKS
 
 SHOWN = 3
 HUB = "hf-hub:"
+# Environment variable of the folder that is searched for weights that are not where their registry has them.
+CHECKPOINTS = "ROBENCH_CHECKPOINTS"
 SHA256 = re.compile(r"[0-9a-fA-F]{8,64}")
 
 
@@ -150,6 +153,8 @@ def resolve(checkpoint: Checkpoint) -> tuple[Path | None, str]:
 def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, str]:
     """Return the file with weights and its SHA-256, as ``resolve``; relative uris are below ``folder``.
 
+    A file that is not there is looked for by its name in the folder that ``CHECKPOINTS`` names.
+
     Raises:
         WeightsError: the file is missing or unreadable, or its checksum differs from the declared one.
         DeclarationError: the declared uri or checksum is malformed.
@@ -178,13 +183,17 @@ def _locate(weights: Weights, folder: Path, named: Named) -> Path:
     if uri.startswith(HUB):
         return _download(weights, uri.removeprefix(HUB), named)
     path = (folder / uri).absolute()
+    if (elsewhere := os.environ.get(CHECKPOINTS)) and not path.exists():
+        other = Path(elsewhere).absolute() / path.name
+        path = other if other.exists() else path
     try:
         with open_regular(path):
             return path
     except FileNotFoundError as error:
         trained = f", or train them with '{named.command}'" if named.command else ""
         raise WeightsError(
-            f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}{trained}"
+            f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}, or into a"
+            f" folder given by --checkpoints{trained}"
         ) from error
     except OSError as error:
         raise WeightsError(

@@ -27,6 +27,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+def test_the_wheel_is_small_and_other_weights_are_found_in_a_folder(installed: Path, tmp_path: Path) -> None:
+    (wheel,) = installed.parent.glob("robench-*.whl")
+    assert wheel.stat().st_size < 20_000_000
+    asked = ("run", "--suite", "smoke", "--dataset", "digits", "--model", "digits-twicing-vit", "--smoke", "--json")
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-m", "robench", *asked]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert ended.returncode == 4
+    assert "or into a folder given by --checkpoints" in ended.stderr
+    report = json.loads(run(installed, tmp_path, *asked, "--checkpoints", str(ROOT / "checkpoints")))
+    assert report["rows"][0]["cells"]["clean/top1_accuracy"]["missing"] == 0
+
+
 def run(installed: Path, folder: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     command = [sys.executable, "-m", "robench", *arguments]

@@ -52,6 +52,17 @@ class TestLocate:
     def test_an_absolute_uri_stands_for_itself(self, tmp_path: Path, placed: Path) -> None:
         assert resolve(checkpoint(tmp_path / "elsewhere", uri=str(placed)))[0] == placed
 
+    def test_a_file_that_is_not_there_is_looked_for_in_the_folder_of_checkpoints(
+        self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ROBENCH_CHECKPOINTS", str(placed.parent))
+        absent = checkpoint(tmp_path / "site", uri="checkpoints/a.safetensors", sha256=SHA256)
+        assert resolve(absent) == (placed, SHA256)
+        monkeypatch.setenv("ROBENCH_CHECKPOINTS", str(tmp_path))
+        assert resolve(checkpoint(tmp_path))[0] == placed
+        with pytest.raises(WeightsError, match="put the file at .*site/checkpoints/a.safetensors"):
+            resolve(absent)
+
     def test_missing_weights_are_reported_with_the_exact_path_and_how_to_get_them(self, tmp_path: Path) -> None:
         with pytest.raises(WeightsError) as caught:
             resolve(checkpoint(tmp_path))
@@ -62,7 +73,7 @@ class TestLocate:
         assert caught.value.exit_code == 4
 
     def test_nothing_is_said_on_how_to_get_them_where_the_registry_says_nothing(self, tmp_path: Path) -> None:
-        with pytest.raises(WeightsError, match=r"a\.safetensors$"):
+        with pytest.raises(WeightsError, match=r"a\.safetensors, or into a folder given by --checkpoints$"):
             resolve(checkpoint(tmp_path, how=""))
 
     def test_the_command_that_trains_them_is_named_where_there_is_a_recipe(self, tmp_path: Path) -> None:
