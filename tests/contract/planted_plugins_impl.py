@@ -159,7 +159,9 @@ def raises(declaration: Any, problem: Problem) -> Reached:
 
 # Corruptions.
 def dimmed(declaration: Any, batch: Batch, draws: Draws) -> Tensor:
-    amount = 0.1 * declaration.severity * (1 - 0.1 * draws.uniform(Stream(purpose="dim"), (1,) * (batch.inputs.ndim - 1)))
+    amount = (
+        0.1 * declaration.severity * (1 - 0.1 * draws.uniform(Stream(purpose="dim"), (1,) * (batch.inputs.ndim - 1)))
+    )
     return (batch.inputs.detach() * (1 - amount)).clamp(0, 1)
 
 
