@@ -99,6 +99,10 @@ class ContractError(RobenchError):
     """Broken contract of a model, dataset or perturbation (shape, range, finite values)."""
 
 
+class NoGradientError(ContractError):
+    """Model whose outputs do not depend on its inputs by operations that torch differentiates."""
+
+
 class BudgetExceededError(ContractError):
     """Input that a perturbation moved outside its threat model."""
 

@@ -135,7 +135,10 @@ class TestPlanted:
     def test_a_detached_graph_is_flagged_and_its_error_told(self) -> None:
         found = raised(Detached())
         assert {"zero gradients", "unavailable gradients"} <= found.keys()
-        assert "does not require grad" in found["unavailable gradients"].finding
+        assert (
+            "the backward pass fails: the model has no gradients by its inputs"
+            in found["unavailable gradients"].finding
+        )
 
     def test_noise_at_test_time_is_flagged(self) -> None:
         assert {"random victim", "unstable predictions"} <= raised(Noisy()).keys()
