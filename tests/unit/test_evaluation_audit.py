@@ -389,12 +389,7 @@ class TestSeries:
 
     def test_gradients_that_mislead_are_flagged_by_what_needs_a_distance(self) -> None:
         found = self.raised(Misled())
-        assert {
-            "random search beats gradients",
-            "unconstrained attack failure",
-            "right at any distance",
-        } <= found.keys()
-        assert not {"zero gradients", "unavailable gradients"} & found.keys()
+        assert found.keys() == {"unconstrained attack failure", "right at any distance"}
 
     def test_data_in_another_unit_have_a_distance_of_their_own(self) -> None:
         """A model of values a thousand times as large would be right within any distance of a few deviations."""
