@@ -88,7 +88,7 @@ class Probe:
         """Return the gradient of a loss at the clean inputs, (B, ...).
 
         Raises:
-            NoGradientError, RuntimeError: there is none, for example because the model detached its graph.
+            NoGradientError, RuntimeError: it does not exist, for example because the model detached its graph.
         """
         problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
         return problem.differentiate(problem.inputs, loss).gradient()
