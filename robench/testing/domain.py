@@ -84,10 +84,10 @@ def audits_reach_every_input(declared: Domain, examples: Tensor) -> None:
     half, valid = rules.half_range(examples), rules.valid(examples)
     values = (examples if valid is None else examples[valid]).double()
     span = float(values.max() - values.min())
-    require(span <= 2 * half, f"has half range {float(half):g} for values {span:g} apart", "at least half of that")
+    require(span <= 2 * half, f"has half range {float(half):g} for values of range {span:g}", "at least half of it")
     for epsilon in (declared.audit_epsilon, 2 * half):
         problem = declared.budget_problem("linf", epsilon)
-        require(not problem, f"audits at a budget that {problem}", "a valid one")
+        require(not problem, f"audits at a budget that {problem}", "a budget of the domain")
 
 
 DOMAIN_CHECKS = (

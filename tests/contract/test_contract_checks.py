@@ -246,7 +246,7 @@ class OfTheFirst(RealValued):
         ("OfTheBatch", "has linf above 0 at [True, True, True, True]"),
         ("OfItsOwnColumn", "measures ['jump']"),
         ("OfTheFirst", "changes examples in a batch"),
-        ("OfTheMiddle", "has half range 0.125 for values 0."),
+        ("OfTheMiddle", "has half range 0.125 for values of range 0."),
     ],
 )
 def test_a_mistake_of_a_domain_is_found(name: str, found: str) -> None:
