@@ -263,6 +263,11 @@ class OfItsOwnColumn(RealValued):
         return {"jump": super().check_perturbed(perturbed, clean, declaration, model)["linf"]}
 
 
+class OfTheMiddle(RealValued):
+    def half_range(self, inputs: torch.Tensor) -> Fraction:
+        return super().half_range(inputs) / 4
+
+
 class OfTheFirst(RealValued):
     def collate(self, inputs: Any) -> torch.Tensor:
         return torch.stack([inputs[0]] * len(inputs))
@@ -275,6 +280,7 @@ class OfTheFirst(RealValued):
         ("OfTheBatch", "has linf above 0 at [True, True, True, True]"),
         ("OfItsOwnColumn", "measures ['jump']"),
         ("OfTheFirst", "changes examples in a batch"),
+        ("OfTheMiddle", "has half range 0.125 for values of range 0."),
     ],
 )
 def test_a_mistake_of_a_domain_is_found(name: str, found: str) -> None:
