@@ -25,7 +25,7 @@ class SeriesVictim(LinearModel):
     normalisation = torch.zeros(NUM_CHANNELS), torch.ones(NUM_CHANNELS)
 
     def __init__(self, num_steps: int = max(LENGTHS), num_classes: int = 5) -> None:
-        super().__init__(0, 0.0, num_classes, (num_steps, NUM_CHANNELS))
+        super().__init__(0, 0.0, num_classes, (num_steps, NUM_CHANNELS), SERIES)
         self.mixing = torch.randn(num_classes, num_classes, generator=torch.Generator().manual_seed(2))
         self.shown: list[torch.Tensor] = []
 

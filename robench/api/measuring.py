@@ -152,19 +152,11 @@ def run(
     """
     loaded = suite_of(suite, registries := registries_of(registry), dataset, all_examples=all_examples)
     chosen = choose_models(models, registries, key, loaded, all_seeds=all_seeds, keeps=not smoke)
-    request = replace(
-        _request(loaded, chosen, device, workers, executor, shard_timeout, data_root),
-        limit=limit,
-        seed=seed,
-        audit=audit,
-        keep_adversarial=keep_adversarial,
-        all_seeds=all_seeds,
-        precision=precision,
-        part=part,
-        take_over=take_over,
-    )
+    asked = _request(loaded, chosen, device, workers, executor, shard_timeout, data_root)
+    asked = replace(asked, limit=limit, seed=seed, audit=audit, all_seeds=all_seeds, precision=precision)
+    request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over)
     if random_weights:
-        request = rehearsal_request(request, ["all_seeds"] if all_seeds else [])
+        request = rehearsal_request(request)
     if smoke:
         return _smoke(request, results, on_progress)
     folder = Path(or_default(results))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robench.attacks.rows import spread
-from robench.core.errors import ContractError
+from robench.core.errors import NoGradientError
 from robench.devices import is_asynchronous
 from robench.tasks.base import Loss
 
@@ -56,10 +56,10 @@ class Graph:
         The gradient of a row that a loss's underflow would hide is a positive power of two times what it is.
 
         Raises:
-            ContractError: the outputs do not depend on the points by operations that torch differentiates.
+            NoGradientError: the outputs do not depend on the points by operations that torch differentiates.
         """
         if not self.outputs.requires_grad:
-            raise ContractError(
+            raise NoGradientError(
                 "the model has no gradients by its inputs; take corruptions, or attacks without gradients such as spsa"
             )
         with torch.enable_grad():

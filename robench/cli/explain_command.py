@@ -85,7 +85,11 @@ def _draw(file: Path, explanation: Explanation, selection: Selection, device: st
     help="By default that of the model's training, or trained_on.",
 )
 @data_root_option
-@option("--epsilon", default="8/255", show_default=True, metavar="E", help="Budget in l-infinity, in pixel units.")
+@option(
+    "--epsilon",
+    metavar="E",
+    help="Budget in l-infinity, in units of the inputs; by default 8/255 for images and 0.1 for time series.",
+)
 @option("--num-examples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
 @option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 @json_option
@@ -94,7 +98,7 @@ def audit_command(
     registries: tuple[Path, ...],
     dataset: str | None,
     data_root: Path | None,
-    epsilon: str,
+    epsilon: str | None,
     num_examples: int,
     device: str,
     as_json: bool,
@@ -108,7 +112,7 @@ def audit_command(
 
     flags = audit_checkpoint(
         checkpoint,
-        epsilon=_fraction(epsilon),
+        epsilon=None if epsilon is None else _fraction(epsilon),
         num_examples=num_examples,
         dataset=dataset,
         datasets=find_datasets(registries),

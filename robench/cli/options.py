@@ -151,7 +151,7 @@ dataset_option = option(
 
 
 def _search_weights_in(context: click.Context, parameter: click.Parameter, folder: Path | None) -> None:
-    """Have this process and those that it starts look for missing weights in a folder."""
+    """Have this process and its subprocesses look for missing weights in a folder."""
     if folder is not None:
         os.environ[parameter.envvar] = str(folder)  # type: ignore[index]  # one name, of this module's options
 

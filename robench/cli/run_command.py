@@ -83,7 +83,7 @@ def command(
     results = selection.results
     request = selection.request(audit=not no_audit, **settings)
     if random_weights:
-        request, results = rehearsal_request(request, _on_the_command_line(("all_seeds",))), results / REHEARSALS
+        request, results = rehearsal_request(request), results / REHEARSALS
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)

@@ -10,6 +10,7 @@ RobenchError                     1  something could not be measured or stored
 ├── IncomparableError            4  results are of other data, another protocol or other versions
 ├── ExampleError                 1  one example of a dataset cannot be read
 ├── ContractError                1  a model, dataset or perturbation broke its contract
+│   ├── NoGradientError          1  a model has no gradients by its inputs
 │   └── BudgetExceededError      1  a perturbation left its threat model
 ├── StoreError                   1  a record could not be stored
 │   └── StoreUnwritableError     2  the results folder cannot be written at all
@@ -97,6 +98,10 @@ class ExampleError(RobenchError):
 
 class ContractError(RobenchError):
     """Broken contract of a model, dataset or perturbation (shape, range, finite values)."""
+
+
+class NoGradientError(ContractError):
+    """Model whose outputs do not depend on its inputs by operations that torch differentiates."""
 
 
 class BudgetExceededError(ContractError):

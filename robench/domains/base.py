@@ -41,6 +41,8 @@ class Domain:
         is_padded: real-valued inputs have places of padding (``DomainRules.valid``), which no perturbation may move;
             budgets are then in the space of the inputs alone.
         is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, which can be drawn.
+        audit_epsilon: budget in l-infinity at which classifiers of real-valued inputs are audited, in units of the
+            inputs; None if they are not.
     """
 
     name: str
@@ -53,16 +55,24 @@ class Domain:
     unit: str = ""
     is_padded: bool = False
     is_drawable: bool = False
+    audit_epsilon: Fraction | None = None
 
     def __post_init__(self) -> None:
-        """Refuse limits that are not two ascending finite numbers, and repeated axes."""
+        """Refuse limits that are not two ascending finite numbers, repeated axes, and audits that cannot be made."""
         problems: list[FieldProblem] = []
         if self.limits is not None and not (all(map(isfinite, self.limits)) and self.limits[0] < self.limits[1]):
             problems.append(("limits", f"must be two ascending finite numbers, or None, got {self.limits}"))
         if len(set(self.axes)) < len(self.axes):
             problems.append(("axes", f"must have different names, got {', '.join(self.axes)}"))
+        if self.audit_epsilon is not None and not (self.is_real_valued and self.audit_epsilon > 0):
+            problems.append(("audit_epsilon", f"must be above 0, of real-valued inputs, got {self.audit_epsilon}"))
         if problems:
             raise FieldsError(problems)
+
+    @property
+    def half_range(self) -> Fraction | None:
+        """Return the distance in l-infinity from every input to the middle of the limits; None without limits."""
+        return None if self.limits is None else (Fraction(self.limits[1]) - Fraction(self.limits[0])) / 2
 
     @property
     def rules(self) -> DomainRules:
@@ -122,6 +132,13 @@ class DomainRules(Protocol):
 
         Of pairs of sequences (B, 2, N) the booleans are (B, 2, N).
         Models get zeros in the places of padding, and the booleans if they take ``masks``.
+        """
+
+    def half_range(self, inputs: torch.Tensor) -> Fraction:
+        """Return the distance in l-infinity within which all values of real-valued inputs (B, ...) can become equal.
+
+        Within twice this distance each input reaches every other one. With limits it is that of the domain, without
+        them that of these inputs. Padding, which cannot move, does not count.
         """
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:

@@ -1,5 +1,7 @@
 """Declaration of the image domain: (C, H, W) float32 in [0, 1]."""
 
+from fractions import Fraction
+
 from robench.domains.base import CHANNELS, Domain
 
 IMAGES = Domain(
@@ -12,4 +14,5 @@ IMAGES = Domain(
     levels=255,
     unit="pixel",
     is_drawable=True,
+    audit_epsilon=Fraction(8, 255),
 )

@@ -4,21 +4,26 @@ The harness does not trust plug-ins: a broken contract stops the shard.
 """
 
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from math import inf
 from typing import ClassVar
 
 import torch
 
-from robench.core.budgets import ThreatModel
+from robench.core.budgets import Spelled, ThreatModel
 from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
+from robench.declarations.base import LARGEST
 from robench.domains.base import Domain
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
 # stay within the exact budget.
 BUDGET_TOLERANCE = 1e-6
+# Half ranges of data are rounded up to so many digits.
+NUM_DIGITS = 2
 
 
 class RealValued:
@@ -43,6 +48,19 @@ class RealValued:
     def valid(self, inputs: torch.Tensor) -> torch.Tensor | None:
         """Return None: nothing is padding."""
         return None
+
+    def half_range(self, inputs: torch.Tensor) -> Fraction:
+        """Return half the distance of the limits; without them, of the smallest and the largest value in inputs.
+
+        The latter is rounded up to two digits, so that every budget in l-infinity from it on includes it, and at most
+        half of the largest budget.
+        """
+        if self._domain.half_range is not None:
+            return self._domain.half_range
+        valid = self.valid(inputs)
+        values = (inputs if valid is None else inputs[valid]).double()
+        half = min(float(values.max() - values.min()) / 2, LARGEST / 2)
+        return Spelled(f"{Context(prec=NUM_DIGITS, rounding=ROUND_CEILING).create_decimal(Decimal(half)):f}")
 
     def check_clean(self, inputs: torch.Tensor, dataset: str) -> None:
         """Refuse inputs (B, ...) with other axes than the domain's, or values that are not finite or beyond its limits.

@@ -1,5 +1,7 @@
 """Declaration of the domain of time series: (T, C) float32, standardised, padded on the right."""
 
+from fractions import Fraction
+
 from robench.domains.base import CHANNELS, Domain
 
 SERIES = Domain(
@@ -10,4 +12,5 @@ SERIES = Domain(
     is_real_valued=True,
     unit="deviation",
     is_padded=True,
+    audit_epsilon=Fraction(1, 10),
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -31,6 +32,10 @@ class TextRules:
     def limits(self) -> tuple[float, float]:
         """Refuse: texts are not numbers. Raises ContractError: always."""
         raise ContractError("texts have no smallest and largest value; take an attack that changes words")
+
+    def half_range(self, inputs: Tensor) -> Fraction:
+        """Refuse, as for ``limits``. Raises ContractError: always."""
+        raise ContractError("texts have no range; take an attack that changes words")
 
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return texts (T,) as one batch (B, T), padded on the right."""

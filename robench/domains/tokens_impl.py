@@ -5,6 +5,7 @@ Positions after its last token hold ``PADDING``. A pair of sequences, such as tw
 """
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -34,6 +35,10 @@ class TokenRules:
     def limits(self) -> tuple[float, float]:
         """Refuse: tokens are not real numbers. Raises ContractError: always."""
         raise ContractError("tokens have no smallest and largest value; take a perturbation that replaces tokens")
+
+    def half_range(self, inputs: Tensor) -> Fraction:
+        """Refuse, as for ``limits``. Raises ContractError: always."""
+        raise ContractError("tokens have no range; take a perturbation that replaces tokens")
 
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return sequences (T,) as one batch (B, T), or pairs (2, T) as (B, 2, T), padded to the longest."""

@@ -12,7 +12,7 @@ from annotated_types import Gt, Le
 from robench.core.declared import PerturbationDeclaration
 from robench.core.identity import Plain, to_plain
 from robench.core.suite import Action, Condition, Suite
-from robench.declarations.base import DeclarationBase
+from robench.declarations.base import LARGEST, DeclarationBase
 from robench.domains import DOMAINS
 from robench.perturbations.clean import Clean
 from robench.tasks import TASKS
@@ -27,7 +27,7 @@ class Audit(DeclarationBase, Action):
     """Audit of a model: predictions of clean examples, and the flags of ``evaluation.audit`` for fixed probes.
 
     Attributes:
-        epsilon: budget of the probes in l-infinity, in pixel units.
+        epsilon: budget of the probes in l-infinity, in units of the inputs.
     """
 
     kind: ClassVar[str] = "audit"
@@ -36,7 +36,7 @@ class Audit(DeclarationBase, Action):
     runs_attack: ClassVar[bool] = False
     goes_first: ClassVar[bool] = True
 
-    epsilon: Annotated[Fraction, Gt(0), Le(1)] = Fraction(8, 255)
+    epsilon: Annotated[Fraction, Gt(0), Le(LARGEST)] = Fraction(8, 255)
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the audit alone: its inputs are always clean."""
@@ -82,8 +82,7 @@ class Rescore(DeclarationBase, Action):
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
     """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    Tasks without audit checks have none, nor have inputs that cannot be moved by small distances, such as texts, or
-    that have no limits, such as series: the audit attacks images in [0, 1].
+    Tasks without audit checks have none, nor have domains without a budget for it, such as texts.
     """
     is_audited = suite.audit and TASKS[suite.task].is_audited
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
@@ -92,9 +91,9 @@ def audits_of(suite: Suite) -> tuple[Condition, ...]:
             name=f"audit-{dataset.name}",
             dataset=dataset,
             perturbation=Clean(),
-            action=Audit(),
+            action=Audit(epsilon=epsilon),
             num_examples=AUDIT_EXAMPLES,
         )
         for dataset in dict.fromkeys(attacked)
-        if is_audited and DOMAINS[dataset.domain].is_real_valued and DOMAINS[dataset.domain].limits is not None
+        if is_audited and (epsilon := DOMAINS[dataset.domain].audit_epsilon) is not None
     )

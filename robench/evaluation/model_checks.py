@@ -12,8 +12,9 @@ from torch import Tensor
 from robench.attacks.fgsm import Fgsm
 from robench.core.flags import Flag
 from robench.core.protocols import Batch, Model
+from robench.domains import domain_of
 from robench.evaluation.coupling import coupling_flag, measure_coupling
-from robench.evaluation.probe import Probe
+from robench.evaluation.probe import NO_GRADIENT, Probe
 from robench.tasks.classification_impl import (
     FALSE_REFUSAL,
     SIMPLEX,
@@ -32,7 +33,7 @@ RANDOM = 1e-4
 COUPLING_ROWS = 32
 # Probability with which guesses are right as often: from it on, the model may be guessing.
 NEAR_CHANCE = 0.01
-# Of normalised pixels of the right training data: farther from 0 or from 1, as a factor, they are of other statistics.
+# Of normalised values of the right training data: farther from 0 or from 1, as a factor, they are of other statistics.
 OFF_CENTRE, SPREAD = 1.0, 2.0
 
 
@@ -51,8 +52,8 @@ def model_checks(probe: Probe) -> list[Flag]:
 def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float | None) -> Flag:
     """Return whether a model is right about far too few clean examples, and whether mean and std explain it.
 
-    Examples have inputs (B, C, H, W) in [0, 1] and logits (B, classes); ``expected`` is the accuracy stated for these
-    data, None to compare with chance.
+    Examples have inputs (B, ...), whose padding does not count, and logits (B, classes); ``expected`` is the accuracy
+    stated for these data, None to compare with chance.
     """
     num_right, num_examples = int((logits.argmax(1) == batch.targets.to(logits.device)).sum()), len(batch.ids)
     chance = 1 / logits.shape[1]
@@ -63,14 +64,17 @@ def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float |
         is_raised = chance_of_at_most(num_right, num_examples, expected) < FALSE_REFUSAL
         compared = f"its registry entry expects {expected:.1%}"
     mean, std = (part.to(batch.inputs) for part in model.normalisation)
-    seen = (batch.inputs - mean) / std
+    domain = domain_of(batch)
+    seen, valid = (batch.inputs - mean) / std, domain.rules.valid(batch.inputs)
+    seen = seen if valid is None else seen[valid]
     centre, spread = float(seen.mean()), float(seen.std())
     is_suspect = abs(centre) > OFF_CENTRE or not 1 / SPREAD <= spread <= SPREAD
     advice = "check its weights, its preprocessing (mean, std, resize) and the order of its classes"
     if is_suspect:
+        within = "" if domain.limits is None else ", of values in [{:g}, {:g}]".format(*domain.limits)
         advice = (
-            f"first suspect mean and std of its preprocessing, which give these pixels the mean {centre:.2g} and the "
-            f"standard deviation {spread:.2g} in place of about 0 and 1; state those of training, of pixels in [0, 1]"
+            f"first suspect mean and std of its preprocessing, which give these {domain.name} the mean {centre:.2g} "
+            f"and the standard deviation {spread:.2g} in place of about 0 and 1; state those of training{within}"
         )
     return Flag(
         name="clean accuracy",
@@ -124,7 +128,7 @@ def _zero_gradients(probe: Probe, num_classes: int) -> Flag:
     try:
         gradient = probe.gradient(dlr_loss if num_classes > 2 else margin_loss)
         value = float((gradient.flatten(1).abs().sum(1) == 0).double().mean())
-    except RuntimeError:
+    except NO_GRADIENT:
         value = 1.0
     return Flag(
         name="zero gradients",
@@ -133,5 +137,5 @@ def _zero_gradients(probe: Probe, num_classes: int) -> Flag:
         limit=0.0,
         is_raised=value > 0,
         finding=f"{value:.0%} of the examples have a gradient of exactly zero",
-        advice="attack without gradients (square), or through a differentiable stand-in (BPDA)",
+        advice="attack without gradients (square, square-series), or through a differentiable stand-in (BPDA)",
     )

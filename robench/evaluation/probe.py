@@ -12,7 +12,8 @@ Incomplete optimisation is the mean drop over surviving examples. Transfer failu
 own passes with that of the final prediction at the same points.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import torch
@@ -27,11 +28,14 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Problem
 from robench.attacks.search import Kept
-from robench.attacks.square import Square
-from robench.core.errors import ContractError
+from robench.attacks.square import RandomSearch, Square
+from robench.attacks.square_series import SquareSeries
+from robench.core.budgets import spelling_of
+from robench.core.errors import NoGradientError
 from robench.core.flags import Flag
 from robench.core.protocols import Batch, Draws, Model
 from robench.core.seeds import Stream
+from robench.domains import Domain, domain_of
 from robench.metrics.sanity import MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET, beaten, right_at_any_distance
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import predict
@@ -41,12 +45,15 @@ from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
 SOURCE = "Pintor et al. 2022"
 NUM_STEPS = 100
 NUM_NEIGHBOURS = 100
-RADIUS = 8 / 255
 UNSTABLE = 0.10
 LAST_STEPS = 10
 INCOMPLETE = 0.05
 NUM_QUERIES = 500
+# The first that works on the axes of the inputs.
+RANDOM_SEARCHES: Sequence[type[RandomSearch]] = (Square, SquareSeries)
 QUARTER = Fraction(1, 4)
+# Of models whose graph is missing, or broken on the way to the inputs.
+NO_GRADIENT = (NoGradientError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +61,24 @@ class Probe:
     """Model and examples that it classifies correctly when clean.
 
     Attributes:
-        epsilon: the budget in l-infinity, in pixel units, at which the model's robustness is claimed.
+        epsilon: the budget in l-infinity, in units of the inputs, at which the model's robustness is claimed.
+        half_range: the distance within which all inputs can become equal; see ``domains.base.DomainRules``.
     """
 
     model: Model
     batch: Batch
     draws: Draws
     epsilon: Fraction
+    half_range: Fraction
     batch_size: int
 
     def __len__(self) -> int:
         return len(self.batch.ids)
+
+    @property
+    def domain(self) -> Domain:
+        """Return the domain of the inputs."""
+        return domain_of(self.batch)
 
     def problem(self, declaration: Attack) -> Problem:
         """Return the problem of an attack."""
@@ -74,13 +88,13 @@ class Probe:
         """Return the gradient of a loss at the clean inputs, (B, ...).
 
         Raises:
-            RuntimeError: torch finds none, for example because the model detached its graph.
+            NoGradientError, RuntimeError: it does not exist, for example because the model detached its graph.
         """
         problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
         return problem.differentiate(problem.inputs, loss).gradient()
 
     def survives(self, declaration: Attack) -> list[bool]:
-        """Return whether each example survives an attack in pixel space, by the final prediction."""
+        """Return whether each example survives an attack in the space of the inputs, by the final prediction."""
         made = perturb(declaration, self.batch, self.model, self.draws, self.batch_size)
         problem = self.problem(declaration)
         verdicts: list[bool] = (~problem.fooled(problem.predict(made.inputs))).tolist()
@@ -91,11 +105,18 @@ def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, b
     """Return a probe of the examples of a batch that the final prediction classifies correctly."""
     logits = predict(model, batch.inputs, draws.prediction_seeds, batch_size)
     places = (logits.argmax(1) == batch.targets).nonzero()[:, 0]
-    rows = places.tolist()
-    chosen = Batch(
-        ids=tuple(batch.ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
+    rows, ids = places.tolist(), batch.ids
+    chosen = replace(
+        batch, ids=tuple(ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
     )
-    return Probe(model=model, batch=chosen, draws=draws.take(rows), epsilon=epsilon, batch_size=batch_size)
+    return Probe(
+        model=model,
+        batch=chosen,
+        draws=draws.take(rows),
+        epsilon=epsilon,
+        half_range=domain_of(batch).rules.half_range(batch.inputs),
+        batch_size=batch_size,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +157,7 @@ def _unavailable_gradients(probe: Probe) -> tuple[Flag, bool]:
     try:
         # Attacks continue a cross-entropy that rounds to 0; this one is as it is.
         is_missing, is_zero = (_without_gradient(probe, loss) for loss in (cross_entropy_loss, _rounding_cross_entropy))
-    except RuntimeError as error:
+    except NO_GRADIENT as error:
         finding = f"the backward pass fails: {str(error).partition(chr(10))[0]}"
         return _flag("unavailable gradients", 1.0, 0.0, finding, stand_in), False
     missing, zero = float(is_missing.double().mean()), float(is_zero.double().mean())
@@ -167,17 +188,19 @@ def _unstable_predictions(probe: Probe) -> Flag:
     base = problem.evaluate(problem.inputs, margin_loss).values
     try:
         gradient = probe.gradient(margin_loss)
-    except RuntimeError:
+    except NO_GRADIENT:
         gradient = torch.zeros_like(problem.inputs)
-    unexplained = torch.zeros_like(base)
+    unexplained, radius = torch.zeros_like(base), probe.domain.audit_epsilon or probe.epsilon
     for number in range(NUM_NEIGHBOURS):
         draws = problem.draws.uniform(Stream(purpose="neighbours", draw=number), problem.inputs.shape[1:])
-        noise = (draws - 0.5) * RADIUS
+        noise = problem.region.freed((draws - 0.5) * float(radius))
         change = problem.evaluate(problem.inputs + noise, margin_loss).values - base
         unexplained += (change - (gradient * noise).flatten(1).sum(1)).abs() / NUM_NEIGHBOURS
     # An example counts as changed by at most its margin, so that a single one cannot decide.
     value = float(torch.minimum(unexplained, base.abs()).sum() / base.abs().sum().clamp(min=1e-12))
-    finding = f"margins change by {value:.1%} more than gradients explain within {RADIUS * 255 / 2:g}/255"
+    levels = probe.domain.levels
+    within = f"{float(radius) / 2:g}" if levels is None else f"{float(radius * levels) / 2:g}/{levels}"
+    finding = f"margins change by {value:.1%} more than gradients explain within {within}"
     return _flag("unstable predictions", value, UNSTABLE, finding, "average gradients over noise or draws (num_draws)")
 
 
@@ -228,7 +251,7 @@ def _transfer_failure(path: Path) -> Flag:
 
 
 def _unconstrained_failure(probe: Probe) -> Flag:
-    survives = probe.survives(Apgd(epsilon=Fraction(1), num_steps=NUM_STEPS))
+    survives = probe.survives(Apgd(epsilon=2 * probe.half_range, num_steps=NUM_STEPS))
     value = sum(survives) / len(survives)
     finding = f"{value:.0%} of the examples survive without any constraint"
     return _flag(
@@ -243,23 +266,29 @@ def _flag(name: str, value: float, limit: float, finding: str, advice: str) -> F
 
 
 def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
-    """Return the comparisons, by attacks within the probe's budget; none if torch finds no gradient."""
-    epsilon, twice = probe.epsilon, min(2 * probe.epsilon, Fraction(1))
+    """Return the comparisons, by attacks within the probe's budget; none if torch finds no gradient.
+
+    That with random search is left out where none works on the axes of the inputs.
+    """
+    epsilon, half_range = probe.epsilon, probe.half_range
+    twice = max(epsilon, 2 * min(epsilon, half_range))
     try:
         probe.gradient(cross_entropy_loss)
-    except (ContractError, RuntimeError):
+    except NO_GRADIENT:
         return []
     pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
     apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))
     fgsm = probe.survives(Fgsm(epsilon=epsilon))
-    square = probe.survives(Square(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8))
+    searches = [each for each in RANDOM_SEARCHES if each.needed_axes == probe.domain.axes][:1]
+    squares = [probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8)) for each in searches]
     larger = probe.survives(Apgd(epsilon=twice, num_steps=50))
     longer = probe.survives(Apgd(epsilon=epsilon, num_steps=100))
-    half = probe.survives(Pgd(epsilon=Fraction(1, 2), relative_step=QUARTER, num_steps=100))
+    anywhere = probe.survives(Pgd(epsilon=half_range, relative_step=QUARTER, num_steps=100))
+    what = f"Square of {NUM_QUERIES} queries against APGD of 50 steps"
     return [
         beaten(SINGLE_STEP, pgd, fgsm, "FGSM against PGD of 20 steps"),
-        beaten(RANDOM_SEARCH, apgd, square, f"Square of {NUM_QUERIES} queries against APGD of 50 steps"),
+        *(beaten(RANDOM_SEARCH, apgd, square, what) for square in squares),
         beaten(SMALLER_BUDGET, larger, apgd, "epsilon against twice epsilon"),
         beaten(MORE_STEPS, apgd, longer, "APGD of 100 steps against 50"),
-        right_at_any_distance(half, num_classes, "PGD of 100 steps at linf 1/2"),
+        right_at_any_distance(anywhere, num_classes, f"PGD of 100 steps at linf {spelling_of(half_range)}"),
     ]

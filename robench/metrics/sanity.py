@@ -2,8 +2,8 @@
 
 Source: Carlini et al. 2019, arXiv:1902.06705, and Athalye et al. 2018, arXiv:1802.00420, section 3.1: iterated attacks
 beat single steps, gradients beat random search, a larger budget fools more, more steps change nothing, and no model is
-right about images that may be turned entirely grey. A comparison fails by more than 0.2 points (AutoAttack's rule for
-Square) and an exact paired p below 0.01 (``paired``).
+right about inputs that may all be made equal, such as images that may be turned grey. A comparison fails by more than
+0.2 points (AutoAttack's rule for Square) and an exact paired p below 0.01 (``paired``).
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ SMALLER_BUDGET = Expectation(
 MORE_STEPS = Expectation("twice the steps change the result", "the attack has not converged: take more steps")
 ANY_DISTANCE = Expectation(
     "right at any distance",
-    "the attack is broken for this model: check that gradients reach the pixels, try other losses",
+    "the attack is broken for this model: check that gradients reach the inputs, try other losses",
 )
 
 
@@ -67,7 +67,7 @@ def _survivors(gain: float) -> str:
 
 
 def right_at_any_distance(survives: ArrayLike, num_classes: int, what: str) -> Flag:
-    """Return whether more examples survive than chance allows if any image may be turned grey."""
+    """Return whether more examples survive than chance allows if all inputs may be made equal."""
     value = int(np.count_nonzero(survives)) / np.size(survives)
     return Flag(
         name=ANY_DISTANCE.name,
@@ -75,6 +75,6 @@ def right_at_any_distance(survives: ArrayLike, num_classes: int, what: str) -> F
         value=value,
         limit=1 / num_classes,
         is_raised=value > 1 / num_classes,
-        finding=f"{value:.0%} survive {what}, where every image can be turned grey",
+        finding=f"{value:.0%} survive {what}, where all inputs can be made equal",
         advice=ANY_DISTANCE.advice,
     )

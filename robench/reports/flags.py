@@ -6,7 +6,6 @@ complete, on the same data, and use true labels.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
@@ -28,8 +27,6 @@ from robench.metrics.sanity import (
 )
 from robench.reports.selection import Coverage
 from robench.tasks import TASKS
-
-# From this budget on, every image can be turned entirely grey.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +106,10 @@ def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
 def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
     for each in tried:
         budget, domain = each.threat_model, DOMAINS.get(each.dataset.domain)
-        if domain is None or domain.limits is None:
+        # Without limits the distance depends on the data, and the audit alone knows it.
+        if domain is None or domain.half_range is None:
             continue
-        # From everywhere half of the range leads to its middle.
-        half = (Fraction(domain.limits[1]) - Fraction(domain.limits[0])) / 2
-        is_everything = budget.norm == "linf" and budget.space == "input" and budget.epsilon >= half
+        is_everything = budget.norm == "linf" and budget.space == "input" and budget.epsilon >= domain.half_range
         # One in so many classes is chance where an example has one class, as in the tasks that audits are for.
         num_classes = each.dataset.num_classes if TASKS[each.dataset.task].is_audited else None
         if each.attack.is_iterated and is_everything and num_classes is not None:

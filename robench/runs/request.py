@@ -205,16 +205,14 @@ class RunRequest:
                 )
 
 
-def rehearsal_request(request: RunRequest, given: Sequence[str] = ()) -> RunRequest:
+def rehearsal_request(request: RunRequest) -> RunRequest:
     """Return the request with random weights from a fixed seed in place of those of all models.
 
-    ``given`` are options, as written by the user, that contradict it.
-
     Raises:
-        UsageError: there are such options, or a model is in memory and has its weights already.
+        UsageError: all training seeds are asked for, or a model is in memory and has its weights already.
     """
-    if given:
-        raise UsageError(f"random weights have no training seeds: leave out {' and '.join(given)}")
+    if request.all_seeds:
+        raise UsageError("random weights have no training seeds: leave out all_seeds (--all-seeds)")
     if request.modules:
         raise UsageError(
             f"model {min(request.modules)!r} is in memory and has its weights already; rehearse models of a registry"

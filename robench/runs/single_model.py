@@ -33,7 +33,7 @@ from robench.tasks import TASKS
 def audit_checkpoint(
     checkpoint: Checkpoint,
     *,
-    epsilon: Fraction,
+    epsilon: Fraction | None = None,
     num_examples: int = 100,
     dataset: str | None = None,
     datasets: Mapping[str, DatasetDeclaration] = DATASETS,
@@ -43,27 +43,30 @@ def audit_checkpoint(
 ) -> list[Flag]:
     """Return every check of a checkpoint at a budget in l-infinity, by default on the data it was trained on.
 
-    Names of datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused.
+    ``epsilon`` is in units of the inputs, by default that of the audits of runs in the model's domain. Names of
+    datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused.
 
     Raises:
-        UsageError: the model's task has no audit, the data is not determined, or an option is out of range.
+        UsageError: the model's task or domain has no audit, the data is not determined, or an option is out of range.
         UnknownNameError: there is no such dataset.
         RobenchError: weights or data are missing, or broke a contract.
     """
-    if not 0 < epsilon <= 1:
-        raise UsageError(f"epsilon must lie above 0 and at most 1, in pixel units, got {epsilon}")
     if not TASKS[checkpoint.task].is_audited:
         audited = ", ".join(name for name, task in TASKS.items() if task.is_audited)
         raise UsageError(
             f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for "
             f"{audited}"
         )
-    domain = checkpoint.preprocessing.domain
-    if not DOMAINS[domain].is_real_valued:
+    domain = DOMAINS[checkpoint.preprocessing.domain]
+    if domain.audit_epsilon is None:
+        audited = ", ".join(name for name, each in DOMAINS.items() if each.audit_epsilon is not None)
         raise UsageError(
-            f"model {checkpoint.name!r} is for {domain}, which have no audit; audits are of inputs that can be moved "
-            "by small distances"
+            f"model {checkpoint.name!r} is for {domain.name}, which have no audit; audits are of {audited}"
         )
+    epsilon = domain.audit_epsilon if epsilon is None else epsilon
+    problem = domain.budget_problem("linf", epsilon) if epsilon > 0 else f"must be above 0, got {epsilon}"
+    if problem:
+        raise UsageError(f"epsilon {problem}")
     training = checkpoint.training
     dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)
     if dataset is None:

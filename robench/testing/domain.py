@@ -76,10 +76,25 @@ def distances_are_of_each_example_alone(declared: Domain, examples: Tensor) -> N
         require(found == wanted, f"has {name} above 0 at {found}", f"{wanted}")
 
 
+def audits_reach_every_input(declared: Domain, examples: Tensor) -> None:
+    """Check that the budgets of audits are valid, and that the largest moves every value of the examples anywhere."""
+    if declared.audit_epsilon is None:
+        return
+    rules = declared.rules
+    half, valid = rules.half_range(examples), rules.valid(examples)
+    values = (examples if valid is None else examples[valid]).double()
+    span = float(values.max() - values.min())
+    require(span <= 2 * half, f"has half range {float(half):g} for values of range {span:g}", "at least half of it")
+    for epsilon in (declared.audit_epsilon, 2 * half):
+        problem = declared.budget_problem("linf", epsilon)
+        require(not problem, f"audits at a budget that {problem}", "a budget of the domain")
+
+
 DOMAIN_CHECKS = (
     a_batch_of_examples_is_the_examples,
     accepts_valid_inputs_and_refuses_others_by_name,
     an_excerpt_is_an_example,
     unchanged_inputs_have_not_moved,
     distances_are_of_each_example_alone,
+    audits_reach_every_input,
 )

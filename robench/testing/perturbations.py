@@ -10,6 +10,7 @@ from torch import Tensor
 from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.declarations.base import PerturbationBase
+from robench.domains import Domain
 from robench.domains.images import IMAGES
 from robench.testing.expectations import BrokenPromiseError, require, watched_generators
 from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
@@ -18,9 +19,9 @@ from robench.testing.models import LinearModel, batch_of, perturbed, rows_of
 ROUNDING = 1e-6
 
 
-def keeps_shape_dtype_and_device(declaration: PerturbationBase) -> None:
+def keeps_shape_dtype_and_device(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that results have shape, dtype and device of the inputs."""
-    batch = batch_of(num_examples=64, seed=2)
+    batch = batch_of(64, 2, domain)
     result = perturbed(declaration, batch).inputs
     require(
         result.shape == batch.inputs.shape,
@@ -36,13 +37,13 @@ def keeps_shape_dtype_and_device(declaration: PerturbationBase) -> None:
     require(not result.requires_grad, "returns inputs with a graph", "detached ones")
 
 
-def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
-    """Check range and budget: with the harness's tolerance, and exactly for robench's own code."""
-    batch, model = batch_of(num_examples=64, seed=2), LinearModel()
+def keeps_range_and_budget_exactly(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
+    """Check range, padding and budget: with the harness's tolerance, and exactly for robench's own code."""
+    batch, model = batch_of(64, 2, domain), LinearModel(domain=domain)
     made = perturbed(declaration, batch, model)
     result = made.inputs
     try:
-        IMAGES.rules.check_perturbed(result, batch.inputs, declaration, model)
+        domain.rules.check_perturbed(result, batch.inputs, declaration, model)
     except (BudgetExceededError, ContractError) as error:
         raise BrokenPromiseError(f"breaks its promise: {error}; expected the declared limits") from error
     if declaration.backend != "robench":
@@ -65,9 +66,9 @@ def keeps_range_and_budget_exactly(declaration: PerturbationBase) -> None:
     )
 
 
-def same_seeds_give_the_same_bytes(declaration: PerturbationBase) -> None:
+def same_seeds_give_the_same_bytes(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that two calls give the same result."""
-    batch = batch_of()
+    batch = batch_of(domain=domain)
     first, second = (perturbed(declaration, batch).inputs for _ in range(2))
     require(
         torch.equal(first, second),
@@ -76,44 +77,44 @@ def same_seeds_give_the_same_bytes(declaration: PerturbationBase) -> None:
     )
 
 
-def examples_do_not_see_each_other(declaration: PerturbationBase) -> None:
+def examples_do_not_see_each_other(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that an example alone has the same result as among others."""
     if declaration.batch_dependence:
         return
-    batch = batch_of()
+    batch = batch_of(domain=domain)
     whole = perturbed(declaration, batch).inputs
     for i in range(len(batch.ids)):
         alone = perturbed(declaration, rows_of(batch, [i]), seeds=[i]).inputs[0]
         _require_close(alone, whole[i], f"makes something else of example {i} alone")
 
 
-def order_does_not_matter(declaration: PerturbationBase) -> None:
+def order_does_not_matter(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that a permuted batch gives permuted results."""
     if declaration.batch_dependence:
         return
-    batch, order = batch_of(), [4, 0, 5, 2, 1, 3]
+    batch, order = batch_of(domain=domain), [4, 0, 5, 2, 1, 3]
     shuffled = perturbed(declaration, rows_of(batch, order), seeds=order).inputs
     whole = perturbed(declaration, batch).inputs[order]
     _require_close(shuffled, whole, "makes something else of a permuted batch")
 
 
-def leaves_the_batch_the_model_and_the_generators_alone(declaration: PerturbationBase) -> None:
+def leaves_the_batch_the_model_and_the_generators_alone(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that neither the clean inputs, nor the labels, nor the model, nor global generators change."""
-    batch, model = batch_of(), LinearModel()
-    untouched = batch_of()
+    batch, model = batch_of(domain=domain), LinearModel(domain=domain)
+    untouched = batch_of(domain=domain)
     with watched_generators():
         perturbed(declaration, batch, model)
     require(torch.equal(batch.inputs, untouched.inputs), "writes into the clean inputs", "a copy first")
     require(torch.equal(batch.targets, untouched.targets), "writes into the labels", "labels left alone")
     require(not batch.inputs.requires_grad, "makes the clean inputs require gradients", "a detached copy")
-    require(torch.equal(model.weight, LinearModel().weight), "changes the model", "weights left alone")
+    require(torch.equal(model.weight, LinearModel(domain=domain).weight), "changes the model", "weights left alone")
 
 
-def a_budget_of_zero_returns_the_input(declaration: PerturbationBase) -> None:
+def a_budget_of_zero_returns_the_input(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that a bounded attack with epsilon 0 changes no byte."""
     if declaration.threat_model is None:
         return
-    batch = batch_of()
+    batch = batch_of(domain=domain)
     try:
         nothing = without_budget(declaration)
     except ValueError as error:

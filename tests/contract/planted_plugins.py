@@ -37,6 +37,10 @@ class LeavesTheBox(HonestAttack):
     implementation = f"{IMPL}:leaves_the_box"
 
 
+class MovesPadding(HonestAttack):
+    implementation = f"{IMPL}:moves_padding"
+
+
 class DrawsFromTorch(HonestAttack):
     implementation = f"{IMPL}:draws_from_torch"
 

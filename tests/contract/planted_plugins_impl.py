@@ -16,6 +16,7 @@ from robench.attention.projected import ProjectedAttention
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.datasets.in_memory import InMemoryImages
+from robench.domains.series_impl import PADDING
 from robench.tasks.classification_impl import cross_entropy_loss
 
 if TYPE_CHECKING:
@@ -41,7 +42,13 @@ def honest_attack(declaration: Any, problem: Problem) -> Reached:
 
 
 def exceeds_budget(declaration: Any, problem: Problem) -> Reached:
-    return Reached((problem.inputs + 2 * (climbed(declaration, problem) - problem.inputs)).clamp(0, 1))
+    return Reached((problem.inputs + 2 * (climbed(declaration, problem) - problem.inputs)).clamp(*problem.limits))
+
+
+def moves_padding(declaration: Any, problem: Problem) -> Reached:
+    points = climbed(declaration, problem)
+    # What a smoothing over time would do to the step after the last one.
+    return Reached(torch.where(points < PADDING, points, points * (1 - 1e-6)))
 
 
 def exceeds_budget_by_rounding(declaration: Any, problem: Problem) -> Reached:
@@ -152,7 +159,9 @@ def raises(declaration: Any, problem: Problem) -> Reached:
 
 # Corruptions.
 def dimmed(declaration: Any, batch: Batch, draws: Draws) -> Tensor:
-    amount = 0.1 * declaration.severity * (1 - 0.1 * draws.uniform(Stream(purpose="dim"), (1, 1, 1)))
+    amount = (
+        0.1 * declaration.severity * (1 - 0.1 * draws.uniform(Stream(purpose="dim"), (1,) * (batch.inputs.ndim - 1)))
+    )
     return (batch.inputs.detach() * (1 - amount)).clamp(0, 1)
 
 

@@ -80,7 +80,7 @@ def test_what_is_honest_passes() -> None:
         (planted.RepeatsItsAddress, "random draws in more than one pass"),
         (planted.UsesThePrediction, "with 6 draws of the final prediction"),
         (planted.MovesAtZero, "at epsilon 0; expected the inputs as they are"),
-        (planted.ClimbsLogits, "of the pixels when 20 is taken from all logits"),
+        (planted.ClimbsLogits, "of the values when 20 is taken from all logits"),
         (planted.Raises, "raised ZeroDivisionError (division by zero) in: keeps shape dtype and device"),
         (planted.NotThere, "has implementation 'planted_plugins_impl:nothing_of_this_name', whose import raised"),
         (planted.AcceptsAnything, "raised nothing for epsilon=-1, which is out of bounds"),
@@ -91,6 +91,27 @@ def test_what_is_honest_passes() -> None:
 )
 def test_a_mistake_of_an_attack_is_found(declared: Any, found: str) -> None:
     message = message_of(check_attack, declared(epsilon=EPSILON))
+    assert message.startswith("attack 'planted' ")
+    assert found in message
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        (planted.MovesPadding, "changed padding, wanted series of the same lengths"),
+        (planted.ExceedsBudget, "moved an input by 1 in linf, more than its budget 0.5 (1/2)"),
+        (planted.DrawsFromTorch, "other examples when called again with the same seeds"),
+        (planted.WritesIntoTheBatch, "attack 'planted'"),
+        (planted.Descends, "makes a linear model right about"),
+        (planted.HidesPasses, "took 4 forward passes of the model and 3 are counted"),
+        (planted.RepeatsItsAddress, "random draws in more than one pass"),
+        (planted.ClimbsLogits, "of the values when 20 is taken from all logits"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_mistake_of_an_attack_on_series_is_found(declared: Any, found: str) -> None:
+    check_attack(planted.HonestAttack(epsilon=Fraction(1, 2)), "series")
+    message = message_of(lambda plugin: check_attack(plugin, "series"), declared(epsilon=Fraction(1, 2)))
     assert message.startswith("attack 'planted' ")
     assert found in message
 
@@ -129,7 +150,7 @@ def test_a_declaration_that_cannot_be_pickled_is_found() -> None:
         (planted.CorruptsInPlace, "expected"),
         (planted.CutsACorner, "raised IndexError"),
         (planted.KnowsNoSeverity, "does at severity [1, 2, 3, 4] the same as at the one before"),
-        (planted.DoesNothing, "changes no image at its weakest severity"),
+        (planted.DoesNothing, "changes no input at its weakest severity"),
         (planted.AsksTheModel, "raised AttributeError"),
         (planted.NamesNoSeverity, "has corruption None; expected (type, 1)"),
     ],
@@ -139,6 +160,19 @@ def test_a_mistake_of_a_corruption_is_found(declared: Any, found: str) -> None:
     message = message_of(check_corruption, declared(severity=2))
     assert message.startswith("corruption 'planted' ")
     assert found in message
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        # It dims all values, those of padding too.
+        (planted.HonestCorruption, "changed padding, wanted series of the same lengths"),
+        (planted.DoesNothing, "changes no input at its weakest severity"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_mistake_of_a_corruption_of_series_is_found(declared: Any, found: str) -> None:
+    assert found in message_of(lambda plugin: check_corruption(plugin, "series"), declared(severity=2))
 
 
 @pytest.mark.parametrize(
@@ -229,6 +263,11 @@ class OfItsOwnColumn(RealValued):
         return {"jump": super().check_perturbed(perturbed, clean, declaration, model)["linf"]}
 
 
+class OfTheMiddle(RealValued):
+    def half_range(self, inputs: torch.Tensor) -> Fraction:
+        return super().half_range(inputs) / 4
+
+
 class OfTheFirst(RealValued):
     def collate(self, inputs: Any) -> torch.Tensor:
         return torch.stack([inputs[0]] * len(inputs))
@@ -241,6 +280,7 @@ class OfTheFirst(RealValued):
         ("OfTheBatch", "has linf above 0 at [True, True, True, True]"),
         ("OfItsOwnColumn", "measures ['jump']"),
         ("OfTheFirst", "changes examples in a batch"),
+        ("OfTheMiddle", "has half range 0.125 for values of range 0."),
     ],
 )
 def test_a_mistake_of_a_domain_is_found(name: str, found: str) -> None:
@@ -377,6 +417,7 @@ def test_targets_of_another_task_may_have_any_shape_and_values() -> None:
     [
         (check_attack, Softmax(), "is not an attack; expected an instance of a subclass of robench's Attack"),
         (check_attack, Fgsm, "is not an attack"),
+        (lambda plugin: check_attack(plugin, "texts"), Fgsm(epsilon=EPSILON), "expected images or series"),
         (check_corruption, METRICS["auroc"], "is not a corruption"),
         (check_corruption, Fgsm(epsilon=EPSILON), "has no bounded field severity"),
         (check_attention, Fgsm(epsilon=EPSILON), "is not an attention"),

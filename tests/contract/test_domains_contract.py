@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from robench.attacks.fgsm import Fgsm
+from robench.core.budgets import spelling_of
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import PREPROCESSINGS, NoPreprocessing
 from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import encoded_batch
-from robench.domains.series_impl import padded
+from robench.domains.series_impl import PADDING, padded
 from robench.testing.domain import DOMAIN_CHECKS
 
 # Of series; the checks exchange the two in the middle.
@@ -53,6 +54,11 @@ class TestDeclaration:
                 domain_of_pairs(limits)
         with pytest.raises(FieldsError, match="axes must have different names, got time, time"):
             domain_of_pairs(None, axes=("time", "time"))
+
+    def test_only_real_values_are_audited_at_a_budget_above_0(self) -> None:
+        for fields in ({"audit_epsilon": Fraction(0)}, {"audit_epsilon": Fraction(1), "is_real_valued": False}):
+            with pytest.raises(FieldsError, match="audit_epsilon must be above 0, of real-valued inputs, got"):
+                domain_of_pairs(None, **fields)
 
     @pytest.mark.parametrize(
         ("axes", "shape"),
@@ -100,6 +106,14 @@ class TestRealValued:
         assert self.rules.check_perturbed(moved, self.clean, fgsm, NO_MODEL)["linf"].tolist() == [0.25, 0.25]
         with pytest.raises(BudgetExceededError, match=r"moved an input by 0\.25 in linf, more than its budget 0\.2"):
             self.rules.check_perturbed(moved, self.clean, replace(fgsm, epsilon=Fraction(1, 5)), NO_MODEL)
+
+    def test_half_of_the_range_is_that_of_the_limits_or_of_the_values_rounded_up(self) -> None:
+        assert self.rules.half_range(self.clean) == Fraction(5, 2)
+        free = domain_of_pairs(limits=None).rules
+        found = [str(spelling_of(free.half_range(scale * self.clean))) for scale in (2.0**-10, 1.01, 100, 1e9)]
+        assert found == ["0.0025", "2.6", "250", "500000"]
+        ends = torch.tensor([[[-1.0], [4.02]], [[0.0], [PADDING]]])
+        assert DOMAINS["series"].rules.half_range(ends) == Fraction("2.6")
 
     def test_examples_of_two_shapes_are_no_batch(self) -> None:
         with pytest.raises(ContractError, match=r"one shape, got \(2,\) and \(3,\)"):

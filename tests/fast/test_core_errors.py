@@ -18,6 +18,7 @@ EXIT_CODES = {
     "IncomparableError": 4,
     "ExampleError": 1,
     "ContractError": 1,
+    "NoGradientError": 1,
     "BudgetExceededError": 1,
     "StoreError": 1,
     "StoreUnwritableError": 2,

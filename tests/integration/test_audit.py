@@ -56,13 +56,13 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
     for arguments, message in (
         (("--model", "digits-vitt"), "Did you mean 'digits-vit'?"),
         (("--model", "digits-vit", "--epsilon", "8%"), "--epsilon must be a number such as 8/255"),
-        (("--model", "digits-vit", "--epsilon", "8"), "epsilon must lie above 0 and at most 1"),
+        (("--model", "digits-vit", "--epsilon", "8"), "epsilon must be at most 1 for images in [0, 1], got 8"),
         (("--model", "digits-vit", "--dataset", "digit"), "unknown dataset 'digit'"),
         (
             ("--model", "sotu-lm"),
             "is for language-modeling, which has no audit; audits are of models for classification",
         ),
-        (("--model", "sotu-eras-softmax"), "is for texts, which have no audit; audits are of inputs that can be moved"),
+        (("--model", "sotu-eras-softmax"), "is for texts, which have no audit; audits are of images, series"),
         (("--model", "untold", "--registry", "registry.yaml"), "name it with --dataset"),
     ):
         ended = robench("audit", *arguments)
@@ -114,4 +114,6 @@ class TestCleanAccuracy:
 
     def test_what_does_not_fit_the_pixels_is_named_first(self) -> None:
         flag = self.flag(1, 0.9, mean=124.0)
-        assert flag.advice.startswith("first suspect mean and std of its preprocessing, which give these pixels")
+        assert flag.advice.startswith(
+            "first suspect mean and std of its preprocessing, which give these images the mean -4.3e+02"
+        )

@@ -6,12 +6,16 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import robench
 from robench.core.protocols import Batch
+from robench.datasets.series_in_memory import dataset_of_series
+from robench.domains.series import SERIES
+from robench.domains.series_impl import PADDING, lengths
 from robench.evaluation import model_checks
 from robench.evaluation.actions import AUDIT_PASSES
 from robench.evaluation.audit import audit
@@ -135,7 +139,7 @@ class TestPlanted:
     def test_a_detached_graph_is_flagged_and_its_error_told(self) -> None:
         found = raised(Detached())
         assert {"zero gradients", "unavailable gradients"} <= found.keys()
-        assert "does not require grad" in found["unavailable gradients"].finding
+        assert "fails: the model has no gradients by its inputs" in found["unavailable gradients"].finding
 
     def test_noise_at_test_time_is_flagged(self) -> None:
         assert {"random victim", "unstable predictions"} <= raised(Noisy()).keys()
@@ -289,3 +293,111 @@ class TestAudit:
         relabelled: Dataset = Relabelled()  # type: ignore[assignment]  # all that an audit asks for
         found = {flag.name: flag for flag in audited(Small(), 20, relabelled)}
         assert found["unconstrained attack failure"].value == 0
+
+
+def waves(seed: int, scale: float = 1.0, num_examples: int = 60) -> Any:
+    """Return series (T, 2) of 6 to 20 steps and three frequencies."""
+    draw, series = np.random.default_rng(seed), []
+    for number in range(num_examples):
+        times = np.arange(draw.integers(6, 21))[:, None] + draw.uniform(0, 6, size=(1, 2))
+        series.append(scale * (1.4 * np.sin((0.5 + number % 3) * times) + 0.1 * draw.normal(size=times.shape)))
+    return dataset_of_series("waves", series, [number % 3 for number in range(num_examples)], num_steps=24)
+
+
+WAVES = waves(seed=0)
+
+
+class SmallOfSeries:
+    """Means over the own steps of what two layers see in a step and the one before, trained on other waves."""
+
+    device = torch.device("cpu")
+    normalisation = torch.zeros(2), torch.ones(2)
+
+    def __init__(self) -> None:
+        self.layers, self.shown = trained_on_waves(), set[float]()
+
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        is_padding = inputs == PADDING
+        self.shown.add(float(inputs.detach()[~is_padding].abs().max()))
+        assert torch.equal(is_padding.any(-1), is_padding.all(-1))
+        return of_steps(*self.layers, inputs)
+
+
+def of_steps(first: nn.Module, last: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    is_own = (inputs != PADDING)[..., :1]
+    values = torch.where(is_own, inputs, 0.0)
+    pairs = torch.cat([values[:, 1:], values[:, :-1]], dim=2)
+    logits: torch.Tensor = last((first(pairs) * is_own[:, 1:]).sum(1) / is_own[:, 1:].sum(1))
+    return logits
+
+
+@cache
+def trained_on_waves() -> tuple[nn.Module, nn.Module]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(4, 32), nn.GELU()), nn.Linear(32, 3)
+        batch = waves(seed=1).batch(0, 60)
+        optimizer = torch.optim.AdamW([weight for layer in layers for weight in layer.parameters()], lr=0.02)
+        for _ in range(150):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(of_steps(*layers, batch.inputs), batch.targets).backward()
+            optimizer.step()
+    return layers[0].requires_grad_(False), layers[1].requires_grad_(False)
+
+
+class RoundedSeries(SmallOfSeries):
+    """Values are rounded to multiples of a deviation, through which no gradient comes."""
+
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        return super().outputs(torch.where(inputs == PADDING, inputs, inputs.round()), seeds)
+
+
+class Misled(SmallOfSeries):
+    """Gradients are there and point away from where the loss rises."""
+
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        logits = super().outputs(inputs, seeds)
+        return 2 * logits.detach() - logits
+
+
+class TestSeries:
+    def raised(self, victim: Any, dataset: Any = WAVES) -> dict[str, Flag]:
+        return {flag.name: flag for flag in self.audited(victim, dataset) if flag.is_raised}
+
+    def audited(self, victim: Any, dataset: Any = WAVES) -> list[Flag]:
+        epsilon = SERIES.audit_epsilon
+        assert epsilon is not None
+        return audit(victim, dataset.batch(0, 24), dataset.identity, epsilon)
+
+    def test_an_honest_model_is_not_flagged_and_its_padding_never_moves(self) -> None:
+        victim = SmallOfSeries()
+        flags = {flag.name: flag for flag in self.audited(victim)}
+        assert {name: flag for name, flag in flags.items() if flag.is_raised} == {}
+        assert len(flags) == 15
+        assert flags["random search beats gradients"].finding.startswith("Square of 500 queries")
+        assert "than gradients explain within 0.05" in flags["unstable predictions"].finding
+        # The largest step of all is from one end of the data to the other, as waves of 1.4 with noise need.
+        half = float(SERIES.rules.half_range(WAVES.batch(0, 24).inputs))
+        assert 1.4 < half < 2
+        assert 2 * half < max(victim.shown) < 1.8 + 2 * half
+
+    def test_rounded_values_are_flagged(self) -> None:
+        found = self.raised(RoundedSeries())
+        assert {"zero gradients", "unavailable gradients", "right at any distance"} <= found.keys()
+        assert "at linf 1.6, where all inputs can be made equal" in found["right at any distance"].finding
+        assert "square-series" in found["zero gradients"].advice
+
+    def test_gradients_that_mislead_are_flagged_by_what_needs_a_distance(self) -> None:
+        found = self.raised(Misled())
+        assert found.keys() == {"unconstrained attack failure", "right at any distance"}
+
+    def test_data_in_another_unit_have_a_distance_of_their_own(self) -> None:
+        """A model of values a thousand times as large would be right within any distance of a few deviations."""
+        large = waves(seed=0, scale=1000.0)
+
+        class OfLarge(SmallOfSeries):
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                return super().outputs(torch.where(inputs == PADDING, inputs, inputs / 1000), seeds)
+
+        assert "right at any distance" not in self.raised(OfLarge(), large)
+        assert int(lengths(large.batch(0, 24).inputs).min()) < 24

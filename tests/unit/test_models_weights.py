@@ -60,7 +60,7 @@ class TestLocate:
         assert resolve(absent) == (placed, SHA256)
         monkeypatch.setenv("ROBENCH_CHECKPOINTS", str(tmp_path))
         assert resolve(checkpoint(tmp_path))[0] == placed
-        with pytest.raises(WeightsError, match="put the file at .*site/checkpoints/a.safetensors"):
+        with pytest.raises(WeightsError, match=r"put the file at .*site/checkpoints/a\.safetensors"):
             resolve(absent)
 
     def test_missing_weights_are_reported_with_the_exact_path_and_how_to_get_them(self, tmp_path: Path) -> None:
