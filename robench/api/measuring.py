@@ -135,13 +135,13 @@ def run(
     points (B, T) of texts. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
-    ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its
-    training seeds, with a t interval. Models of suites with attacks are audited first, unless ``audit``
-    is False. ``keep_adversarial`` also stores adversarial examples: exactly (``float32``), or rounded toward the clean
-    image before scoring (``float16``). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures
-    the second of eight parts alone, so that cells stay incomplete, and ``take_over`` then what is left of the others.
-    ``smoke`` measures four examples of each condition, without audits or keys, and stores nothing. ``random_weights``
-    rehearses models of the registry with random weights; results go to the folder ``rehearsal`` of ``results``.
+    ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its training seeds, with
+    a t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
+    stores adversarial examples: exactly (``float32``), or rounded toward the clean image before scoring (``float16``).
+    ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures the second of eight parts, so that
+    cells stay incomplete, and ``take_over`` then what is left of the others. ``smoke`` measures four examples
+    of each condition, without audits or keys, and stores nothing. ``random_weights`` rehearses models of the registry
+    with random weights; results go to the folder ``rehearsal`` of ``results``.
 
     Several workers, a ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling
     script only for objects of its classes, in a suite or checkpoint; it must then guard its entry point by
@@ -155,8 +155,7 @@ def run(
     asked = _request(loaded, chosen, device, workers, executor, shard_timeout, data_root)
     asked = replace(asked, limit=limit, seed=seed, audit=audit, all_seeds=all_seeds, precision=precision)
     request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over)
-    if random_weights:
-        request = rehearsal_request(request)
+    request = rehearsal_request(request) if random_weights else request
     if smoke:
         return _smoke(request, results, on_progress)
     folder = Path(or_default(results))

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Robench
-
 REGISTRY = """
 checkpoints:
   unpublished:
@@ -32,19 +30,19 @@ checkpoints:
 
 
 def test_an_entry_without_weights_is_measured_and_kept_out_of_tables(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "own.yaml").write_text(REGISTRY)
     suite, registry, results = small_suite(), tmp_path / "own.yaml", tmp_path / "r"
     with pytest.raises(WeightsError, match="the weights of unpublished are missing"):
         package.run(suite, "unpublished", registry=registry, results=results)
-    chosen = ("--suite", suite, "--registry", registry, "--model", "unpublished", "--executor", "serial")
-    ended = robench("run", *chosen, "--results", results, "--random-weights")
-    assert ended.code == 0, ended.stderr
-    assert "unpublished+random-weights" in ended.stdout
-    assert "random weights: a rehearsal, whose numbers say nothing about the model" in ended.stdout
-    other = package.run(suite, "unpublished", registry=registry, results=tmp_path / "other", random_weights=True)
-    assert [row.model for row in other.rows] == ["unpublished+random-weights"]
+    one, other = (
+        package.run(suite, "unpublished", registry=registry, results=folder, limit=4, random_weights=True)
+        for folder in (results, tmp_path / "other")
+    )
+    assert [row.model for row in one.rows] == ["unpublished+random-weights"]
+    assert one == other
+    assert "random weights: a rehearsal, whose numbers say nothing about the model" in one.render("text")
     first, second = (
         {record.shard.key: record.outcomes for record in FolderStore(folder / "rehearsal").records(lambda _: True)}
         for folder in (results, tmp_path / "other")
