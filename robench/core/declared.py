@@ -58,6 +58,27 @@ class PerturbationDeclaration(Declaration, Protocol):
         """Return why it cannot be applied to inputs of a shape, known once a dataset is open; empty if it can."""
         return ""
 
+    def shape_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of what it returns for an input of a shape; a domain may refuse another one."""
+        return shape
+
+    def most_replaced(self, num_parts: int) -> int | None:
+        """Return the largest number of parts, such as tokens, that it replaces of an input with so many; None for any.
+
+        With a number, all other parts stay in their places.
+        """
+        return None
+
+    def check_model(self, model: Any, inputs: Any) -> None:
+        """Refuse a model that lacks what the perturbation needs, before a run, on some clean inputs (B, ...).
+
+        Any: a ``core.protocols.Model`` and a tensor.
+
+        Raises:
+            ContractError: the message says what the model lacks.
+        """
+        return
+
     @property
     def threat_model(self) -> ThreatModel | None:
         """Return the threat model; None for unbounded perturbations and for several budgets."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from robench.core.declared import PerturbationDeclaration
-from robench.core.errors import ContractError
+from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
 from robench.domains.base import Domain
@@ -71,13 +71,27 @@ class TokenRules:
         """Return the number of positions that differ (B,), as ``num_changed``; both sides of a pair count.
 
         Raises:
-            ContractError: the inputs are not valid tokens, or not of the shape of the clean ones.
+            BudgetExceededError: more tokens were replaced than declared.
+            ContractError: the inputs are not valid tokens, not of the declared shape, or padding moved where tokens
+                may only be replaced.
         """
         title = title_of("perturbation", declaration, declaration.kind)
-        if perturbed.shape != clean.shape:
-            raise ContractError(f"{title} returned inputs {tuple(perturbed.shape)}, wanted {tuple(clean.shape)}")
+        wanted = (len(clean), *declaration.shape_of(tuple(clean.shape[1:])))
+        if tuple(perturbed.shape) != wanted:
+            raise ContractError(f"{title} returned inputs {tuple(perturbed.shape)}, wanted {wanted}")
         _check_tokens(perturbed, f"{title} returned")
-        return {"num_changed": (perturbed != clean).flatten(1).sum(1).cpu()}
+        clean = pad(clean, (0, wanted[-1] - clean.shape[-1]), value=PADDING)
+        num_changed = (perturbed != clean).flatten(1).sum(1).tolist()
+        for row, num_tokens in enumerate((clean != PADDING).flatten(1).sum(1).tolist()):
+            most = declaration.most_replaced(num_tokens)
+            if most is None:
+                break
+            if num_changed[row] > most:
+                found = f"{num_changed[row]} of {num_tokens} tokens in row {row} of a batch"
+                raise BudgetExceededError(f"{title} replaced {found}, wanted at most {most}")
+            if not torch.equal(perturbed[row] == PADDING, clean[row] == PADDING):
+                raise ContractError(f"{title} moved the padding in row {row} of a batch, wanted tokens replaced alone")
+        return {"num_changed": torch.tensor(num_changed)}
 
 
 def _check_tokens(inputs: Tensor, subject: str) -> None:

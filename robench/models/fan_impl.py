@@ -55,7 +55,7 @@ class FullyAttentionalNetwork(TransformerModel):
         self.apply(_initialise)
         without_fused_attention(self)
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the patches of images with their positions, (B, N, C)."""
         patches_BNC, (height, width) = self.patch_embed(inputs)
         first_BNC: Tensor = patches_BNC + self.pos_embed(1, height, width).flatten(2).transpose(1, 2)

@@ -113,7 +113,7 @@ class LanguageModel(WordModel):
         """
         return self.read_out(self.through_blocks(inputs_WL, seeds, losses_B))
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (W, L, C) of windows of ids (W, L)."""
         embedded_WLC = self.embedding(inputs) * self.architecture.dim**0.5
         first_WLC: Tensor = self.dropout(embedded_WLC + self.positions[: inputs.shape[1]])

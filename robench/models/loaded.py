@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from operator import attrgetter
 
@@ -108,20 +109,54 @@ class LoadedModel:
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
         if embedding is None or embedded is None:
             return None
-        leaves: list[Tensor] = []
-
-        def keep(module: nn.Module, given: object, output: Tensor) -> Tensor:
-            leaves.append(output.detach().requires_grad_(True))
-            return leaves[-1]
-
-        handle = embedding.register_forward_hook(keep)
-        try:
-            with torch.enable_grad():
-                value = score(self.outputs(inputs, seeds))
-        finally:
-            handle.remove()
+        with torch.enable_grad(), _as_leaves(self._module, "embedding") as leaves:
+            value = score(self.outputs(inputs, seeds))
         (gradient,) = torch.autograd.grad(value, leaves[0])
         return gradient[0], embedded
+
+    def swap_gains(
+        self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor], tokens: Sequence[int]
+    ) -> Tensor:
+        """Return by how much each swap of a token changes a score of the outputs to first order, (V, ..., N).
+
+        With the gradient g of the score by the vector of a place, the gain of the token v there is
+        g . (embed(v) - embed(x)). The module gives ``embed``, a method or submodule that its ``forward`` calls once:
+        from tokens (B, ..., N), such as (B, N), to vectors (B, ..., N, D). A vector depends on its token and place
+        alone. ``forward`` may call it with more or fewer places of padding.
+
+        ``inputs`` are one sequence of tokens, or one pair, (1, ..., N), ``seeds`` its seed, ``score`` a function of the
+        outputs, such as a margin, and ``tokens`` the V tokens.
+
+        Raises:
+            ContractError: the module gives no such ``embed``.
+        """
+        embed = getattr(self._module, "embed", None)
+        if not callable(embed):
+            raise ContractError(
+                "its module has no embed, and gradients by tokens need a method or submodule of that name that forward "
+                "calls once, from tokens (B, N) to vectors (B, N, D)"
+            )
+        with torch.no_grad():
+            clean = embed(inputs.clone())
+        if not isinstance(clean, Tensor) or clean.ndim != inputs.ndim + 1 or clean.shape[:-1] != inputs.shape:
+            found = tuple(clean.shape) if isinstance(clean, Tensor) else type(clean).__name__
+            wanted = f"a vector for each token, ({', '.join(map(str, inputs.shape))}, D)"
+            raise ContractError(f"its embed returned {found} for tokens {tuple(inputs.shape)}, wanted {wanted}")
+        with torch.enable_grad(), _as_leaves(self._module, "embed") as leaves:
+            value = score(self.outputs(inputs, seeds))
+        gradient = None
+        if len(leaves) == 1 and value.requires_grad:
+            (gradient,) = torch.autograd.grad(value, leaves, allow_unused=True)
+        if gradient is None:
+            raise ContractError(
+                f"its forward calls embed {len(leaves)} times, wanted one call whose vectors decide the outputs"
+            )
+        # The module may have added or left out places of padding.
+        gradient = nn.functional.pad(gradient, (0, 0, 0, inputs.shape[-1] - gradient.shape[-2]))
+        with torch.no_grad():
+            # Token by token: all at once would need the memory of a batch of V sequences.
+            gains = [((embed(torch.full_like(inputs, token)) - clean) * gradient).sum(-1)[0] for token in tokens]
+        return torch.stack(gains)
 
     def through_solvers(self) -> LoadedModel:
         """Return the same model with gradients through the solvers of its mechanisms.
@@ -168,6 +203,33 @@ class LoadedModel:
             raise ContractError(f"inputs must be {str(wanted)[6:]}{scale}, got {inputs.dtype}{advice}")
         if inputs.device != self.device:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
+
+
+@contextmanager
+def _as_leaves(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
+    """Let a method or submodule of a module return leaves of the graph, which are collected in the list."""
+    leaves: list[Tensor] = []
+
+    def keep(output: Tensor) -> Tensor:
+        leaves.append(output.detach().requires_grad_(True))
+        return leaves[-1]
+
+    part, own = getattr(module, name), vars(module)
+    if isinstance(part, nn.Module):
+        handle = part.register_forward_hook(lambda _, given, output: keep(output))
+        try:
+            yield leaves
+        finally:
+            handle.remove()
+        return
+    before = own.get(name)
+    own[name] = lambda *given, **named: keep(part(*given, **named))
+    try:
+        yield leaves
+    finally:
+        del own[name]
+        if before is not None:
+            own[name] = before
 
 
 def _words_of(module: nn.Module) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class SeriesModel(TransformerModel):
         """Return the tokens (B, N, C) that leave the last block, of series of up to ``num_steps`` steps."""
         return self.through_blocks(inputs, seeds, losses_B, mask_BN if self.architecture.padding == "keys" else None)
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, N, C) of steps."""
         steps_BNC = self.embedding(inputs) * self.architecture.dim**0.5
         first_BNC: Tensor = self.dropout(steps_BNC + self.pos_embed[:, : inputs.shape[1]])

@@ -54,7 +54,12 @@ class TokensModel(TransformerModel):
         """
         self._check(inputs)
         inputs = nn.functional.pad(inputs, (0, self.architecture.num_steps - inputs.shape[-1]))
-        return self.logits_of(self.embedding(inputs), seeds, losses_B, inputs != 0)
+        return self.logits_of(self.embed(inputs), seeds, losses_B, inputs != 0)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Return the vectors (B, N, C) of tokens (B, N), or (B, 2, N, C) of pairs, without positions."""
+        vectors: Tensor = self.embedding(tokens)
+        return vectors
 
     def outputs_of_ids(self, ids: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:
         """Return logits (B, num_classes) of tokens in all places: the pass whose cost is counted and timed."""
@@ -89,7 +94,7 @@ class TokensModel(TransformerModel):
         branch_BN = mask_BN if self.architecture.padding == "branch" else None
         return self.through_blocks(embedded, seeds, losses_B, mask_BN, branch_BN)
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, N, C) that enter the first block, of embedded ones."""
         positions = self.architecture.position_scale * self.pos_embed[:, : inputs.shape[1]]
         first_BNC: Tensor = self.dropout(inputs + positions)

@@ -45,7 +45,7 @@ class TransformerModel(nn.Module, ABC):
     blocks: nn.ModuleList | nn.Sequential
 
     @abstractmethod
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, N, C) that enter the first block."""
 
     @abstractmethod
@@ -72,7 +72,7 @@ class TransformerModel(nn.Module, ABC):
         is_left_to_blocks = branch_BN is not None or all(block.takes_masks for block in self.blocks)
         if mask_BN is not None and not is_left_to_blocks:
             return self._by_length(inputs, seeds, losses_B, mask_BN)
-        first_BNC = x_BNC = self.embed(inputs)
+        first_BNC = x_BNC = self.first_tokens(inputs)
         positions_NC = self.position_vectors()
         if positions_NC is not None:
             positions_NC = positions_NC[: first_BNC.shape[1]]

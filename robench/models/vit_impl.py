@@ -34,7 +34,7 @@ class DeclaredVisionTransformer(TransformerModel, VisionTransformer):  # type: i
 
     blocks: nn.Sequential
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, N, C) of images."""
         first_BNC: Tensor = self.norm_pre(self.patch_drop(self._pos_embed(self.patch_embed(inputs))))
         return first_BNC

@@ -205,7 +205,7 @@ class TextClassifierModel(WordModel):
         """Return logits (B, num_classes) of ids (B, context): the pass whose cost is counted and timed."""
         return self.logits_of(ids_BL, seeds)
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         """Return the tokens (B, N, C) of ids (B, context), the class token included."""
         words_BLC = self.embedding(inputs) * self.architecture.dim**0.5
         class_B1C = self.cls_token.expand(len(inputs), -1, -1)

@@ -20,8 +20,10 @@ _BUILTIN: dict[str, str] = {
     "greedy-word-swap": "robench.perturbations.greedy_word_swap:GreedyWordSwap",
     "gradient-word-swap": "robench.perturbations.gradient_word_swap:GradientWordSwap",
     "token-swap": "robench.perturbations.token_edits:TokenSwap",
+    "gradient-token-swap": "robench.perturbations.gradient_token_swap:GradientTokenSwap",
     "token-deletion": "robench.perturbations.token_edits:TokenDeletion",
     "listops-insertion": "robench.perturbations.listops_insertion:ListOpsInsertion",
+    "listops-extension": "robench.perturbations.listops_insertion:ListOpsExtension",
     "textattack": "robench.perturbations.textattack:TextAttackRecipe",
     "textattack-augmenter": "robench.perturbations.textattack:TextAttackAugmenter",
 }

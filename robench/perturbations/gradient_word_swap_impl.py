@@ -15,9 +15,18 @@ from torch import Tensor
 
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch, Draws, Model, Perturbed
-from robench.domains.code_points import encoded_batch
 from robench.perturbations.gradient_word_swap import GradientWordSwap
-from robench.perturbations.greedy_search import Budget, OfClass, Reached, Reader, Wording, each_text, wording_of
+from robench.perturbations.greedy_search import (
+    Budget,
+    OfClass,
+    Proposal,
+    Reached,
+    Reader,
+    Wording,
+    each_text,
+    guided,
+    wording_of,
+)
 from robench.perturbations.word_swap_impl import LINE_END
 
 _TOKEN = re.compile(r"\S+")
@@ -32,14 +41,6 @@ class _WordModel(Protocol):
         """Return the gradient (L, C) of a score by the embedded tokens, and embeddings (n, C) of words."""
 
 
-class Proposal(NamedTuple):
-    """Substitute at a word's place, with its first-order gain."""
-
-    gain: float
-    place: int
-    substitute: str
-
-
 def attacked(declaration: GradientWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return the texts that the searches reach, with their numbers of queries and gradients.
 
@@ -47,44 +48,25 @@ def attacked(declaration: GradientWordSwap, batch: Batch, model: Model, draws: D
         ContractError: the model is not one over words that robench builds, or its outputs are not finite.
     """
 
-    def attack(text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
+    def attack(text: str, label: Tensor, reader: Reader[str], draws: Draws) -> Reached[str]:
         del draws  # Nothing is drawn.
+        wording = wording_of(text, declaration)
         ask = Budget(OfClass(reader, label), declaration.num_queries)
-        return _searched(wording_of(text, declaration), ask, declaration.num_proposed, reader, label)
+
+        def propose(chosen: Mapping[int, str]) -> list[Proposal[str]]:
+            return _proposals(wording, chosen, reader, label)
+
+        return guided(wording.text, wording.most_changed, ask, declaration.num_proposed, propose)
 
     return each_text(attack, batch, model, draws)
 
 
-def _searched(wording: Wording, ask: Budget, num_proposed: int, reader: Reader, label: Tensor) -> Reached:
-    (current,) = ask([wording.text({})])
-    chosen: dict[int, str] = {}
-    num_gradients = 0
-    # A step takes a pass for the gradient and at least one query.
-    while not current.is_success and len(chosen) < wording.most_changed and ask.num_left > 1:
-        proposals = _proposals(wording, chosen, reader, label)
-        num_gradients += 1
-        ask.num_used += 1
-        is_raised = False
-        for at in range(0, len(proposals), num_proposed):
-            shown = proposals[at : at + num_proposed]
-            found = ask([wording.text({**chosen, each.place: each.substitute}) for each in shown])
-            best = max(range(len(found)), key=lambda at: found[at].score, default=None)
-            if best is None:
-                break
-            if found[best].score > current.score:
-                chosen[shown[best].place], current, is_raised = shown[best].substitute, found[best], True
-                break
-        if not is_raised:
-            break
-    return Reached(wording.text(chosen), ask.num_used, num_gradients)
-
-
-def _proposals(wording: Wording, chosen: Mapping[int, str], reader: Reader, label: Tensor) -> list[Proposal]:
+def _proposals(wording: Wording, chosen: Mapping[int, str], reader: Reader[str], label: Tensor) -> list[Proposal[str]]:
     """Return the substitutes of the words that are as they were, those of highest gain first."""
     text = wording.text(chosen)
     gradients_LC, embedded = _seen(text, reader, label)
     tokens = _tokens(text)
-    offers: list[tuple[Proposal, _Token, str]] = []
+    offers: list[tuple[Proposal[str], _Token, str]] = []
     for place, (start, stop) in enumerate(wording.spans(chosen)):
         token = next(each for each in tokens if each.start <= start < each.stop)
         if place in chosen or token.place >= len(gradients_LC):
@@ -101,14 +83,13 @@ def _proposals(wording: Wording, chosen: Mapping[int, str], reader: Reader, labe
     return sorted(made, key=lambda each: -each.gain)
 
 
-def _seen(text: str, reader: Reader, label: Tensor) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]]:
+def _seen(text: str, reader: Reader[str], label: Tensor) -> tuple[Tensor, Callable[[Sequence[str]], Tensor]]:
     """Return the gradient (L, C) of the margin by the embedded tokens of a text, and the embeddings of words."""
     found = None
     # Models that robench does not build may lack it.
     if hasattr(reader.model, "token_gradients"):
-        inputs = encoded_batch([text]).to(reader.device)
         model = cast("_WordModel", reader.model)
-        found = model.token_gradients(inputs, (reader.seed,), lambda logits: _margin(logits, label))
+        found = model.token_gradients(reader.inputs([text]), (reader.seed,), lambda logits: margin(logits, label))
     if found is None:
         raise ContractError(
             "the model has no embedded words of robench's, whose gradient a gradient-guided word swap needs: take a "
@@ -137,8 +118,9 @@ def _tokens(text: str) -> list[_Token]:
     return found
 
 
-def _margin(logits_1K: Tensor, label: Tensor) -> Tensor:
+def margin(logits_1K: Tensor, label: Tensor) -> Tensor:
+    """Return log sum_{k != y} exp z_k - z_y of logits z (1, K) with label y."""
     others_K = torch.ones_like(logits_1K[0], dtype=torch.bool)
     others_K[int(label)] = False
-    margin: Tensor = logits_1K[0][others_K].logsumexp(0) - logits_1K[0][int(label)]
-    return margin
+    value: Tensor = logits_1K[0][others_K].logsumexp(0) - logits_1K[0][int(label)]
+    return value

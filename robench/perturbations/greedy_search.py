@@ -1,4 +1,4 @@
-"""Search for substitutes of words: objectives, and the greedy search by importance, one word after another.
+"""Greedy searches for substitutes: objectives, the search for words by importance, and the search by proposals.
 
 Definition: Jin et al. 2020, arXiv:1907.11932, algorithm 1, in the form of TextAttack 0.3.11 (Morris et al. 2020,
 arXiv:2005.05909, ``GreedyWordSwapWIR``). Beginning with the most important word, of each word the substitute with the
@@ -11,13 +11,14 @@ its score; the proportion of changed words is rounded down, and not up.
 
 Objectives are the score of a text for a classifier and of a line for a language model. All candidates of an example are
 shown under its own seed, in passes without other examples, so that no other example of a batch affects its result.
+Candidates are texts or other hashable forms of inputs.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from math import exp, fsum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -34,8 +35,11 @@ from robench.tasks import task_of
 from robench.tasks.base import TaskRules
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 
-# Text, target, reader and draws of one example.
-Attack = Callable[[str, Tensor, "Reader", Draws], "Reached"]
+# Form of inputs in a search, such as texts, and of their parts, such as words.
+Candidate = TypeVar("Candidate", bound=Hashable)
+Part = TypeVar("Part")
+# Candidate, target, reader and draws of one example.
+Attack = Callable[[Candidate, Tensor, "Reader[Candidate]", Draws], "Reached[Candidate]"]
 
 
 class Scored(NamedTuple):
@@ -46,18 +50,18 @@ class Scored(NamedTuple):
 
 
 # Shows candidates to a model, a query each, and scores them.
-Objective = Callable[[Sequence[str]], list[Scored]]
+Objective = Callable[[Sequence[Candidate]], list[Scored]]
 
 
 @dataclass(slots=True)
-class Budget:
+class Budget(Generic[Candidate]):
     """Objective with a limited number of queries.
 
     Attributes:
         num_queries: largest number of queries; ``num_used``: number of queries so far.
     """
 
-    objective: Objective
+    objective: Objective[Candidate]
     num_queries: int
     num_used: int = 0
 
@@ -66,9 +70,9 @@ class Budget:
         """Return the number of queries that are left."""
         return self.num_queries - self.num_used
 
-    def __call__(self, texts: Sequence[str]) -> list[Scored]:
-        """Return the scores of the first texts, as many as queries are left."""
-        shown = texts[: self.num_left]
+    def __call__(self, candidates: Sequence[Candidate]) -> list[Scored]:
+        """Return the scores of the first candidates, as many as queries are left."""
+        shown = candidates[: self.num_left]
         self.num_used += len(shown)
         return self.objective(shown) if shown else []
 
@@ -137,7 +141,7 @@ def substitutes_of(text: str, declaration: WordSearch) -> dict[str, tuple[str, .
     return {word: some for word, some in found.items() if some}
 
 
-def searched(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: int) -> str:
+def searched(wording: Wording, ask: Budget[str], declaration: GreedyWordSwap, seed: int) -> str:
     """Return the text that the search reaches; its score is never below that of the text itself.
 
     ``seed`` is that of the order of words in a random ranking.
@@ -157,7 +161,7 @@ def searched(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: i
     return wording.text(chosen)
 
 
-def _ranked(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: int, clean: float) -> Sequence[int]:
+def _ranked(wording: Wording, ask: Budget[str], declaration: GreedyWordSwap, seed: int, clean: float) -> Sequence[int]:
     """Return the places of words, the most important first; none if the queries do not suffice to rank them."""
     num_words = len(wording.words)
     if declaration.ranking == "random":
@@ -178,7 +182,7 @@ def _ranked(wording: Wording, ask: Budget, declaration: GreedyWordSwap, seed: in
     return sorted(range(num_words), key=lambda place: -importance[place])
 
 
-def _gains(wording: Wording, ask: Budget, clean: float) -> list[float]:
+def _gains(wording: Wording, ask: Budget[str], clean: float) -> list[float]:
     """Return by how much the best substitute of each word raises the score; of fewer words if queries run out."""
     texts = [wording.text({place: each}) for place, some in enumerate(wording.substitutes) for each in some]
     found = [each.score for each in ask(texts)]
@@ -193,79 +197,136 @@ def _substitutes(word: str, declaration: WordSearch) -> tuple[str, ...]:
     return tuple(found[: declaration.most_substitutions])
 
 
-TEXTS_AT_ONCE = 32
+class Proposal(NamedTuple, Generic[Part]):
+    """Substitute at a place, with its estimated gain."""
+
+    gain: float
+    place: int
+    substitute: Part
+
+
+def guided(
+    changed: Callable[[Mapping[int, Part]], Candidate],
+    most_changed: int,
+    ask: Budget[Candidate],
+    num_proposed: int,
+    propose: Callable[[Mapping[int, Part]], Iterable[Proposal[Part]]],
+) -> "Reached[Candidate]":
+    """Return the candidate of a search by proposals; its score is never below that of the clean candidate.
+
+    A step takes a gradient, which counts as a query, and shows the model ``num_proposed`` proposals, further ones while
+    none raises the score. The best of them is kept. ``changed`` returns the candidate with substitutes at some places,
+    at most ``most_changed``, and ``propose`` the proposals at further places, the best first.
+    """
+    (current,) = ask([changed({})])
+    chosen: dict[int, Part] = {}
+    num_gradients = 0
+    is_raised = True
+    # A step takes a pass for the gradient and at least one query.
+    while is_raised and not current.is_success and len(chosen) < most_changed and ask.num_left > 1:
+        offers = iter(propose(chosen))
+        num_gradients += 1
+        ask.num_used += 1
+        is_raised = False
+        while not is_raised and ask.num_left and (shown := list(islice(offers, num_proposed))):
+            found = ask([changed({**chosen, each.place: each.substitute}) for each in shown])
+            best = max(range(len(found)), key=lambda at: found[at].score)
+            if found[best].score > current.score:
+                chosen[shown[best].place], current, is_raised = shown[best].substitute, found[best], True
+    return Reached(changed(chosen), ask.num_used, num_gradients)
+
+
+CANDIDATES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Generic[Candidate]):
     """Model that candidates of one example are shown to.
 
     Attributes:
         seed: the example's seed for predictions; ``device``: where its inputs are.
         rules: rules of the task.
+        encode: function of candidates to inputs (B, ...).
     """
 
     model: Model
     seed: int
     device: torch.device
     rules: TaskRules
+    encode: Callable[[Sequence[Candidate]], Tensor]
 
-    def rows(self, texts: Sequence[str]) -> Iterator[Tensor]:
-        """Yield the outputs (1, ...) of each text.
+    def rows(self, candidates: Sequence[Candidate]) -> Iterator[Tensor]:
+        """Yield the outputs (1, ...) of each candidate.
 
         Raises:
-            ContractError: outputs are not finite, or not one for each text.
+            ContractError: outputs are not finite, or not one for each candidate.
         """
-        for at in range(0, len(texts), TEXTS_AT_ONCE):
-            shown = texts[at : at + TEXTS_AT_ONCE]
+        for at in range(0, len(candidates), CANDIDATES_AT_ONCE):
+            shown = candidates[at : at + CANDIDATES_AT_ONCE]
             with torch.no_grad():
-                outputs = self.model.outputs(encoded_batch(shown).to(self.device), (self.seed,) * len(shown))
+                outputs = self.model.outputs(self.inputs(shown), (self.seed,) * len(shown))
             if len(outputs) != len(shown) or not bool(torch.isfinite(outputs).all()):
                 raise ContractError(
                     f"the model returned shape {tuple(outputs.shape)}, or values that are not finite, for {len(shown)} "
-                    "texts of a search for words, wanted finite outputs for each"
+                    "candidates of a search, wanted finite outputs for each"
                 )
             yield from outputs.split(1)
 
+    def inputs(self, candidates: Sequence[Candidate]) -> Tensor:
+        """Return candidates as inputs (B, ...) on the model's device."""
+        return self.encode(candidates).to(self.device)
 
-class Reached(NamedTuple):
-    """Text that an attack reached, and how many texts and gradients it took from the model."""
 
-    text: str
+class Reached(NamedTuple, Generic[Candidate]):
+    """Candidate that an attack reached, and how many candidates and gradients it took from the model."""
+
+    candidate: Candidate
     num_queries: int
     num_gradients: int = 0
 
 
-def each_text(attack: Attack, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+def each_text(attack: Attack[str], batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return the texts that an attack reaches one by one, and the number of texts that each showed to the model."""
-    texts, seeds = decoded(batch.inputs), draws.prediction_seeds
-    reached: dict[tuple[str, str, int], Reached] = {}
+    return each_candidate(attack, decoded(batch.inputs), encoded_batch, batch, model, draws)
+
+
+def each_candidate(
+    attack: Attack[Candidate],
+    clean: Sequence[Candidate],
+    encode: Callable[[Sequence[Candidate]], Tensor],
+    batch: Batch,
+    model: Model,
+    draws: Draws,
+) -> Perturbed:
+    """Return the inputs that an attack reaches from each example, in the form ``clean``, and its numbers of passes."""
+    seeds = draws.prediction_seeds
+    reached: dict[tuple[str, Candidate, int], Reached[Candidate]] = {}
     found = []
-    for row, (example_id, text) in enumerate(zip(batch.ids, texts, strict=True)):
+    for row, (example_id, candidate) in enumerate(zip(batch.ids, clean, strict=True)):
         # The last batch repeats its last example.
-        key = example_id, text, seeds[row]
+        key = example_id, candidate, seeds[row]
         if key not in reached:
-            reader = Reader(model, seeds[row], batch.inputs.device, task_of(batch).rules)
-            reached[key] = attack(text, batch.targets[row], reader, draws.take([row]))
+            reader = Reader(model, seeds[row], batch.inputs.device, task_of(batch).rules, encode)
+            reached[key] = attack(candidate, batch.targets[row], reader, draws.take([row]))
         found.append(reached[key])
     return Perturbed(
-        inputs=encoded_batch([each.text for each in found]).to(batch.inputs.device),
+        inputs=encode([each.candidate for each in found]).to(batch.inputs.device),
         num_queries=torch.tensor([each.num_queries for each in found]),
         num_gradients=torch.tensor([each.num_gradients for each in found]),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class OfClass:
+class OfClass(Generic[Candidate]):
     """Objective against a classifier: one minus the probability of the label; success is another class."""
 
-    reader: Reader
+    reader: Reader[Candidate]
     label: Tensor
 
-    def __call__(self, texts: Sequence[str]) -> list[Scored]:
-        """Return the score of each text."""
+    def __call__(self, candidates: Sequence[Candidate]) -> list[Scored]:
+        """Return the score of each candidate."""
         found = []
-        for row in self.reader.rows(texts):
+        for row in self.reader.rows(candidates):
             score = _other_probability(row[0].double().tolist(), int(self.label))
             found.append(Scored(score, bool(self.reader.rules.is_fooled(row, self.label))))
         return found
@@ -281,7 +342,7 @@ class OfLine:
         before: text before the line, the context of its words; ``line``: the clean line.
     """
 
-    reader: Reader
+    reader: Reader[str]
     before: str
     line: str
 

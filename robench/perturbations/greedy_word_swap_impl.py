@@ -31,7 +31,7 @@ from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
 # Declaration, text, target, reader and draws of one example.
-Search = Callable[[GreedyWordSwap, str, Tensor, Reader, Draws], Reached]
+Search = Callable[[GreedyWordSwap, str, Tensor, Reader[str], Draws], Reached[str]]
 
 
 def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
@@ -42,7 +42,7 @@ def attacked(declaration: GreedyWordSwap, batch: Batch, model: Model, draws: Dra
     """
     search = _search_on(batch, declaration.backend)
 
-    def attack(text: str, target: Tensor, reader: Reader, draws: Draws) -> Reached:
+    def attack(text: str, target: Tensor, reader: Reader[str], draws: Draws) -> Reached[str]:
         return search(declaration, text, target, reader, draws)
 
     return each_text(attack, batch, model, draws)
@@ -61,14 +61,18 @@ def _search_on(batch: Batch, backend: str) -> Search:
     return greedy_by_library
 
 
-def _classified(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
+def _classified(
+    declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader[str], draws: Draws
+) -> Reached[str]:
     """Return the whole text after a search for another class."""
     ask = Budget(OfClass(reader, label), declaration.num_queries)
     found = searched(wording_of(text, declaration), ask, declaration, _order_seed(draws, 0))
     return Reached(found, ask.num_used)
 
 
-def _predicted(declaration: GreedyWordSwap, text: str, target: Tensor, reader: Reader, draws: Draws) -> Reached:
+def _predicted(
+    declaration: GreedyWordSwap, text: str, target: Tensor, reader: Reader[str], draws: Draws
+) -> Reached[str]:
     """Return the text after a search in each line for a larger loss of its kept words."""
     del target  # The clean text itself.
     context, sign, scored = text.rpartition(CONTEXT_END)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.domains.listops import MAXIMUM, MEDIAN, MINIMUM, NUM_DIGITS, parsed
-from robench.perturbations.listops_insertion import ListOpsInsertion
+from robench.perturbations.listops_insertion import ListOpsExtension, ListOpsInsertion
 from robench.perturbations.token_edits_impl import chosen, edited
 from robench.perturbations.word_swap_impl import uniform
 
@@ -20,16 +20,37 @@ def inserted(declaration: ListOpsInsertion, batch: Batch, model: Model, draws: D
         gaps = chosen(num_gaps, declaration.rate, seed, most=num_positions - len(tokens))
         if not len(gaps):
             return tokens
-        expression = parsed(tokens.tolist())
         # After the values that have chosen the gaps.
-        values = uniform(seed, 2 * num_gaps + 1)[num_gaps + 1 :][gaps].tolist()
-        digits = []
-        for gap, drawn in zip(gaps.tolist(), values, strict=True):
-            operator, value = expression.operations[expression.around[gap]]
-            digits.append(neutral(operator, value, drawn))
-        return np.insert(tokens, gaps + 1, np.array(digits) + 1)
+        return _with_arguments(tokens, gaps, uniform(seed, 2 * num_gaps + 1)[num_gaps + 1 :][gaps])
 
     return edited(batch, draws, "listops insertion", edit)
+
+
+def extended(declaration: ListOpsExtension, batch: Batch, model: Model, draws: Draws) -> Perturbed:
+    """Return the expressions with further arguments up to the declared length; the model plays no part."""
+    del model
+
+    def edit(tokens: NDArray[np.int64], num_positions: int, seed: int) -> NDArray[np.int64]:
+        num_gaps = len(tokens) - 1
+        if not num_gaps:
+            return tokens
+        # Of each argument its gap and what decides its digit, so that fewer arguments are the first ones of more.
+        drawn = uniform(seed, 2 * (num_positions - len(tokens))).reshape(-1, 2)
+        return _with_arguments(tokens, (drawn[:, 0] * num_gaps).astype(np.int64), drawn[:, 1])
+
+    return edited(batch, draws, "listops extension", edit, *declaration.shape_of(tuple(batch.inputs.shape[-1:])))
+
+
+def _with_arguments(
+    tokens: NDArray[np.int64], gaps: NDArray[np.int64], drawn: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return an expression with an argument in each gap after a token; those in one gap follow in their order."""
+    expression = parsed(tokens.tolist())
+    digits = []
+    for gap, value in zip(gaps.tolist(), drawn.tolist(), strict=True):
+        operator, of_operation = expression.operations[expression.around[gap]]
+        digits.append(neutral(operator, of_operation, value))
+    return np.insert(tokens, gaps + 1, np.array(digits, np.int64) + 1)
 
 
 def neutral(operator: int, value: int, drawn: float) -> int:

@@ -44,7 +44,7 @@ def by_recipe(declaration: TextAttackRecipe, batch: Batch, model: Model, draws: 
     """
     task = {"recipe": declaration.recipe, "num_queries": declaration.num_queries}
 
-    def attack(text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
+    def attack(text: str, label: Tensor, reader: Reader[str], draws: Draws) -> Reached[str]:
         return _run(task, text, label, reader, draws)
 
     return each_text(attack, batch, model, draws)
@@ -67,7 +67,9 @@ def by_augmenter(declaration: TextAttackAugmenter, batch: Batch, model: Model, d
     return Perturbed(inputs=encoded_batch(made).to(batch.inputs.device))
 
 
-def greedy_by_library(declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
+def greedy_by_library(
+    declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader[str], draws: Draws
+) -> Reached[str]:
     """Return the text that the library's greedy word swap reaches, and the number of texts that the model was shown."""
     task = {
         "recipe": declaration.kind,
@@ -82,7 +84,7 @@ def greedy_by_library(declaration: GreedyWordSwap, text: str, label: Tensor, rea
 
 
 # Any: values of JSON.
-def _run(task: dict[str, Any], text: str, label: Tensor, reader: Reader, draws: Draws) -> Reached:
+def _run(task: dict[str, Any], text: str, label: Tensor, reader: Reader[str], draws: Draws) -> Reached[str]:
     num_queries = 0
 
     def ask(texts: Sequence[str]) -> list[list[float]]:

@@ -44,17 +44,21 @@ def deleted(declaration: TokenDeletion, batch: Batch, model: Model, draws: Draws
     return edited(batch, draws, "token deletion", edit)
 
 
-def edited(batch: Batch, draws: Draws, purpose: str, edit: Edit) -> Perturbed:
-    """Return the sequences of a batch, each edited with a seed of its own, padded to the same length."""
+def edited(batch: Batch, draws: Draws, purpose: str, edit: Edit, num_positions: int | None = None) -> Perturbed:
+    """Return the sequences of a batch, each edited with a seed of its own, padded to the same length.
+
+    ``num_positions`` is that length, None for that of the clean ones.
+    """
     inputs = batch.inputs.cpu().numpy()
     sides = inputs.reshape(len(inputs), -1, inputs.shape[-1])
-    result = np.full_like(sides, PADDING)
+    length = num_positions or inputs.shape[-1]
+    result = np.full((*sides.shape[:2], length), PADDING)
     for side in range(sides.shape[1]):
         for row, seed in enumerate(draws.seeds(Stream(purpose=purpose, draw=side))):
             tokens = sides[row, side]
-            found = edit(tokens[tokens != PADDING], len(tokens), seed)
+            found = edit(tokens[tokens != PADDING], length, seed)
             result[row, side, : len(found)] = found
-    return Perturbed(inputs=torch.from_numpy(result.reshape(inputs.shape)).to(batch.inputs.device))
+    return Perturbed(inputs=torch.from_numpy(result.reshape(*inputs.shape[:-1], length)).to(batch.inputs.device))
 
 
 def chosen(num_places: int, rate: Fraction, seed: int, most: int | None = None) -> NDArray[np.int64]:

@@ -87,9 +87,10 @@ def check_fit(
     Raises:
         UsageError: another number of classes, inputs that it cannot take, probabilities for logits, far fewer right
             answers than expected, rows that influence each other where the entry does not permit it, or a condition
-            with clean targets, and a module that takes none.
+            whose perturbation needs what it lacks.
     """
     task = TASKS[checkpoint.task]
+    conditions = tuple(conditions)
     asking = [each.name for each in conditions if each.perturbation.scores_clean_targets]
     if asking and not getattr(model, "takes_targets", False):
         raise UsageError(
@@ -106,6 +107,10 @@ def check_fit(
             task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
             if is_expected and bool(torch.isfinite(outputs).all()):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
+            for condition in conditions:
+                if condition.dataset == declared:
+                    with _refused(f"model {checkpoint.name!r} cannot be measured under condition {condition.name!r}"):
+                        condition.perturbation.check_model(model, inputs)
             if task.check is not None and _is_users(checkpoint):
                 check: ModelCheck = imported(task.check)
                 with _refused(f"model {checkpoint.name!r} does not fit {task.name}"):

@@ -153,7 +153,7 @@ def test_gains_are_first_order_changes_of_the_margin(label: int) -> None:
     model = model_of(seed=label)
     exact = exact_of(model)
     for row, text in enumerate(sentences(3)):
-        reader = Reader(model, row, torch.device("cpu"), RULES)
+        reader = Reader(model, row, torch.device("cpu"), RULES, encoded_batch)
         found = _proposals(wording_of(text, SWAP), {}, reader, torch.tensor(label))
         words = text.split()
         assert len(found) == len(candidates(words, {}))

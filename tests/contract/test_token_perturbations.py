@@ -16,7 +16,7 @@ from robench.domains.listops import text_of
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.perturbations.listops_insertion import ListOpsInsertion
+from robench.perturbations.listops_insertion import ListOpsExtension, ListOpsInsertion
 from robench.perturbations.token_edits import TokenDeletion, TokenSwap
 from robench.testing.expectations import DECLARATION_CHECKS, watched_generators
 
@@ -44,7 +44,8 @@ def perturbed(declaration: Any, inputs: torch.Tensor, seeds: Sequence[int] | Non
     before = inputs.clone()
     result = perturb(declaration, batch, NO_MODEL, ExampleDraws(range(len(inputs)) if seeds is None else seeds)).inputs
     counted = DOMAINS["tokens"].rules.check_perturbed(result, before, declaration, NO_MODEL)["num_changed"]
-    assert counted.tolist() == [int((one != other).sum()) for one, other in zip(result, before, strict=True)]
+    places = torch.nn.functional.pad(before, (0, result.shape[-1] - before.shape[-1]))
+    assert counted.tolist() == [int((one != other).sum()) for one, other in zip(result, places, strict=True)]
     assert torch.equal(inputs, before)
     return result
 
@@ -59,9 +60,10 @@ def is_within(short: Sequence[int], long: Sequence[int]) -> bool:
     return all(token in rest for token in short)
 
 
-def test_every_declared_perturbation_of_tokens_has_an_example() -> None:
+def test_every_declared_edit_of_tokens_has_an_example() -> None:
     of_tokens = {kind for kind, declared in PERTURBATIONS.items() if getattr(declared, "domain", "") == "tokens"}
-    assert {example.kind for example in EXAMPLES.values()} == of_tokens
+    # The others have classes or files of tests of their own.
+    assert {example.kind for example in EXAMPLES.values()} == of_tokens - {"gradient-token-swap", "listops-extension"}
 
 
 @pytest.mark.parametrize("declaration", EXAMPLES.values(), ids=EXAMPLES.keys())
@@ -158,4 +160,46 @@ class TestListOpsInsertion:
 
     def test_sequences_of_other_tokens_are_refused(self) -> None:
         ((_, message),) = ListOpsInsertion(rate=Fraction(1)).problems_on(DATASETS["sotu-bytes"])
+        assert message.endswith("whose inputs are not expressions of ListOps")
+
+
+class TestListOpsExtension:
+    @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
+    def test_it_keeps_what_every_declaration_promises(self, check: Any) -> None:
+        check(ListOpsExtension(factor=Fraction(3, 2)))
+
+    def test_every_expression_has_the_length_and_its_value(self) -> None:
+        shorter: list[list[int]] = tokens(CLEAN.inputs)
+        for factor, length in ((Fraction(1), 64), (Fraction(3, 2), 96), (Fraction(199, 99), 128)):
+            with watched_generators():
+                result = perturbed(ListOpsExtension(factor=factor), CLEAN.inputs)
+            assert result.shape == (200, length)
+            assert (result > 0).all()
+            for found, less, value in zip(result.tolist(), shorter, CLEAN.targets.tolist(), strict=True):
+                assert value_of(text_of(found)) == value
+                # A larger factor adds further arguments to the same ones.
+                assert is_within(less, found)
+            shorter = result.tolist()
+
+    def test_examples_depend_on_their_seeds_alone(self) -> None:
+        extension = ListOpsExtension(factor=Fraction(3, 2))
+        together = perturbed(extension, PAIRS)
+        order = [4, 0, 99, 2]
+        assert torch.equal(perturbed(extension, PAIRS[order], order), together[order])
+        assert len({tuple(row) for row in perturbed(extension, PAIRS[:1].repeat(50, 1, 1)).flatten(1).tolist()}) == 50
+
+    def test_every_gap_gets_arguments(self) -> None:
+        # [MAX 9 9 ] has three gaps, and any digit leaves its value alone.
+        expression = torch.tensor([[12, 10, 10, 15] + [0] * 60]).repeat(100, 1)
+        result = perturbed(ListOpsExtension(factor=Fraction(1)), expression)
+        # In the first gap too.
+        assert set(result[:, 1].tolist()) == set(range(1, 11))
+        # The place of the second clean argument is anywhere between.
+        assert len(set(torch.where(result == 10, torch.arange(64), 0).amax(1).tolist())) > 5
+
+    def test_a_digit_stays_and_other_tokens_are_refused(self) -> None:
+        digit = torch.tensor([[5, 0, 0, 0]])
+        assert perturbed(ListOpsExtension(factor=Fraction(2)), digit).tolist() == [[5] + [0] * 7]
+        assert ListOpsExtension(factor=Fraction(2)).problems_on(DATASETS["listops"]) == []
+        ((_, message),) = ListOpsExtension(factor=Fraction(2)).problems_on(DATASETS["digits-pixels"])
         assert message.endswith("whose inputs are not expressions of ListOps")

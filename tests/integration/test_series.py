@@ -134,7 +134,7 @@ class SeriesModel(TransformerModel):
         )
         self.head = nn.Linear(architecture.length * dim, 2)
 
-    def embed(self, inputs: torch.Tensor) -> torch.Tensor:
+    def first_tokens(self, inputs: torch.Tensor) -> torch.Tensor:
         embedded: torch.Tensor = self.embedding(inputs) + self.positions
         return embedded
 

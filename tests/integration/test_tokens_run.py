@@ -11,7 +11,7 @@ from listops_reference import value_of
 from torch import nn
 
 import robench
-from robench.core.errors import DeclarationError
+from robench.core.errors import DeclarationError, UsageError
 from robench.domains.listops import text_of
 from robench.store import FolderStore
 
@@ -30,6 +30,7 @@ SUITE: dict[str, Any] = {
         {"name": "swap", "perturbation": {"kind": "token-swap", "rate": "1/5", "highest": 15}},
         {"name": "deletion", "perturbation": {"kind": "token-deletion", "rate": "1/5"}},
         {"name": "insertion", "perturbation": {"kind": "listops-insertion", "rate": "1/2"}},
+        {"name": "extension", "perturbation": {"kind": "listops-extension", "factor": 2}},
     ],
     "metrics": ["top1_accuracy"],
 }
@@ -67,12 +68,64 @@ def test_edits_that_leave_values_alone_leave_answers_alone(tmp_path: Path) -> No
     accuracy = {
         key.partition("/")[0]: cell.estimate.value for key, cell in report.rows[0].cells.items() if cell.estimate
     }
-    assert (accuracy["clean"], accuracy["insertion"]) == (1.0, 1.0)
+    assert [accuracy[name] for name in ("clean", "insertion", "extension")] == [1.0] * 3
     assert max(accuracy["swap"], accuracy["deletion"]) < 0.5
     records = FolderStore(tmp_path / "results").records(lambda header: True)
     changed = [outcome.num_changed for record in records for outcome in record.outcomes]
-    # Of 240, those of the clean condition have none.
-    assert 170 < sum(map(bool, changed)) <= 180
+    # Of 300, those of the clean condition have none.
+    assert 230 < sum(map(bool, changed)) <= 240
+
+
+class Embedding(nn.Module):
+    """Logits (B, 10) of learned vectors of up to ``num_positions`` tokens."""
+
+    def __init__(self, num_positions: int) -> None:
+        super().__init__()
+        draw = torch.Generator().manual_seed(0)
+        self.embed = nn.Embedding.from_pretrained(torch.randn(16, 10, generator=draw))
+        self.positions = nn.Parameter(torch.rand(num_positions, 1, generator=draw))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        vectors = self.embed(inputs) * self.positions[: inputs.shape[1]] * (inputs > 0)[..., None]
+        return vectors.sum(1)
+
+
+SEARCH = {"kind": "gradient-token-swap", "rate": "1/5", "highest": 15, "num_queries": 60, "keeps_value": True}
+LONGER = {"kind": "listops-extension", "factor": 2}
+
+
+def test_tokens_are_swapped_by_the_gradients_of_a_module_in_memory(tmp_path: Path) -> None:
+    conditions = [
+        {"name": "clean"},
+        {"name": "search", "perturbation": SEARCH},
+        {"name": "longer", "perturbation": LONGER},
+    ]
+    suite = suite_in(tmp_path, conditions=conditions)
+    report = robench.run(suite, {"own": Embedding(128)}, results=tmp_path / "results", limit=60)
+    values = {key: cell.estimate.value for key, cell in report.rows[0].cells.items() if cell.estimate}
+    assert values["search/top1_accuracy"] < values["clean/top1_accuracy"]
+    records = list(FolderStore(tmp_path / "results").records(lambda header: header.condition == "search"))
+    outcomes = [outcome for record in records for outcome in record.outcomes]
+    assert 0 < max(outcome.num_changed or 0 for outcome in outcomes) <= 64 // 5
+    assert all((outcome.num_gradients or 0) < (outcome.num_queries or 0) <= 60 for outcome in outcomes)
+
+
+@pytest.mark.parametrize(
+    ("module", "perturbation", "message"),
+    [
+        (Calculator(), SEARCH, "cannot be measured under condition 'it': its module has no embed"),
+        (Embedding(64), LONGER, "cannot be measured under condition 'it': RuntimeError: The size of tensor a (128)"),
+    ],
+    ids=["no embed", "few positions"],
+)
+def test_modules_that_lack_what_a_condition_needs_are_refused(
+    tmp_path: Path, module: nn.Module, perturbation: Any, message: str
+) -> None:
+    suite = suite_in(tmp_path, conditions=[{"name": "clean"}, {"name": "it", "perturbation": perturbation}])
+    with pytest.raises(UsageError) as caught:
+        robench.run(suite, {"own": module}, results=tmp_path / "results", limit=60)
+    assert f"model 'own' {message}" in str(caught.value)
+    assert not list((tmp_path / "results").rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(

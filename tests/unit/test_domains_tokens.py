@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
 
-from robench.core.errors import ContractError
+from robench.core.errors import BudgetExceededError, ContractError
 from robench.domains import DOMAINS
 from robench.models.loaded import without_padding
 from robench.perturbations.clean import Clean
+from robench.perturbations.gradient_token_swap import GradientTokenSwap
+from robench.perturbations.listops_insertion import ListOpsExtension
 
 RULES = DOMAINS["tokens"].rules
 # Any: nothing here asks for the model.
@@ -65,6 +68,31 @@ def test_positions_that_differ_are_counted_on_both_sides() -> None:
 def test_a_perturbation_returns_valid_tokens_of_the_same_shape(perturbed: torch.Tensor, message: str) -> None:
     with pytest.raises(ContractError, match=message):
         RULES.check_perturbed(perturbed, SEQUENCES, Clean(), NO_MODEL)
+
+
+def test_a_declared_budget_and_padding_are_checked() -> None:
+    swap = GradientTokenSwap(rate=Fraction(1, 2), highest=9, num_queries=1)
+    moved = SEQUENCES.clone()
+    moved[0, 0] = moved[1, 2] = 5
+    assert RULES.check_perturbed(moved, SEQUENCES, swap, NO_MODEL)["num_changed"].tolist() == [1, 1]
+    # Of two tokens one, of three one: padding does not count.
+    for row, wanted in ((0, "2 of 2 tokens in row 0"), (1, "2 of 3 tokens in row 1")):
+        beyond = moved.clone()
+        beyond[row, 1] = 6
+        with pytest.raises(BudgetExceededError, match=f"replaced {wanted} of a batch, wanted at most 1"):
+            RULES.check_perturbed(beyond, SEQUENCES, swap, NO_MODEL)
+    shorter = torch.tensor([[3, 0, 0], [2, 2, 2]])
+    with pytest.raises(ContractError, match="moved the padding in row 0"):
+        RULES.check_perturbed(shorter, SEQUENCES, swap, NO_MODEL)
+
+
+def test_a_declared_length_is_wanted_and_further_positions_count() -> None:
+    longer = torch.nn.functional.pad(SEQUENCES, (0, 1))
+    longer[1, 3] = 4
+    extension = ListOpsExtension(factor=Fraction(3, 2))
+    assert RULES.check_perturbed(longer, SEQUENCES, extension, NO_MODEL)["num_changed"].tolist() == [0, 1]
+    with pytest.raises(ContractError, match=r"returned inputs \(2, 3\), wanted \(2, 4\)"):
+        RULES.check_perturbed(SEQUENCES, SEQUENCES, extension, NO_MODEL)
 
 
 def test_sequences_of_two_lengths_are_padded_and_no_sequence_is_a_pair() -> None:

@@ -72,7 +72,7 @@ class SeriesModel(TransformerModel):
         )
         self.head = nn.Linear(dim, architecture.num_classes)
 
-    def embed(self, inputs: Tensor) -> Tensor:
+    def first_tokens(self, inputs: Tensor) -> Tensor:
         embedded: Tensor = self.embedding(inputs.unflatten(1, (-1, self.patch))) + self.positions
         return embedded
 
