@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from robench.core.report import Estimate
-    from robench.core.suite import Suite
+    from robench.core.suite import Column, Suite
 
 ROOT = Path(__file__).parents[1]
 TABLES = re.compile(r"(?<=<!-- tables -->\n).*?(?=<!-- /tables -->)", re.DOTALL)
@@ -96,6 +96,8 @@ class Page:
         costs = {table: _seconds(results, table) for table in self.tables}
         for table in self.tables:
             measured = [name for name in table.models if any(name in seconds for seconds in costs.values())]
+            if not measured:
+                continue
             report = robench.build_report(
                 table.loaded, measured, results=results, limit=table.limit, all_seeds=self.average_seeds
             )
@@ -104,12 +106,17 @@ class Page:
             shown = table.prefix if self.average_seeds else ""
             yield f"| | {' | '.join(row.model.removeprefix(shown) for row in report.rows)} |"
             yield "|---|" + "---:|" * len(report.rows)
-            for column in report.columns:
+            for column in filter(_is_shown, report.columns):
                 cells = [_shown(row.cells[column.key].estimate) for row in report.rows]
                 yield f"| {column.label} | {' | '.join(cells)} |"
             yield ""
         if not self.average_seeds:
             yield from _minutes({table.suite: seconds for table, seconds in costs.items()})
+
+
+def _is_shown(column: Column) -> bool:
+    """Return whether a column differs from all others: the worst case of clean inputs and one attack repeats that attack."""
+    return column.metric != "robust_accuracy" or len(column.conditions) > 2
 
 
 def _minutes(costs: dict[str, dict[str, float]]) -> Iterator[str]:
