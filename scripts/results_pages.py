@@ -115,7 +115,7 @@ class Page:
 
 
 def _is_shown(column: Column) -> bool:
-    """Return whether a column differs from all others: the worst case of clean inputs and one attack repeats that attack."""
+    """Return whether a column repeats no other: the worst case of clean inputs and one attack is that attack."""
     return column.metric != "robust_accuracy" or len(column.conditions) > 2
 
 
