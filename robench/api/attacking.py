@@ -1,7 +1,7 @@
 """Attacks on tensors: registered attacks as functions of a module, inputs and labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from math import isfinite
@@ -16,7 +16,7 @@ from robench.core.errors import UsageError
 from robench.core.protocols import Batch, Dataset
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Condition
-from robench.datasets.base import stand_in
+from robench.datasets.base import DatasetBase, stand_in
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare.schema import parse_perturbation
 from robench.evaluation.evaluate import evaluate
@@ -95,21 +95,19 @@ class TensorAttack:
             dataset: dataset with these ids, as ``robench.load_dataset`` returns it.
 
         Raises:
-            UsageError: the model is not a module, or sizes and types of the arguments do not fit together.
+            UsageError: the model is not a module, the attack is not for such inputs or so few classes, or sizes, types
+                and labels do not fit together.
             ContractError: inputs are outside their limits, or the module breaks its contract.
         """
         names = tuple(map(str, range(len(inputs)))) if ids is None else tuple(ids)
         _check(inputs, labels, names, batch_size)
         loaded = model if isinstance(model, LoadedModel) else _loaded(model, inputs.device)
+        declared = _declared(self.declaration, loaded, inputs, labels)
         fingerprint = "" if dataset is None else dataset.identity.fingerprint
         data = _Tensors(names, inputs.detach(), labels, fingerprint)
         measurement = Measurement(
             checkpoint=in_memory_checkpoint(NAME, NO_DIGEST, NoPreprocessing(inputs=loaded.domain.name), Path.cwd()),
-            condition=Condition(
-                name=self.declaration.kind,
-                dataset=stand_in(DEFAULT_TASK, loaded.domain.name),
-                perturbation=self.declaration,
-            ),
+            condition=Condition(name=self.declaration.kind, dataset=declared, perturbation=self.declaration),
             weights_digest=NO_DIGEST,
             dataset=data.identity,
             seed=seed,
@@ -119,8 +117,8 @@ class TensorAttack:
         shard = Shard(measurement=measurement, start=0, stop=len(names))
         outcomes = evaluate(shard, loaded, data, source=made).outcomes
         points = torch.from_numpy(made.examples(shard.header).points[ONE_BUDGET])
-        names_of_numbers = ("linf", "l2", "l1", "num_queries", "num_gradients")
-        numbers = {name: _tensor(outcomes.values(name), loaded.device) for name in names_of_numbers}
+        columns = ("linf", "l2", "l1", "num_queries", "num_gradients")
+        numbers = {name: _tensor(outcomes.values(name), loaded.device) for name in columns}
         is_right = _tensor(outcomes.values("correct_top1"), loaded.device)
         return AdversarialBatch(inputs=points.to(loaded.device), success=~is_right, **numbers)
 
@@ -128,7 +126,7 @@ class TensorAttack:
 def attack(kind: str | Attack, **fields: object) -> TensorAttack:
     """Return a registered attack as a function of a module, inputs and labels.
 
-    ``kind`` is a name of ``robench list perturbations``, and ``fields`` are those of a suite's perturbation; a step of
+    ``kind`` is a name of ``robench list attacks``, and ``fields`` are those of a suite's perturbation; a step of
     ``pgd`` is a quarter of epsilon unless it is given. An attack that is declared already is taken as it is.
 
     Raises:
@@ -151,7 +149,7 @@ def attack(kind: str | Attack, **fields: object) -> TensorAttack:
         given = declared.completed(spelled)
     declaration = parse_perturbation({"kind": kind, **given}, "attack")
     if not isinstance(declaration, Attack):
-        raise UsageError(f"{kind} is not an attack on real-valued inputs; 'robench list perturbations' names those")
+        raise UsageError(f"{kind} is not an attack on real-valued inputs; 'robench list attacks' names those")
     return TensorAttack(declaration)
 
 
@@ -179,6 +177,24 @@ def _loaded(model: object, otherwise: torch.device) -> LoadedModel:
     module, preprocessing = module_and_preprocessing(NAME, model, None)
     device = next((each.device for each in chain(module.parameters(), module.buffers())), otherwise)
     return model_of(in_memory_checkpoint(NAME, NO_DIGEST, preprocessing, Path.cwd()), module, device)
+
+
+def _declared(attack: Attack, model: LoadedModel, inputs: torch.Tensor, labels: torch.Tensor) -> DatasetBase:
+    """Return the declaration of the examples, whose classes are those of the model.
+
+    Raises:
+        UsageError: a label is not one of them, or the attack cannot be applied to such examples.
+    """
+    with torch.no_grad():
+        num_classes = model.outputs(inputs[:1].float().to(model.device), (0,)).shape[1]
+    lowest, highest = int(labels.min()), int(labels.max())
+    if lowest < 0 or highest >= num_classes:
+        found = lowest if lowest < 0 else highest
+        raise UsageError(f"labels must be from 0 to {num_classes - 1}, as the model has {num_classes}, got {found}")
+    declared = replace(stand_in(DEFAULT_TASK, model.domain.name), name="tensors", num_classes=num_classes)
+    if problems := attack.problems_on(declared):
+        raise UsageError("; ".join(f"{field or attack.kind} {message}" for field, message in problems))
+    return declared
 
 
 def _check(inputs: torch.Tensor, labels: torch.Tensor, ids: tuple[str, ...], batch_size: int | None) -> None:

@@ -13,8 +13,7 @@ from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
 SEED_MARK = "@"
-# Uri of weights that are drawn when a model is built, and the end of the names of such models: no registry allows it.
-RANDOM_WEIGHTS = "random"
+# End of the names of models whose weights are drawn when they are built; names of registries have no such character.
 REHEARSAL_MARK = "+random-weights"
 Trainer = Literal["authors", "third-party", "robench", "user"]
 
@@ -123,7 +122,7 @@ class Checkpoint:
 
         Nothing is expected of it, and it counts for no entry.
         """
-        weights = Weights(uri=RANDOM_WEIGHTS, sha256=hashlib.sha256(RANDOM_WEIGHTS.encode()).hexdigest())
+        weights = Weights(uri="none", sha256=hashlib.sha256(REHEARSAL_MARK.encode()).hexdigest())
         name = f"{self.name}{REHEARSAL_MARK}"
         return replace(self, name=name, weights=weights, expected={}, training=None, seed_of=None, belongs_to=None)
 

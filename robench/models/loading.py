@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from robench.core.checkpoint import RANDOM_WEIGHTS, Checkpoint, Weights
+from robench.core.checkpoint import Checkpoint, Weights, is_rehearsal
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
@@ -138,13 +138,13 @@ class Named:
 def resolve(checkpoint: Checkpoint) -> tuple[Path | None, str]:
     """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
 
-    Random weights have no file, and the digest of their name.
+    Random weights of a rehearsal have no file.
 
     Raises:
         WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
         DeclarationError: the registry's uri or checksum is malformed.
     """
-    if checkpoint.weights.uri == RANDOM_WEIGHTS:
+    if is_rehearsal(checkpoint.name):
         return None, str(checkpoint.weights.sha256)
     named = Named(checkpoint.name, command=checkpoint.train_command)
     return resolve_file(checkpoint.weights, checkpoint.folder, named)

@@ -20,7 +20,7 @@ checkpoints:
     task: classification
     architecture: {backbone: vit, image_size: 32, patch_size: 8, dim: 24, depth: 2, num_heads: 2, num_classes: 10,
                    attention: {kind: softmax}}
-    weights: {uri: nowhere.safetensors, sha256: null}
+    weights: {uri: random, sha256: null}
     preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
     trained_on: digits
     source: a paper
