@@ -18,13 +18,14 @@ def or_default(results: str | Path | None) -> str | Path:
     return DEFAULT_RESULTS if results is None else results
 
 
-def folder_store(results: str | Path | None) -> FolderStore:
-    """Return the store of a results folder.
+def folder_store(results: str | Path | None, folder: str = "") -> FolderStore:
+    """Return the store of a results folder, or of a folder in it.
 
     Raises:
         StoreUnwritableError: the folder cannot be written.
     """
     store = FolderStore(or_default(results))
+    store = FolderStore(store.path / folder) if folder else store
     store.check_writable()
     return store
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from robench.api.arguments import data_root_of, folder_store, or_default, registries_of, suite_of
+from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
 from robench.core.errors import UnknownNameError
 from robench.core.protocols import Dataset, Model
 from robench.core.report import Report
@@ -158,8 +158,7 @@ def run(
     request = rehearsal_request(request) if random_weights else request
     if smoke:
         return _smoke(request, results, on_progress)
-    folder = Path(or_default(results))
-    return _reported(request, folder_store(folder / REHEARSALS if random_weights else folder), on_progress)
+    return _reported(request, folder_store(results, REHEARSALS if random_weights else ""), on_progress)
 
 
 def transfer(
