@@ -60,19 +60,22 @@ def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = 
 def load_dataset(
     name: str,
     *,
+    split: str | None = None,
     registry: str | Path | Sequence[str | Path] = (),
     data_root: str | Path | None = None,
     preprocessing: ImagePreprocessing | None = None,
     decode_workers: int = 0,
 ) -> Dataset:
-    """Return the evaluation split in shard order; item i is an image (3, H, W) in [0, 1] and its class.
+    """Return a split in shard order; item i of a dataset of images is an image (3, H, W) in [0, 1] and its class.
 
-    Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and centre-cropped to 224 pixels. Your own
-    datasets are declared in ``registry``; their images keep their size unless their entry or ``preprocessing`` resizes
-    them.
+    ``split`` is such as ``train``, None for the split that is measured. Datasets of texts have all strings in
+    ``texts``, and those with classes their numbers in ``labels``. Without ``preprocessing`` ImageNet's images are
+    resized to 256 (bicubic) and centre-cropped to 224 pixels. Your own datasets are declared in ``registry``; their
+    images keep their size unless their entry or ``preprocessing`` resizes them.
 
     Raises:
         UnknownNameError: no such dataset.
+        UsageError: it has no such split.
         MissingDataError: its files are not below ``data_root``, or not where its registry says.
         DeclarationError: a registry file is invalid, or a dataset contradicts its entry.
     """
@@ -80,7 +83,11 @@ def load_dataset(
     if name not in datasets:
         raise UnknownNameError("dataset", name, datasets)
     return open_dataset(
-        datasets[name], data_root=data_root_of(data_root), preprocessing=preprocessing, decode_workers=decode_workers
+        datasets[name],
+        data_root=data_root_of(data_root),
+        preprocessing=preprocessing,
+        decode_workers=decode_workers,
+        split=split,
     )
 
 

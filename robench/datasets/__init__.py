@@ -22,12 +22,13 @@ from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.lra import TOKEN_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
 from robench.datasets.sotu import SOTU_SETS
+from robench.datasets.text_formats import JsonLines, ParquetTable, TextFiles
 from robench.datasets.uea import UEA_SETS
 from robench.datasets.user import FormatBase, UserDataset
 from robench.datasets.user_formats import (
     Arrays,
+    CsvTable,
     ImageFolder,
-    ImageList,
     MapStyle,
     PythonTarget,
     SeriesTable,
@@ -54,7 +55,10 @@ DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.
 DATASET_KINDS: Mapping[str, type[FormatBase]] = {
     "image-folder": ImageFolder,
-    "csv": ImageList,
+    "csv": CsvTable,
+    "jsonl": JsonLines,
+    "parquet": ParquetTable,
+    "texts": TextFiles,
     "npz": Arrays,
     "ts": TsSeries,
     "series-csv": SeriesTable,

@@ -7,7 +7,7 @@ one that leads back to a folder around it is refused.
 import os
 import stat
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from robench.core.protocols import Dataset
 from robench.datasets.arrays_impl import ArrayInputs
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
 from robench.datasets.user import UserDataset
-from robench.datasets.user_formats import ImageFolder, ImageList
+from robench.datasets.user_formats import IMAGE_COLUMN, CsvTable, ImageFolder
 from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows, numbered_labels, tree_fingerprint
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains.images import IMAGES
@@ -42,7 +42,7 @@ def open_class_folders(
         classes = class_folders(root, title)
         names, sizes, targets = list[str](), array("q"), array("q")
         for target, name in enumerate(classes):
-            for image, num_bytes in images_below(root, name, title):
+            for image, num_bytes in files_below(root, name, title):
                 names.append(image)
                 sizes.append(num_bytes)
                 targets.append(target)
@@ -70,26 +70,30 @@ def open_class_folders(
     )
 
 
-def class_folders(root: Path, title: str) -> list[str]:
-    """Return the names of the class folders, sorted as text."""
+def class_folders(root: Path, title: str, suffixes: Collection[str] = SUFFIXES) -> list[str]:
+    """Return the names of the class folders of files with one of the suffixes, sorted as text."""
     if not root.is_dir():
         found = "is not a folder" if root.exists() else "does not exist"
         raise MissingDataError(f"{title}: {root} {found}. Correct path in its entry, or put the class folders there")
     with os.scandir(root) as entries:
         visible = [entry for entry in entries if not entry.name.startswith(".")]
         classes = sorted(entry.name for entry in visible if entry.is_dir())
-        loose = sum(1 for entry in visible if _suffix(entry.name) in SUFFIXES and not entry.is_dir())
+        loose = sum(1 for entry in visible if _suffix(entry.name) in suffixes and not entry.is_dir())
     if not classes:
-        holds = f"{loose:,} images outside class folders" if loose else "no class folders"
-        raise MissingDataError(
-            f"{title}: {root} holds {holds}. Expected a folder for each class, such as {root}/cat/1.png"
-        )
+        files = "images" if suffixes == SUFFIXES else "files"
+        holds = f"{loose:,} {files} outside class folders" if loose else "no class folders"
+        example = f"{root}/cat/1{'.png' if suffixes == SUFFIXES else min(suffixes)}"
+        raise MissingDataError(f"{title}: {root} holds {holds}. Expected a folder for each class, such as {example}")
     return classes
 
 
-def images_below(root: Path, name: str, title: str) -> Iterator[tuple[str, int]]:
-    """Yield the path, relative to ``root``, and the size in bytes of each image below a class folder, in any order."""
-    waiting: list[tuple[str, _Around, bool]] = [(name, frozenset([_place(root)]), True)]
+def files_below(root: Path, name: str, title: str, suffixes: Collection[str] = SUFFIXES) -> Iterator[tuple[str, int]]:
+    """Yield the path, relative to ``root``, and the size in bytes of each file below one of its folders, in any order.
+
+    Files have one of the suffixes, those of images by default. The folder ``.`` is the root itself.
+    """
+    around_it = frozenset[tuple[int, int]]() if name == "." else frozenset([_place(root)])
+    waiting: list[tuple[str, _Around, bool]] = [(name, around_it, True)]
     while waiting:
         relative, around, is_checked = waiting.pop()
         folder = root / relative
@@ -103,7 +107,7 @@ def images_below(root: Path, name: str, title: str) -> Iterator[tuple[str, int]]
                     continue
                 if entry.is_dir():
                     waiting.append((f"{relative}/{entry.name}", inside, entry.is_symlink()))
-                elif _suffix(entry.name) in SUFFIXES:
+                elif _suffix(entry.name) in suffixes:
                     yield f"{relative}/{entry.name}", _num_bytes(entry, folder, relative, title)
 
 
@@ -150,7 +154,7 @@ def open_list(
     declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int, **unused: object
 ) -> Dataset:
     """Open the images, or the inputs of another domain, listed in a CSV file."""
-    content: ImageList = declared.content  # type: ignore[assignment]  # the format of this implementation
+    content: CsvTable = declared.content  # type: ignore[assignment]  # the format of this implementation
     root = content.place.parent
     lines: dict[str, int] = {}
     sizes, labels = list[int](), list[str]()
@@ -200,12 +204,13 @@ def _stacked(name: str, paths: Sequence[Path]) -> NDArray[Any]:
     return np.stack(arrays)
 
 
-def _rows(name: str, content: ImageList) -> Iterator[tuple[int, str, str]]:
+def _rows(name: str, content: CsvTable) -> Iterator[tuple[int, str, str]]:
     """Yield line, path and label of each row."""
-    rows = csv_rows(name, content.path)
+    rows = csv_rows(name, content.path, content.encoding)
     _, header = next(rows)
-    title, fields = f"dataset {name!r}: {content.path}", "image_column or label_column"
-    columns = [column_of(title, header, column, fields) for column in (content.image_column, content.label_column)]
+    title, fields = f"dataset {name!r}: {content.path}", "image_column, label_column or text_column"
+    wanted = content.image_column or IMAGE_COLUMN, content.label_column
+    columns = [column_of(title, header, column, fields) for column in wanted]
     for line, row in rows:
         yield line, row[columns[0]], row[columns[1]].strip()
 

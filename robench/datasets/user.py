@@ -74,6 +74,11 @@ class StatedFormat(FormatBase):
     num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
 
     @property
+    def input_domain(self) -> str:
+        """Return the name of the domain of the inputs."""
+        return IMAGES.name
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """Return the splits that can be opened."""
         return (TEST_SPLIT,)
@@ -85,12 +90,12 @@ class StatedFormat(FormatBase):
     def declared(self, name: str, folder: Path) -> DatasetBase:
         """Return the declaration of the dataset; see ``FormatBase``."""
         content = self.located(folder)
-        # Formats of images alone have no domain, and those of another domain no size of images.
+        # Formats of other domains have no size of images.
         return UserDataset(
             name=name,
             title=content.title or f"{content.kind} {getattr(content, content.named_by)}",
             task=content.task,
-            domain=getattr(content, "domain", IMAGES.name),
+            domain=content.input_domain,
             num_classes=content.num_classes or content.known_classes,
             source=content.source,
             licence=content.licence,
@@ -136,24 +141,11 @@ class FilesFormat(StatedFormat):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainFormat(FilesFormat):
-    """Format of images, or of inputs of another domain.
-
-    Attributes:
-        domain: name of the domain of the inputs, one of real numbers.
-    """
-
-    domain: str = IMAGES.name
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse a domain that is unknown or not of real numbers."""
-        problems = FilesFormat.contradictions(self)
-        if self.domain not in DOMAINS:
-            problems.append(("domain", f"unknown domain {self.domain!r}.{did_you_mean(self.domain, DOMAINS)}"))
-        elif not DOMAINS[self.domain].is_real_valued:
-            problems.append(("domain", f"must be of real numbers, got {self.domain}"))
-        return problems
+def domain_problems(domain: str) -> list[FieldProblem]:
+    """Return the problem of a domain that is unknown or not of real numbers."""
+    if domain not in DOMAINS:
+        return [("domain", f"unknown domain {domain!r}.{did_you_mean(domain, DOMAINS)}")]
+    return [] if DOMAINS[domain].is_real_valued else [("domain", f"must be of real numbers, got {domain}")]
 
 
 def is_path(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Formats of users' data: folders, CSV files, arrays, series in .ts files, dataset classes, declarations in code."""
+"""Formats of users' data: image folders, CSV files, arrays, series, dataset classes, declarations in code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,13 +12,16 @@ from robench.core.errors import DeclarationError, described
 from robench.core.identity import key_of
 from robench.core.user_code import is_target, module_of, what_was_raised
 from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.datasets.uea import TRAIN_SPLIT
-from robench.datasets.user import DomainFormat, FilesFormat, FormatBase, StatedFormat, is_path, located
+from robench.datasets.text_formats import TRAIN_SPLIT, TextTable
+from robench.datasets.user import FilesFormat, FormatBase, StatedFormat, domain_problems, is_path, located
 from robench.declarations.base import LARGEST, Argument, FieldProblem
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
+from robench.domains.texts import TEXTS
 
 ROOT = "root"
+# Column of a list's images where its entry names none.
+IMAGE_COLUMN = "path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,36 +44,50 @@ class ImageFolder(FilesFormat):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageList(DomainFormat):
-    """CSV file with a header and a row for each image, or for each ``.npy`` file of an input of another domain.
+class CsvTable(TextTable):
+    """CSV file with a header and a row for each image, ``.npy`` file of an input of another domain, or text.
 
     Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers are
     class numbers; otherwise they are names, which are numbered in the order of their sorted text.
 
     Attributes:
-        image_column, label_column: names of the columns in the header.
+        image_column, label_column: names of the columns in the header; ``path`` and ``label`` if not stated.
+        text_column: name of the column of texts; None for images. ``train``, ``valid`` and ``spaced`` are of texts.
+        domain: name of the domain of inputs other than texts, one of real numbers.
         image_size: side of the square images in pixels, as in ``image-folder``.
     """
 
     kind: ClassVar[str] = "csv"
-    implementation: ClassVar[str] = "robench.datasets.image_files_impl:open_list"
+    implementation: ClassVar[str] = "robench.datasets.user_texts_impl:open_csv"
 
-    image_column: str = "path"
-    label_column: str = "label"
+    image_column: str | None = None
+    text_column: str | None = None
+    domain: str = IMAGES.name
     image_size: Annotated[int | None, Ge(1), Le(4096)] = None
 
+    @property
+    def input_domain(self) -> str:
+        """Return the name of the domain of the inputs."""
+        return self.domain if self.text_column is None else TEXTS.name
+
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse one column for both path and label, and a size of inputs that are not images."""
-        problems = DomainFormat.contradictions(self)
+        """Refuse one column for both input and label, and fields of images with texts, or of texts with images."""
+        problems = TextTable.contradictions(self) + domain_problems(self.domain)
+        if self.text_column is not None:
+            given = {"image_column": self.image_column, "image_size": self.image_size}
+            given["domain"] = None if self.domain == IMAGES.name else self.domain
+            return problems + [(name, "must be left out with text_column") for name, value in given.items() if value]
         if self.domain != IMAGES.name and self.image_size is not None:
             problems.append(("image_size", f"must be left out for {self.domain}, got {self.image_size}"))
-        if self.image_column != self.label_column:
-            return problems
-        return [*problems, ("label_column", f"must differ from image_column, got {self.label_column!r} for both")]
+        given = {"train": self.train, "valid": self.valid, "spaced": self.spaced or None}
+        problems += [(name, "must be left out without text_column") for name, value in given.items() if value]
+        if (self.image_column or IMAGE_COLUMN) == self.label_column:
+            problems.append(("label_column", f"must differ from image_column, got {self.label_column!r} for both"))
+        return problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrays(DomainFormat):
+class Arrays(FilesFormat):
     """Inputs and labels in an npz file, which is read without pickle.
 
     Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
@@ -79,6 +96,7 @@ class Arrays(DomainFormat):
     a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels).
 
     Attributes:
+        domain: name of the domain of the inputs, one of real numbers.
         inputs, targets: names of the two arrays.
         lengths: name of the array of the N lengths of time series, from 1.
         train, standardise, num_steps: of time series alone, as in ``ts``.
@@ -87,6 +105,7 @@ class Arrays(DomainFormat):
     kind: ClassVar[str] = "npz"
     implementation: ClassVar[str] = "robench.datasets.arrays_impl:open_arrays"
 
+    domain: str = IMAGES.name
     inputs: str = "inputs"
     targets: str = "targets"
     lengths: str | None = None
@@ -95,17 +114,22 @@ class Arrays(DomainFormat):
     num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
 
     @property
+    def input_domain(self) -> str:
+        """Return the name of the domain of the inputs."""
+        return self.domain
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """Return the splits that can be opened."""
         return _splits(self.train)
 
     def located(self, folder: Path) -> Self:
         """Return the same format with absolute paths; relative ones are relative to ``folder``."""
-        return replace(DomainFormat.located(self, folder), train=self.train and located(self.train, folder))
+        return replace(FilesFormat.located(self, folder), train=self.train and located(self.train, folder))
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse one array for two purposes, and fields of time series for another domain."""
-        problems = DomainFormat.contradictions(self)
+        problems = FilesFormat.contradictions(self) + domain_problems(self.domain)
         names = [self.inputs, self.targets, *([] if self.lengths is None else [self.lengths])]
         if self.inputs == self.targets:
             problems.append(("targets", f"must differ from inputs, got {self.targets!r} for both"))
@@ -129,11 +153,14 @@ class SeriesFormat(FilesFormat):
         num_steps: number of steps that series are padded to; None for that of the longest one of both splits.
     """
 
-    domain: ClassVar[str] = SERIES.name
-
     train: str | None = None
     standardise: bool | None = None
     num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
+
+    @property
+    def input_domain(self) -> str:
+        """Return the name of the domain of the inputs."""
+        return SERIES.name
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -203,22 +203,33 @@ def numbered_ids(name: str, count: int) -> list[str]:
     return [f"{name}/{number:06d}" for number in range(count)]
 
 
-def csv_rows(name: str, path: str) -> Iterator[tuple[int, list[str]]]:
+def decoded_file(name: str, path: str, encoding: str | None = None) -> str:
+    """Return the text of a dataset's file; by default it is UTF-8, with or without a byte order mark.
+
+    Raises:
+        MissingDataError: it cannot be read, or is of another encoding.
+    """
+    title = f"dataset {name!r}: {path}"
+    try:
+        return read_regular(Path(path), LARGEST_FILE).decode(encoding or "utf-8-sig")
+    except FileNotFoundError:
+        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
+    except OSError as error:
+        raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
+    except UnicodeError as error:
+        place = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
+        wanted = encoding or "UTF-8"
+        raise MissingDataError(f"{title} is not {wanted}{place}; save it as UTF-8, or state its encoding") from error
+
+
+def csv_rows(name: str, path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yield line and cells of the header of a dataset's CSV file, [] if it is empty, and then of each row.
 
     Raises:
         MissingDataError: it cannot be read, or a row has another number of cells than the header.
     """
     title = f"dataset {name!r}: {path}"
-    try:
-        text = read_regular(Path(path), LARGEST_FILE).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
-    except OSError as error:
-        raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise MissingDataError(f"{title} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(io.StringIO(decoded_file(name, path, encoding), newline=""), strict=True)
     try:
         header = next(reader, [])
         yield reader.line_num, header

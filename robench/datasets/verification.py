@@ -139,7 +139,8 @@ def verify(
         UnknownNameError: no such dataset.
     """
     if isinstance(declared := datasets.get(name), UserDataset):
-        yield _verify_user(declared, decode=decode)
+        splits = declared.splits if declared.domain == TEXTS.name else (declared.evaluation_split,)
+        yield from (_verify_user(declared, split, decode=decode) for split in splits)
         return
     if declared is not None and name not in DATASETS:
         yield _verify_embedded(declared)
@@ -166,27 +167,25 @@ def verify(
 
 def _refused(dataset: str, kind: Kind, error: RobenchError, **known: Any) -> Verification:
     """Return the verification of a dataset that is refused; each of the error's lines is one of the message."""
-    message = "\n".join(map(printable, error.lines))
-    return Verification(dataset=dataset, findings=(Finding(kind=kind, message=message),), **known)
+    finding = Finding(kind=kind, message="\n".join(map(printable, error.lines)))
+    return Verification(dataset=dataset, findings=(finding,), **known)
 
 
-def _verify_user(declared: UserDataset, *, decode: bool) -> Verification:
-    """Verify a user's dataset by opening it, which compares it with its entry and reads all arrays."""
+def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verification:
+    """Verify a user's dataset by opening it, which compares it with its entry and reads all arrays or texts."""
     try:
-        dataset = open_dataset(declared, data_root=None, preprocessing=None)
+        dataset = open_dataset(declared, data_root=None, preprocessing=None, split=split)
     except (MissingDataError, DeclarationError) as error:
-        return _refused(declared.name, "unreadable", error)
+        known: dict[str, Any] = {"split": split, "num_texts": 0} if declared.domain == TEXTS.name else {}
+        return _refused(declared.name, "unreadable", error, **known)
+    if declared.domain == TEXTS.name:
+        return Verification(dataset=declared.name, is_decoded=True, split=split, num_texts=len(dataset))
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open
     if isinstance(dataset, SeriesInMemory):
         return _of_series(declared.name, dataset)
     paths = [dataset.path(position) for position in range(len(dataset))] if isinstance(dataset, FileImages) else []
-    return Verification(
-        dataset=declared.name,
-        num_images=len(dataset),
-        num_classes=dataset.num_classes,
-        is_decoded=decode or not paths,
-        findings=tuple(_decoded(paths)) if decode else (),
-    )
+    found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
+    return replace(found, is_decoded=decode or not paths, findings=tuple(_decoded(paths)) if decode else ())
 
 
 def _verify_embedded(declared: DatasetDeclaration) -> Verification:

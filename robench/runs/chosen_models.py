@@ -1,8 +1,9 @@
 """Models chosen by a Python program: names of registries, and modules in memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -13,11 +14,12 @@ from robench.core.suite import Suite
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.fields import name_problem
+from robench.models.estimators_impl import module_of
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK
 
-InMemoryModel = nn.Module | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
+InMemoryModel = nn.Module | Callable[[list[str]], Any] | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
 Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
 Keys = str | Mapping[str, str]
 
@@ -131,6 +133,7 @@ def module_and_preprocessing(name: str, model: object, domain: str | None) -> tu
     module, preprocessing = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     if isinstance(module, type) and issubclass(module, nn.Module):
         raise UsageError(f"model {name!r} is the class {module.__name__}, expected an instance of it: call it")
+    module = module_of(module, domain)
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"model {name!r} is of type {type(model).__name__}, expected a torch.nn.Module or (module, preprocessing)"

@@ -100,7 +100,8 @@ class TestRegistries:
         [
             (
                 "{path: x}",
-                "kind: missing. Known: cifar10, cifar100, csv, image-folder, npz, python, series-csv, torchvision, ts",
+                "kind: missing. Known: cifar10, cifar100, csv, image-folder, jsonl, npz, parquet, python, series-csv, "
+                "texts, torchvision, ts",
             ),
             (
                 "{kind: image-foldr, path: x}",
@@ -179,9 +180,9 @@ class TestRegistries:
 
 class TestSuitesForAnyDataset:
     def test_the_shipped_ones_are_those(self) -> None:
-        of_series = ("series-adv", "series-c")
+        of_others = ("series-adv", "series-c", "texts-adv", "texts-swap")
         assert [name for name in shipped_suites() if find_suite(name).lacks_dataset] == sorted(
-            (*ANY_DATASET, *of_series), key=lambda name: f"{name}.yaml"
+            (*ANY_DATASET, *of_others), key=lambda name: f"{name}.yaml"
         )
 
     @pytest.mark.parametrize("name", ANY_DATASET)
