@@ -258,12 +258,14 @@ def uri_problem(uri: object) -> str | None:
     """Return why a text is not a location of weights; None if it is."""
     scheme, colon, rest = str(uri).partition(":")
     is_path = bool(uri) and "://" not in str(uri) and not (colon and scheme == "hf-hub")
-    is_hub = scheme == "hf-hub" and rest.count("/") >= 2 and all(rest.split("/"))
+    address, _, revision = rest.partition("@")
+    is_hub = scheme == "hf-hub" and all(rest.split("/")) and (rest.count("/") >= 2 or ("/" in address and revision))
     if not str(uri).isprintable():
         return f"must have no control characters, got {show(uri)}"
     if is_path or is_hub:
         return None
-    return f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {show(uri)}"
+    places = "a path (relative to this file, or absolute), hf-hub:owner/name@revision or hf-hub:owner/repository/file"
+    return f"must be {places}, got {show(uri)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +273,8 @@ class WeightsEntry:
     """Entry of weights in a file: the digest may be null but must be given.
 
     Attributes:
-        uri: path, relative to the registry file or absolute, or ``hf-hub:owner/repository/file``.
+        uri: path, relative to the registry file or absolute, or ``hf-hub:owner/repository/file``; of a model that a
+            folder describes, its path or ``hf-hub:owner/name@revision``.
         sha256: 8 to 64 hexadecimal digits; null where nobody published one, in which case any file is accepted.
         how_to_get: one sentence for the error message if the file is missing.
         layout: layout of the file, that is, position and names of its tensors.

@@ -116,7 +116,11 @@ def _scored(
     """
     task, batch_size = TASKS[measurement.checkpoint.task], measurement.batch_size
     rules, condition = task.rules, measurement.condition
-    scoring = Scoring(dataset=condition.dataset, keeps_scores=condition.perturbation.keeps_scores)
+    scoring = Scoring(
+        dataset=condition.dataset,
+        keeps_scores=condition.perturbation.keeps_scores,
+        scores_pieces=getattr(model, "scores_pieces", False),
+    )
 
     def of_pass(rows: slice) -> Mapping[str, Values]:
         targets, unchanged = clean.targets[rows], clean.inputs[rows]

@@ -1,8 +1,10 @@
 """Perplexity and loss of language models: sums of losses over sums of tokens, with intervals over whole texts.
 
-Perplexity is exp(summed negative log-likelihood / number of tokens), over all texts together. Words of one text are
-not independent, so that a resample draws texts. Below 30 of them the bootstrap covers far less than its 95 %, and there
-is no interval; above, ``language.INTERVAL`` states its simulated coverage.
+Perplexity is exp(summed negative log-likelihood / number of tokens), over all texts together, of models of a closed
+vocabulary of words. Models that score texts piece by piece have the likelihood of the whole text instead: over words in
+``word_perplexity``, over bytes in ``byte_perplexity`` and ``bits_per_byte``, as in lm-evaluation-harness. Words of one
+text are not independent, so that a resample draws texts. Below 30 of them the bootstrap covers far less than its 95 %,
+and there is no interval; above, ``language.INTERVAL`` states its simulated coverage.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ INTERVAL = (
 )
 FEWEST_TEXTS = 30
 _OF_BITS = 1 / log(2)
+# Closed vocabularies have no such counts; numbers of texts need both.
+_CLOSED = ("num_words",)
+_OF_TEXT = ("num_words", "num_bytes")
 _KEPT = ("kept_loss_nats", "num_kept")
 _SWAPPED = (*_KEPT, "unknown_loss_nats", "num_unknown")
 _DAMAGE = (*_KEPT, "clean_kept_loss_nats")
@@ -59,21 +64,54 @@ def _metric(name: str, title: str, unit: str, *, reads: tuple[str, ...] = (), of
 
 
 LANGUAGE_METRICS = (
-    _metric("perplexity", "perplexity", "perplexity"),
-    _metric("token_loss", "loss (nats)", "nats"),
-    _metric("bits_per_token", "bits per token", "bits"),
-    _metric("kept_perplexity", "perplexity of kept words", "perplexity", reads=_KEPT, of_changes=True),
-    _metric("swapped_perplexity", "perplexity of swapped words", "perplexity", reads=_SWAPPED, of_changes=True),
+    _metric("perplexity", "perplexity", "perplexity", reads=_CLOSED),
+    _metric("token_loss", "loss (nats)", "nats", reads=_CLOSED),
+    _metric("bits_per_token", "bits per token", "bits", reads=_CLOSED),
+    _metric("word_perplexity", "word perplexity", "perplexity", reads=_OF_TEXT),
+    _metric("byte_perplexity", "byte perplexity", "perplexity", reads=_OF_TEXT),
+    _metric("bits_per_byte", "bits per byte", "bits", reads=_OF_TEXT),
+    _metric("kept_perplexity", "perplexity of kept words", "perplexity", reads=(*_KEPT, *_CLOSED), of_changes=True),
+    _metric(
+        "swapped_perplexity",
+        "perplexity of swapped words",
+        "perplexity",
+        reads=(*_SWAPPED, *_CLOSED),
+        of_changes=True,
+    ),
     _metric("kept_damage", "damage to kept words (%)", "%", reads=_DAMAGE, of_changes=True),
 )
 
 
 def _all(outcomes: Outcomes) -> Sums:
+    _refuse_pieces(outcomes)
     return outcomes.column("loss_nats"), outcomes.column("num_tokens").astype(float)
+
+
+def _of_text(name: str, outcomes: Outcomes) -> Sums:
+    """Return losses and counts of texts, of models that score them piece by piece."""
+    if not outcomes.known(name).all():
+        raise IncompleteError(
+            "the vocabulary of words of the model is closed, so that it gives no likelihood to the text itself; read"
+            " perplexity"
+        )
+    return outcomes.column("loss_nats"), outcomes.column(name).astype(float)
+
+
+def _refuse_pieces(outcomes: Outcomes) -> None:
+    if outcomes.known("num_words").any():
+        raise IncompleteError(
+            "the model scores pieces of words, so that its numbers are not comparable with those of a closed vocabulary"
+            " of words; read word_perplexity or bits_per_byte"
+        )
 
 
 def _kept(outcomes: Outcomes) -> Sums:
     return outcomes.column("kept_loss_nats"), outcomes.column("num_kept").astype(float)
+
+
+def _closed_kept(outcomes: Outcomes) -> Sums:
+    _refuse_pieces(outcomes)
+    return _kept(outcomes)
 
 
 def _swapped(outcomes: Outcomes) -> Sums:
@@ -167,12 +205,18 @@ def _contributions(
 perplexity = partial(_estimate, sums_of=_all, of_mean=_exp)
 token_loss = partial(_estimate, sums_of=_all, of_mean=_same, unit="nats")
 bits_per_token = partial(_estimate, sums_of=_all, of_mean=_bits, unit="bits")
-kept_perplexity = partial(_estimate, sums_of=_kept, of_mean=_exp)
+word_perplexity = partial(_estimate, sums_of=partial(_of_text, "num_words"), of_mean=_exp)
+byte_perplexity = partial(_estimate, sums_of=partial(_of_text, "num_bytes"), of_mean=_exp)
+bits_per_byte = partial(_estimate, sums_of=partial(_of_text, "num_bytes"), of_mean=_bits, unit="bits")
+kept_perplexity = partial(_estimate, sums_of=_closed_kept, of_mean=_exp)
 swapped_perplexity = partial(_estimate, sums_of=_swapped, of_mean=_exp)
 kept_damage = partial(_estimate, sums_of=_risen, of_mean=_per_cent_more, unit="%")
 perplexity_contributions = partial(_contributions, sums_of=_all, of_mean=_exp)
 token_loss_contributions = partial(_contributions, sums_of=_all, of_mean=_same)
 bits_per_token_contributions = partial(_contributions, sums_of=_all, of_mean=_bits)
-kept_perplexity_contributions = partial(_contributions, sums_of=_kept, of_mean=_exp)
+word_perplexity_contributions = partial(_contributions, sums_of=partial(_of_text, "num_words"), of_mean=_exp)
+byte_perplexity_contributions = partial(_contributions, sums_of=partial(_of_text, "num_bytes"), of_mean=_exp)
+bits_per_byte_contributions = partial(_contributions, sums_of=partial(_of_text, "num_bytes"), of_mean=_bits)
+kept_perplexity_contributions = partial(_contributions, sums_of=_closed_kept, of_mean=_exp)
 swapped_perplexity_contributions = partial(_contributions, sums_of=_swapped, of_mean=_exp)
 kept_damage_contributions = partial(_contributions, sums_of=_risen, of_mean=_per_cent_more)

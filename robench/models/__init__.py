@@ -19,6 +19,7 @@ _BACKBONES: dict[str, str] = {
     "text-classifier": "robench.models.word_transformer:TextClassifier",
     "series": "robench.models.series:Series",
     "token-classifier": "robench.models.tokens:Tokens",
+    "transformers": "robench.models.hub:Transformers",
     "timm": "robench.models.foreign:Timm",
     "python": "robench.models.foreign:Python",
 }

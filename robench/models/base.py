@@ -14,10 +14,13 @@ class ArchitectureBase(DeclarationBase):
     Attributes:
         takes_drop_path: whether branches of the model can be dropped in training.
         runs_user_code: whether the model is the user's own code.
+        is_folder: whether the files of a folder describe the model, so that the implementation is a function
+            ``(declaration, folder) -> nn.Module`` that returns it with its weights.
     """
 
     takes_drop_path: ClassVar[bool] = False
     runs_user_code: ClassVar[bool] = False
+    is_folder: ClassVar[bool] = False
 
     @property
     def couples_rows(self) -> bool | None:

@@ -30,6 +30,11 @@ def build(architecture: Declaration, drop_path_rate: float = 0.0) -> nn.Module:
             f"backbone {architecture.kind!r} takes no drop path, got drop_path_rate {drop_path_rate}: build it into the"
             " model, and set drop_path_rate: 0 in its training"
         )
+    if architecture.is_folder:
+        raise DeclarationError(
+            f"a model of backbone {architecture.kind!r} has its sizes in the files of its folder, so that it is neither"
+            " built with initial weights nor trained: measure it with the weights of its entry"
+        )
     try:
         model: nn.Module = architecture.implemented()(architecture, *((drop_path_rate,) if drop_path_rate else ()))
     except RobenchError:
@@ -91,7 +96,9 @@ def _in_order(gradient: Tensor) -> Tensor:
 
 
 def without_fused_attention(model: nn.Module) -> None:
-    """Disable fused attention in every module with timm's switch, as gradients of some kernels differ between runs."""
+    """Disable fused attention by the switches of timm and transformers: gradients of some kernels differ between runs."""
     for module in model.modules():
+        if hasattr(module, "set_attn_implementation"):
+            module.set_attn_implementation("eager")  # type: ignore[operator]  # a method, which torch's stubs leave out
         if hasattr(module, "fused_attn"):
             module.fused_attn = False  # type: ignore[assignment]  # a plain attribute, which torch's stubs leave out

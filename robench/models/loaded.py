@@ -33,6 +33,7 @@ class LoadedModel:
         takes_seeds: whether the model declares that its random numbers, if any, come from seeds alone.
         words: all words that a language model gives probabilities to, if its module or a part of it lists them as
             ``words``; else none.
+        scores_pieces: whether a language model declares that its losses are those of texts, piece by piece of any word.
         takes_targets: whether it declares that it scores given targets, a parameter ``targets`` of its ``forward``.
         device: device that inputs must be on; ``domain``: the domain of inputs.
         normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
@@ -51,6 +52,7 @@ class LoadedModel:
         # A module declares it by an attribute; its output for a row may then depend on that row's seed.
         self.takes_seeds = bool(getattr(module, "takes_seeds", False))
         self.takes_targets = bool(getattr(module, "takes_targets", False))
+        self.scores_pieces = bool(getattr(module, "scores_pieces", False))
         self._takes_masks = bool(getattr(module, "takes_masks", False))
         self._submodules = tuple(self._module.modules())
         self.words = next((each for part in self._submodules if (each := _words_of(part))), ())

@@ -17,14 +17,15 @@ from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
 from robench.core.providers import install_command
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
+from robench.models.base import ArchitectureBase
 from robench.models.build import build
+from robench.models.folders import HUB, resolve_folder
 from robench.models.layouts_impl import layouts_for
 from robench.models.loaded import LoadedModel
 from robench.models.state_files import load_state, what_else_it_is
 from robench.tasks import TASKS
 
 SHOWN = 3
-HUB = "hf-hub:"
 # Environment variable of the folder that is searched for weights that are not where their registry has them.
 CHECKPOINTS = "ROBENCH_CHECKPOINTS"
 SHA256 = re.compile(r"[0-9a-fA-F]{8,64}")
@@ -45,6 +46,11 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
         raise DeclarationError(f"preprocessing of {checkpoint.name} must be of kind {kinds}, got {preprocessing.kind}")
     usable = _usable(device)
     path, _ = resolve(checkpoint)
+    architecture = checkpoint.architecture
+    if path is not None and isinstance(architecture, ArchitectureBase) and architecture.is_folder:
+        with Contained(keeps_environment=True), _own_generator(usable):
+            module = architecture.implemented()(architecture, path)
+            return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
     state = None if path is None else load_state(path, checkpoint.weights.layout)
     with Contained(keeps_environment=True):
         with _own_generator(usable):
@@ -138,7 +144,8 @@ class Named:
 def resolve(checkpoint: Checkpoint) -> tuple[Path | None, str]:
     """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
 
-    Random weights of a rehearsal have no file.
+    Of an architecture with ``is_folder`` it is a folder, with a SHA-256 of its files. Random weights of a rehearsal
+    have no file.
 
     Raises:
         WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
@@ -146,6 +153,8 @@ def resolve(checkpoint: Checkpoint) -> tuple[Path | None, str]:
     """
     if is_rehearsal(checkpoint.name):
         return None, str(checkpoint.weights.sha256)
+    if isinstance(checkpoint.architecture, ArchitectureBase) and checkpoint.architecture.is_folder:
+        return resolve_folder(checkpoint.weights, checkpoint.folder, checkpoint.name)
     named = Named(checkpoint.name, command=checkpoint.train_command)
     return resolve_file(checkpoint.weights, checkpoint.folder, named)
 

@@ -159,17 +159,20 @@ def row_of(
     ``limit`` is the number of first examples that were asked for; ``is_coupled`` whether the entry says so.
     """
     cells: dict[str, Cell] = {}
-    reasons: list[str] = []
+    reasons: dict[str, list[str]] = {}
     views = views_by_name(suite)
     columns = []
     for column in suite.columns:
         read = [views[name] for name in column.conditions]
         cells[column.key], reason = cell_of(column, views, coverages)
-        reasons += [f"{column.label}: {reason}"] if reason else []
+        if reason:
+            reasons.setdefault(reason, []).append(column.label)
         # Devices and failures apply to a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
+    without_number = [f"{', '.join(labels)}: {reason}" for reason, labels in reasons.items()]
     covered = [*coverages.values(), *audits.values()]
     is_coupled = is_coupled or are_coupled(covered)
+    findings = notes_of(columns, {**coverages, **audits}, suite.conditions)
     shards = [record.shard for coverage in covered for record in coverage.records]
     coupled = [coupled_note(suite.batch_size)] if is_coupled else []
     return Row(
@@ -178,7 +181,7 @@ def row_of(
         limit=limit,
         all_examples=suite.all_examples,
         batch_size=suite.batch_size if is_coupled else None,
-        notes=(*coupled, *caveats_of(covered), *notes_of(columns, {**coverages, **audits}, suite.conditions), *reasons),
+        notes=(*coupled, *caveats_of(covered), *findings, *without_number),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),

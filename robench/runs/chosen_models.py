@@ -70,7 +70,7 @@ def choose_models(
         raise UsageError(f"model {min(both)!r} is given both by name and in memory; give the module another name")
     keys = _keys(key, list(given))
     task, domain = (DEFAULT_TASK, None) if suite is None else (suite.task, suite.conditions[0].dataset.domain)
-    parts = {name: module_and_preprocessing(name, model, domain) for name, model in given.items()}
+    parts = {name: module_and_preprocessing(name, model, domain, task) for name, model in given.items()}
     # The shipped registry takes a second to read.
     found = find_checkpoints(list(names), registries, all_seeds=all_seeds) if names or registries else []
     known = {each.name: each for each in found}
@@ -121,7 +121,9 @@ def _keys(key: object, names: Sequence[str]) -> dict[str, str]:
     return dict(by_name)
 
 
-def module_and_preprocessing(name: str, model: object, domain: str | None) -> tuple[nn.Module, Preprocessing]:
+def module_and_preprocessing(
+    name: str, model: object, domain: str | None, task: str = DEFAULT_TASK
+) -> tuple[nn.Module, Preprocessing]:
     """Return the module and the preprocessing of a model in memory.
 
     ``domain`` is that of its inputs, None for images.
@@ -130,10 +132,10 @@ def module_and_preprocessing(name: str, model: object, domain: str | None) -> tu
         UsageError: it is neither a module nor a tuple of a module and a preprocessing.
         DeclarationError: the preprocessing is invalid.
     """
+    model = module_of(model, domain, task)
     module, preprocessing = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     if isinstance(module, type) and issubclass(module, nn.Module):
         raise UsageError(f"model {name!r} is the class {module.__name__}, expected an instance of it: call it")
-    module = module_of(module, domain)
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"model {name!r} is of type {type(model).__name__}, expected a torch.nn.Module or (module, preprocessing)"

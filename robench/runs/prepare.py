@@ -314,7 +314,9 @@ def prepare(request: RunRequest) -> PreparedRun:
     check_fit_in_subprocess(elsewhere, declared, request)
     identities = {each: dataset.identity for (each, _), dataset in opened.items()}
     tensors = {
-        each.name: None if (path := found[each.name][0]) is None else digest_of(load_state(path, each.weights.layout))
+        each.name: None
+        if (path := found[each.name][0]) is None or path.is_dir()
+        else digest_of(load_state(path, each.weights.layout))
         for each in request.checkpoints
     }
     measurements: dict[str, tuple[Measurement, ...]] = {}

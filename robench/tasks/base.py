@@ -87,6 +87,8 @@ class Scoring:
         dataset: declaration of the clean examples.
         keeps_scores: whether scores beyond the verdict are valid; False after early stopping of an attack.
         inputs: perturbed inputs (B, ...) that were scored; None if they are the clean ones.
+        scores_pieces: whether a language model's likelihoods are of texts, piece by piece of any word, and not of words
+            of a closed vocabulary.
         clean_outputs: first prediction (B, ...) of the clean inputs, for tasks that compare it; None if the inputs of
             the pass are the clean ones.
     """
@@ -95,6 +97,7 @@ class Scoring:
     keeps_scores: bool = True
     inputs: torch.Tensor | None = None
     clean_outputs: torch.Tensor | None = None
+    scores_pieces: bool = False
 
 
 class Contradiction(Protocol):

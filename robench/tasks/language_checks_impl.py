@@ -24,6 +24,8 @@ from robench.tasks.language_modeling_impl import END_OF_LINE, RULES, check_lengt
 LINES = ((3,), (12,), (2, 5), (24,), (7,))
 PLACES = (0, 3, 11)
 NUM_CANDIDATES = 1000
+# Of a model that scores pieces of words, whose likelihoods robench itself sums.
+NUM_OF_PIECES = 32
 NUM_ROWS = 32
 # In nats, and of a sum of probabilities.
 TOLERANCE = 1e-3
@@ -51,8 +53,9 @@ def check_language_model(model: Model, examples: Sequence[Tensor]) -> None:
     # Not of every model: those of robench have no such list.
     known: Sequence[str] = getattr(model, "words", ())
     candidates = [*dict.fromkeys([*known, END_OF_LINE] if known else found)]
+    most_candidates = NUM_OF_PIECES if getattr(model, "scores_pieces", False) else NUM_CANDIDATES
     for place in PLACES:
-        _check_place(model, words[:place], candidates if known else candidates[:NUM_CANDIDATES], bool(known), noise)
+        _check_place(model, words[:place], candidates if known else candidates[:most_candidates], bool(known), noise)
 
 
 def _text(words: Sequence[str], lines: Sequence[int]) -> str:

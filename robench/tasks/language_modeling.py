@@ -26,6 +26,8 @@ class LanguageOutcome(Outcome):
             has not as many words as in the clean text, so that tokens cannot be compared.
         clean_kept_loss_nats: loss of the kept tokens where the model reads the clean text; None likewise, and in
             records from before it existed.
+        num_words, num_bytes: number of words, without line ends, and of UTF-8 bytes of the scored text; None for models
+            of a closed vocabulary of words, whose likelihoods are not those of the text.
         unknown_loss_nats: loss of the tokens that replace an unknown word, ``<unk>``, of the clean text, which are
             neither kept nor swapped; ``num_unknown``: their number. None if there are none.
     """
@@ -37,6 +39,8 @@ class LanguageOutcome(Outcome):
     clean_kept_loss_nats: float | None = None
     unknown_loss_nats: float | None = None
     num_unknown: int | None = None
+    num_words: int | None = None
+    num_bytes: int | None = None
 
 
 LANGUAGE_MODELING = Task(
@@ -75,6 +79,10 @@ def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Bro
     yield Broken("num_kept", num_kept > count - num_unknown, "is more than its num_tokens without num_unknown")
     kept, unknown = outcomes.filled("kept_loss_nats", 0.0), outcomes.filled("unknown_loss_nats", 0.0)
     yield Broken("kept_loss_nats", kept + unknown > most, "is more than its loss_nats without unknown_loss_nats")
+    yield Broken("num_words", outcomes.known("num_words") != outcomes.known("num_bytes"), "and its num_bytes differ")
+    for name, least, most_of in (("num_words", 1, count - 1), ("num_bytes", 1, np.inf)):
+        of_text = outcomes.filled(name, 1)
+        yield Broken(name, (of_text < least) | (of_text > most_of), "contradicts its num_tokens")
     known = outcomes.known("num_kept")
     for name, other in (("kept_loss_nats", "num_kept"), ("unknown_loss_nats", "num_unknown")):
         yield Broken(other, outcomes.known(name) != outcomes.known(other), f"and its {name} are not known together")

@@ -79,6 +79,13 @@ class LanguageRules:
         losses = _array(outputs[0])
         is_token = losses != NO_TOKEN
         columns = {"loss_nats": Values(np.where(is_token, losses, 0.0).sum(1)), "num_tokens": Values(is_token.sum(1))}
+        if scoring.scores_pieces:
+            texts = [
+                each.rpartition(CONTEXT_END)[2]
+                for each in decoded(targets if scoring.inputs is None else scoring.inputs)
+            ]
+            columns["num_words"] = Values(np.array([len(each.split()) for each in texts], np.int64))
+            columns["num_bytes"] = Values(np.array([len(each.encode()) for each in texts], np.int64))
         if scoring.inputs is None or (scoring.inputs.shape == targets.shape and torch.equal(scoring.inputs, targets)):
             kept = dict.fromkeys(("kept_loss_nats", "clean_kept_loss_nats"), columns["loss_nats"])
             nothing = np.zeros(len(losses)), np.zeros(len(losses), np.int64)

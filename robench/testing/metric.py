@@ -5,6 +5,7 @@ import math
 import pickle
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import get_args
 
 from robench.core.columns import Outcomes
@@ -182,8 +183,8 @@ def searched(seed: int) -> list[ClassificationOutcome]:
     ]
 
 
-def read_texts(seed: int) -> list[LanguageOutcome]:
-    """Return outcomes of a language model on 50 texts with a tenth of the words replaced."""
+def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
+    """Return outcomes of a language model, of words or pieces, on 50 texts with a tenth of the words replaced."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -197,6 +198,8 @@ def read_texts(seed: int) -> list[LanguageOutcome]:
                 kept_loss_nats=losses[0],
                 num_kept=int(num_tokens * 0.9),
                 clean_kept_loss_nats=losses[0] * draw.uniform(0.9, 1.0),
+                num_words=num_tokens - 20 if in_pieces else None,
+                num_bytes=5 * num_tokens if in_pieces else None,
             )
         )
     return found
@@ -211,7 +214,8 @@ def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list
 def outcomes_for(metric: Metric) -> MakeOutcomes:
     """Return a function from a seed to outcomes that the metric reads."""
     if metric.task == LANGUAGE_MODELING.name:
-        return read_texts
+        # Numbers of texts need their bytes, which models of a closed vocabulary do not score.
+        return partial(read_texts, in_pieces="num_bytes" in (metric.reads or ()))
     return searched if metric.scope in ("search", "distance") else classified
 
 

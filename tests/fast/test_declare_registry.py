@@ -299,9 +299,8 @@ def test_weights_are_paths_or_on_the_hub(tmp_path: Path, uri: str) -> None:
 @pytest.mark.parametrize("uri", ["https://example.org/a.pth", "hf-hub:", "hf-hub:a/b", "hf-hub:a//b", "hf-hub:/a/b"])
 def test_other_places_of_weights_are_refused(tmp_path: Path, uri: str) -> None:
     (problem,) = problems_of(tmp_path, SHORT.replace("mine.pth", f"'{uri}'"))
-    assert problem.endswith(
-        f"must be a path (relative to this file, or absolute) or hf-hub:owner/repository/file, got {uri!r}"
-    )
+    places = "a path (relative to this file, or absolute), hf-hub:owner/name@revision or hf-hub:owner/repository/file"
+    assert problem.endswith(f"must be {places}, got {uri!r}")
 
 
 TRAINING = "dataset: digits, seed: 0, num_epochs: 1, batch_size: 1, learning_rate: 1"

@@ -1,0 +1,114 @@
+"""Folders of models of the library transformers: found on disk or on the hub, checked, and identified by content."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from robench.core.checkpoint import Weights
+from robench.core.errors import DeclarationError, WeightsError
+from robench.core.files import open_regular, read_regular
+from robench.core.providers import install_command
+
+HUB = "hf-hub:"
+_CONFIG = "config.json"
+# All that a model and its tokenizer are loaded from; other files are neither downloaded nor part of the digest.
+_READ = (
+    _CONFIG,
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "*.model",
+)
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt", "*.h5", "*.msgpack")
+_MOST_BYTES = 1 << 26
+
+
+def resolve_folder(weights: Weights, root: Path, entry: str) -> tuple[Path, str]:
+    """Return the folder with a model's files, and the SHA-256 of their names and contents.
+
+    Raises:
+        WeightsError: the folder or a file is missing, unreadable or unsafe, or the digest differs from that declared.
+        DeclarationError: the address on the hub is malformed.
+    """
+    folder = _downloaded(weights, entry) if weights.uri.startswith(HUB) else (root / weights.uri).absolute()
+    how = f" ({weights.how_to_get})" if weights.how_to_get else ""
+    if not folder.is_dir():
+        found = "is not a folder" if folder.exists() else "does not exist"
+        raise WeightsError(f"the model of {entry}: {folder} {found}; put the files of save_pretrained there{how}")
+    try:
+        names = sorted(each.name for each in folder.iterdir())
+        _check(folder, names, entry)
+        found = _digest(folder, names)
+    except OSError as error:
+        raise WeightsError(f"the model of {entry}: cannot read {error.filename or folder}: {error.strerror}") from error
+    if weights.sha256 is not None and not found.startswith(weights.sha256.lower()):
+        raise WeightsError(
+            f"the files of {entry} in {folder} have SHA-256 {found}, the registry wants {weights.sha256}. Get them"
+            f" again{how}, or, if another model is meant, change weights.sha256 in the registry"
+        )
+    return folder, found
+
+
+def _check(folder: Path, names: Sequence[str], entry: str) -> None:
+    """Refuse a folder without configuration or safetensors, and models that need code of their own."""
+    title = f"the model of {entry} in {folder}"
+    if _CONFIG not in names:
+        raise WeightsError(f"{title} has no {_CONFIG}: expected the files of save_pretrained")
+    if not any(fnmatchcase(name, "*.safetensors") for name in names):
+        pickles = [name for name in names if any(fnmatchcase(name, each) for each in _PICKLES)]
+        found = f"{pickles[0]}, which may hold code" if pickles else "no weights"
+        raise WeightsError(f"{title} has {found}: expected *.safetensors, from save_pretrained of transformers")
+    for name in ("tokenizer_config.json", _CONFIG):
+        if name not in names:
+            continue
+        try:
+            stated = json.loads(read_regular(folder / name, _MOST_BYTES))
+        except (ValueError, RecursionError) as error:
+            raise WeightsError(f"{title}: {name} is not JSON ({error}); get the file again") from error
+        if not isinstance(stated, dict):
+            raise WeightsError(f"{title}: {name} is a {type(stated).__name__}, wanted an object; get the file again")
+        if "auto_map" in stated:
+            raise WeightsError(
+                f"{title} needs code of its own ({name} has auto_map), which robench does not run: take a model that"
+                " transformers defines, or load it in Python and pass it in memory"
+            )
+
+
+def _digest(folder: Path, names: Sequence[str]) -> str:
+    whole = hashlib.sha256()
+    for name in names:
+        if any(fnmatchcase(name, each) for each in _READ):
+            with open_regular(folder / name) as file:
+                whole.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _downloaded(weights: Weights, entry: str) -> Path:
+    address, _, revision = weights.uri.removeprefix(HUB).partition("@")
+    if address.count("/") != 1 or not all(address.split("/")) or not revision:
+        raise DeclarationError(f"weights.uri of {entry} must be {HUB}owner/name@revision, got {weights.uri!r}")
+    try:
+        # Here because it is heavy, and an optional dependency not needed for local folders.
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(address, revision=revision, allow_patterns=list(_READ)))
+    except ImportError as error:
+        raise WeightsError(
+            f"the model of {entry} lies at {weights.uri}, and huggingface_hub is not installed:"
+            f" {install_command('hub')}, or download its files and write their folder into weights.uri"
+        ) from error
+    # Broad because the hub passes on the errors of its HTTP library, which have no common class.
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise WeightsError(
+            f"the model of {entry} could not be downloaded from {weights.uri} ({type(error).__name__}: {reason})."
+            " Check address and network, or download its files and write their folder into weights.uri"
+        ) from error

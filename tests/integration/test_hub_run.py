@@ -1,0 +1,80 @@
+"""Models of transformers through whole runs: by registry and in memory, with the numbers of texts of any vocabulary."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from math import exp, log
+from typing import TYPE_CHECKING, Any
+
+import hub_models
+import pytest
+import torch
+from hub_models import TEXTS
+
+import robench
+from robench.domains.code_points import encoded_batch
+from robench.models.hub import Transformers
+from robench.models.hub_impl import adapted
+from robench.tasks.language_modeling_impl import NO_TOKEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REGISTRY = """
+datasets:
+  prose: {kind: csv, path: texts.csv, text_column: text, task: language-modeling}
+checkpoints:
+  subword:
+    task: language-modeling
+    architecture: {kind: transformers, task: causal-lm}
+    weights: {uri: gpt2, sha256: null}
+    preprocessing: {kind: none, inputs: texts}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with (tmp_path / "texts.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text",), *((text,) for text in TEXTS)])
+    hub_models.save(tmp_path / "gpt2", hub_models.gpt2())
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    return tmp_path
+
+
+def measured(folder: Path, models: Any, results: str, **options: Any) -> dict[str, dict[str, Any]]:
+    registry = folder / "registry.yaml"
+    suite = robench.load_suite("texts-swap", dataset="prose", registry=registry).only(["clean", "swap-10"])
+    report = robench.run(suite, models, registry=registry, results=folder / results, **options)
+    return {
+        row.model: {key: cell.estimate and cell.estimate.value for key, cell in row.cells.items()}
+        | {"notes": row.notes}
+        for row in report.rows
+    }
+
+
+def test_numbers_of_texts_are_by_words_and_bytes_and_not_beside_those_of_a_closed_vocabulary(folder: Path) -> None:
+    found = measured(folder, ["subword", "sotu-lm"], "results")
+    outputs = adapted(hub_models.gpt2(), hub_models.tokenizer(), Transformers(task="causal-lm"))(encoded_batch(TEXTS))
+    loss = float(torch.where(outputs == NO_TOKEN, 0.0, outputs).double().sum())
+    words, num_bytes = sum(len(text.split()) for text in TEXTS), sum(len(text.encode()) for text in TEXTS)
+    own, closed = found["subword"], found["sotu-lm"]
+    assert own["clean/word_perplexity"] == pytest.approx(exp(loss / words), rel=1e-5)
+    assert own["clean/bits_per_byte"] == pytest.approx(loss / num_bytes / log(2), rel=1e-5)
+    assert own["clean/perplexity"] is closed["clean/word_perplexity"] is closed["clean/bits_per_byte"] is None
+    assert own["swap-10/kept_damage"] is not None is not closed["swap-10/kept_damage"]
+    assert closed["clean/perplexity"] > 1
+    (note,) = (each for each in own["notes"] if "pieces" in each)
+    assert note.startswith("clean perplexity, swap-10 perplexity: the model scores pieces of words")
+
+
+def test_a_model_in_memory_and_any_batch_size_have_the_outcomes_of_the_registrys(folder: Path) -> None:
+    registry = folder / "registry.yaml"
+    named = measured(folder, ["subword"], "results")["subword"]
+    pair = hub_models.gpt2(), hub_models.tokenizer()
+    assert measured(folder, {"mine": pair}, "other", key="tiny")["mine"] == named
+    suite = robench.load_suite("texts-swap", dataset="prose", registry=registry).only(["clean"])
+    for size in (3, 4):
+        sized = replace(suite, batch_size=size)
+        (row,) = robench.run(sized, ["subword"], registry=registry, results=folder / "sized").rows
+        assert row.cells["clean/word_perplexity"].estimate.value == named["clean/word_perplexity"]
