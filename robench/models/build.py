@@ -96,7 +96,7 @@ def _in_order(gradient: Tensor) -> Tensor:
 
 
 def without_fused_attention(model: nn.Module) -> None:
-    """Disable fused attention by the switches of timm and transformers: gradients of some kernels differ between runs."""
+    """Disable fused attention in modules of timm and transformers: gradients of some kernels differ between runs."""
     for module in model.modules():
         if hasattr(module, "set_attn_implementation"):
             module.set_attn_implementation("eager")  # type: ignore[operator]  # a method, which torch's stubs leave out
