@@ -122,6 +122,10 @@ class IncompleteError(RobenchError):
     """Number requested before all of its shards were measured."""
 
 
+class InapplicableError(IncompleteError):
+    """Number that outcomes of this kind of model do not have, however much is measured."""
+
+
 def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = ()) -> str:
     """Return a sentence, with a leading space, that suggests a known name for a wrong one, or lists the known ones.
 

@@ -45,11 +45,13 @@ class Cell:
         estimate: None unless every example is measured.
         num_examples: number of measured examples.
         missing: number of missing examples; None if unknown.
+        is_applicable: whether the model can have such a number at all.
     """
 
     estimate: Estimate | None
     num_examples: int
     missing: int | None
+    is_applicable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +141,9 @@ class Report(Rendered):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every cell has its number."""
-        return all(cell.estimate is not None for row in self.rows for cell in row.cells.values())
+        """Return whether every cell has its number, except those that the model cannot have."""
+        cells = [cell for row in self.rows for cell in row.cells.values()]
+        return all(cell.estimate is not None or not cell.is_applicable for cell in cells)
 
     def to_frame(self, *, intervals: bool = False) -> pandas.DataFrame:
         """Return the numbers as a data frame, a row a model and a column a number.

@@ -13,7 +13,7 @@ from functools import partial
 from math import fsum, log
 from typing import TYPE_CHECKING
 
-from robench.core.errors import IncompleteError
+from robench.core.errors import InapplicableError, IncompleteError
 from robench.core.report import Estimate
 from robench.metrics.accuracy import only_condition
 from robench.metrics.contributions import Contributions, Sample
@@ -90,7 +90,7 @@ def _all(outcomes: Outcomes) -> Sums:
 def _of_text(name: str, outcomes: Outcomes) -> Sums:
     """Return losses and counts of texts, of models that score them piece by piece."""
     if not outcomes.known(name).all():
-        raise IncompleteError(
+        raise InapplicableError(
             "the vocabulary of words of the model is closed, so that it gives no likelihood to the text itself; read"
             " perplexity"
         )
@@ -99,7 +99,7 @@ def _of_text(name: str, outcomes: Outcomes) -> Sums:
 
 def _refuse_pieces(outcomes: Outcomes) -> None:
     if outcomes.known("num_words").any():
-        raise IncompleteError(
+        raise InapplicableError(
             "the model scores pieces of words, so that its numbers are not comparable with those of a closed vocabulary"
             " of words; read word_perplexity or bits_per_byte"
         )

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 from robench.core.checkpoint import Weights
@@ -91,15 +92,21 @@ def _digest(folder: Path, names: Sequence[str]) -> str:
     return whole.hexdigest()
 
 
+@cache
+def _snapshot(address: str, revision: str) -> Path:
+    """Return the folder of a repository's files, which are downloaded once in a process."""
+    # Here because it is heavy, and an optional dependency not needed for local folders.
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(address, revision=revision, allow_patterns=list(_READ)))
+
+
 def _downloaded(weights: Weights, entry: str) -> Path:
     address, _, revision = weights.uri.removeprefix(HUB).partition("@")
     if address.count("/") != 1 or not all(address.split("/")) or not revision:
         raise DeclarationError(f"weights.uri of {entry} must be {HUB}owner/name@revision, got {weights.uri!r}")
     try:
-        # Here because it is heavy, and an optional dependency not needed for local folders.
-        from huggingface_hub import snapshot_download
-
-        return Path(snapshot_download(address, revision=revision, allow_patterns=list(_READ)))
+        return _snapshot(address, revision)
     except ImportError as error:
         raise WeightsError(
             f"the model of {entry} lies at {weights.uri}, and huggingface_hub is not installed:"

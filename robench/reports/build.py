@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from robench.core.columns import Outcomes
-from robench.core.errors import IncompleteError, UnknownNameError, UsageError
+from robench.core.errors import InapplicableError, IncompleteError, UnknownNameError, UsageError
 from robench.core.protocols import Store
 from robench.core.providers import releases_of
 from robench.core.records import Failure, Provenance, Record
@@ -244,5 +244,6 @@ def cell_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, C
     try:
         estimate = estimate_of(column, views, coverages)
     except IncompleteError as error:
-        return Cell(estimate=None, num_examples=num_in, missing=most), str(error)
+        is_applicable = not isinstance(error, InapplicableError)
+        return Cell(estimate=None, num_examples=num_in, missing=most, is_applicable=is_applicable), str(error)
     return Cell(estimate=estimate, num_examples=num_in, missing=most), ""

@@ -97,10 +97,10 @@ def cell_text(cell: Cell) -> str:
     """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or how much of it is missing."""
     if cell.estimate is not None:
         return _estimate_text(cell.estimate)
-    if cell.missing == 0:
+    if not cell.is_applicable:
         # A note says why there is no number.
         return "—"
-    if cell.missing is None:
+    if cell.missing is None or cell.missing == 0:
         return "— (missing)"
     return f"— ({cell.missing} of {cell.num_examples + cell.missing} missing)"
 

@@ -56,7 +56,10 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
         missing = [cell.missing for cell in cells if cell.estimate is None]
         known = [number for number in missing if number is not None]
         return Cell(
-            estimate=None, num_examples=num_examples, missing=max(known) if len(known) == len(missing) else None
+            estimate=None,
+            num_examples=num_examples,
+            missing=max(known) if len(known) == len(missing) else None,
+            is_applicable=any(cell.is_applicable for cell in cells),
         )
     values = tuple(estimate.value for estimate in estimates)
     # The median distance of attacks that mostly fail is infinite.
