@@ -17,7 +17,7 @@ from statistics import median
 from robench.core.checkpoint import Checkpoint
 from robench.core.child_processes import refers_to_script
 from robench.core.containment import Contained, attributed_to
-from robench.core.errors import RobenchError
+from robench.core.errors import RobenchError, described
 from robench.core.identity import key_of, to_plain
 from robench.core.providers import foreign_in
 from robench.executors import Death
@@ -101,6 +101,9 @@ def _answer(job: Job) -> Trained:
         return Trained(content=weights_of(job))
     except RobenchError as error:
         return Trained(error="\n".join(error.lines))
+    # Broad because models and optimisers raise errors of any class, and no training stops another one.
+    except Exception as error:
+        return Trained(error=f"it raised {described(error)}")
 
 
 def run_queue(

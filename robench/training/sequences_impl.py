@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of
-from robench.datasets import open_dataset
+from robench.datasets import DATASETS, open_dataset
 from robench.models.build import build
 from robench.models.loaded import Normaliser
 from robench.training.epochs import Validation, accumulate_gradients, run_epochs, weights_of
@@ -43,6 +43,14 @@ def train(
     if not isinstance(training, SequenceTraining):
         raise DeclarationError(
             f"checkpoint {checkpoint.name!r} has no 'training' of kind 'sequence-training'; add it to its entry"
+        )
+    num_classes, wanted = (
+        getattr(each, "num_classes", None) for each in (checkpoint.architecture, DATASETS[training.dataset])
+    )
+    if num_classes != wanted:
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} has num_classes {num_classes} in its architecture, and dataset"
+            f" {training.dataset!r} has {wanted} classes: correct num_classes"
         )
     device = torch.device(host.device)
     with reproducible(training.seed, device):

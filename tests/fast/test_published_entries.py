@@ -451,3 +451,15 @@ def test_layers_of_language_models_are_those_that_the_papers_name() -> None:
     assert models()["wikitext-rpc-small"].attention.num_iterations == 4
     assert models()["wikitext-mgk-small"].num_heads == 4
     assert {models()[f"wikitext-twicing-{size}"].attention.layers for size in ("small", "medium")} == {(14, 15)}
+
+
+def test_classifiers_have_the_classes_of_what_they_are_trained_on() -> None:
+    checked, wrong = 0, {}
+    for name, entry in entries().items():
+        declared = DATASETS.get(entry.training.dataset if entry.training else entry.trained_on or "")
+        found, wanted = (getattr(each, "num_classes", None) for each in (entry.architecture, declared))
+        if found is not None and wanted is not None:
+            checked += 1
+            wrong |= {name: (found, wanted)} if found != wanted else {}
+    assert wrong == {}
+    assert checked > 300
