@@ -114,10 +114,9 @@ class _Shard:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        opened = open_regular(path)
         try:
-            self._file = pq.ParquetFile(open_regular(path), page_checksum_verification=True)
-        except OSError:
-            raise
+            self._file = pq.ParquetFile(opened, page_checksum_verification=True)
         except Exception as error:  # pyarrow raises many types on broken files
             raise self._damaged(error) from error
         schema, fields = self._file.schema_arrow, dict[str, pa.DataType]()
@@ -145,8 +144,9 @@ class _Shard:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> MissingDataError:
+        reason = " ".join(described(error).split())
         return MissingDataError(
-            f"{self.path} is not a whole Parquet file ({described(error)}); get it anew from the source of the dataset"
+            f"{self.path} is not a whole Parquet file ({reason}); get it anew from the source of the dataset"
         )
 
 
