@@ -37,9 +37,9 @@ from robench.datasets.imagenet_folder import (
 from robench.datasets.imagenet_shards import PARQUET, WEBDATASET, read_parquet, read_webdataset
 from robench.datasets.packed_index import NOTES, index_of
 
-LOOSE: Final = "loose images with the labels of the development kit"
+LOOSE: Final = "loose images"
 ARCHIVE: Final = "archive of class folders"
-LOOSE_ARCHIVE: Final = "archive of loose images with the labels of the development kit"
+LOOSE_ARCHIVE: Final = "archive of loose images"
 # Members that tell what an archive is; some begin with a text.
 _NUM_SNIFFED: Final = 20
 

@@ -37,9 +37,9 @@ SMALL = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=40,
 # Where the names of files survive, with the form that verification names.
 NAMED = {
     image_forms.class_folders: "class folders",
-    image_forms.loose_files: "loose images with the labels of the development kit",
-    image_forms.loose_files_with_classes: "loose images with the labels of the development kit",
-    image_forms.published_tar: "archive of loose images with the labels of the development kit",
+    image_forms.loose_files: "loose images",
+    image_forms.loose_files_with_classes: "loose images",
+    image_forms.published_tar: "archive of loose images",
     image_forms.tar_of_class_folders: "archive of class folders",
     image_forms.parquet: "Parquet shards",
     image_forms.webdataset: "WebDataset shards",
@@ -115,6 +115,22 @@ def test_class_folders_may_be_in_the_folder_of_the_set(tmp_path: Path) -> None:
     assert len(opened(tmp_path)) == 40
 
 
+@pytest.mark.parametrize("place", ["imagenet-1k", "imagenet-1k/data"])
+@pytest.mark.parametrize("form", [image_forms.published_tar, image_forms.webdataset, image_forms.parquet])
+def test_archives_and_shards_may_be_in_either_folder(tmp_path: Path, form: Callable[..., None], place: str) -> None:
+    form(tmp_path / "made")
+    for path in [*(tmp_path / "made").rglob("*.tar*"), *(tmp_path / "made").rglob("*.parquet")]:
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        path.rename(tmp_path / place / path.name)
+    assert len(opened(tmp_path)) == 40
+
+
+def test_shards_may_be_in_a_folder_of_their_split(tmp_path: Path) -> None:
+    image_forms.parquet(tmp_path)
+    (tmp_path / "imagenet-1k" / "data").rename(tmp_path / "imagenet-1k" / "validation")
+    assert len(opened(tmp_path)) == 40
+
+
 def test_classes_of_a_subset_are_chosen_in_every_form(tmp_path: Path) -> None:
     for form in (image_forms.class_folders, image_forms.published_tar, image_forms.parquet, image_forms.webdataset):
         form(tmp_path / form.__name__)
@@ -148,8 +164,8 @@ class TestOrder:
             if form not in (image_forms.webdataset_by_key, image_forms.loose_files_with_classes):
                 form(tmp_path)
         order = [
-            *("class folders", "loose images with the labels of the development kit", "archive of class folders"),
-            *("archive of loose images with the labels of the development kit", "WebDataset shards", "Parquet shards"),
+            *("class folders", "loose images", "archive of class folders"),
+            *("archive of loose images", "WebDataset shards", "Parquet shards"),
         ]
         with caplog.at_level(logging.WARNING, logger="robench.datasets"):
             for _ in range(2):
