@@ -44,7 +44,7 @@ def published_name(name: str) -> PublishedName | None:
 
 
 def find_devkit(root: Path, places: Sequence[str]) -> Path | None:
-    """Return the first development kit in some folders below the data root, None if there is none."""
+    """Return the first development kit in some folders below the data root, otherwise None."""
     names = (DEVKIT, f"{DEVKIT}.tar.gz", f"{DEVKIT}.tar")
     kits = (root / place / name for place in places for name in names)
     return next((kit for kit in kits if kit.exists()), None)

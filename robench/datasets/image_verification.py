@@ -41,7 +41,7 @@ def verify_images(layout: Layout, data_root: Path | None, *, decode: bool = Fals
         if decode:
             findings += decoding_findings([each for each in stored if _num_bytes(each)])
     except MissingDataError as error:
-        # Only the message about an absent dataset has several lines, which list what was tried.
+        # Only the message about an absent dataset has several lines: the places that were searched.
         is_absent = data_root is None or len(error.lines) > 1
         return refused(layout.dataset, "absent" if is_absent else "wrong-file", error, **known)
     except OSError as error:

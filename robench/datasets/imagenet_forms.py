@@ -88,7 +88,7 @@ def find_form(data_root: Path | None, layout: Layout) -> Found:
     if first is None:
         raise MissingDataError(f"{layout.title} not found. Tried:", *_tried(root, layout), _how_to_give(layout))
     others: tuple[str, ...] = ()
-    # Whatever is wrong with another form does not matter.
+    # Damage to another form does not matter.
     with suppress(OSError, RobenchError):
         others = tuple(f"{each.form} in {each.place}" for each in forms)
     if others:

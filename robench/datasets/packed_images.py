@@ -16,7 +16,7 @@ from robench.core.files import open_regular
 
 SHARD: Final = ".parquet"
 ZIP: Final = ".zip"
-# A file with its size in bytes and its time, so that whatever is kept of it ends when it changes.
+# A file with its size in bytes and time of change, the key of all caches of its content.
 FileState = tuple[Path, int, int]
 
 
@@ -41,9 +41,9 @@ class Packed:
         """
         if self.file.suffix == SHARD:
             # Imported here, since decoding processes start sooner without pyarrow.
-            from robench.datasets.packed_index import image_of_row
+            from robench.datasets.parquet_images import image_of_row
 
-            content = image_of_row(self.file, self.start)
+            content = image_of_row(state_of(self.file), self.start)
         elif self.file.suffix == ZIP:
             zipped = _zip(*state_of(self.file))
             content = zipped.read(zipped.infolist()[self.start])

@@ -180,6 +180,16 @@ class TestOrder:
         (tmp_path / "imagenet-1k" / "val.tar").write_text("not a tar")
         assert len(opened(tmp_path)) == 40
 
+    def test_shards_of_one_folder_are_read_and_hidden_files_are_not(self, tmp_path: Path) -> None:
+        image_forms.webdataset(tmp_path)
+        shards = [*(tmp_path / "imagenet-1k").iterdir()]
+        (tmp_path / "imagenet-1k" / "data").mkdir()
+        for shard in shards:
+            (tmp_path / "imagenet-1k" / "data" / shard.name).write_bytes(shard.read_bytes())
+            # As copying from a Mac leaves them.
+            shard.with_name(f"._{shard.name}").write_bytes(b"no archive")
+        assert len(opened(tmp_path)) == 40
+
     def test_training_shards_are_no_validation_images(self, tmp_path: Path) -> None:
         image_forms.webdataset(tmp_path)
         for path in (tmp_path / "imagenet-1k").iterdir():
