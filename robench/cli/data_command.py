@@ -20,7 +20,7 @@ from robench.declare import find_datasets
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from robench.datasets.verification import Finding, Verification
+    from robench.datasets.findings import Finding, Verification
 
 _SHOWN_OF_A_KIND = 10
 _MEGABYTE = 1_000_000
@@ -143,6 +143,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
         "dataset": verification.dataset,
         "is_whole": verification.is_whole,
         "folder": None if verification.folder is None else str(verification.folder),
+        **({} if verification.form is None else {"form": verification.form, "has_own_ids": verification.has_own_ids}),
         **{name: getattr(verification, name) for name in ("num_images", "num_classes", "is_decoded")},
         "findings": findings,
         **{name: getattr(verification, name) for name in (*of_texts, *of_tokens, *of_arrays)},
@@ -197,6 +198,10 @@ def _counts(verification: Verification) -> str:
         read = "every sequence was read" if verification.is_decoded else "every file is there, and none was read"
         return f"{counts}; {read}; SHA-256 {verification.sha256}"
     counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
+    if verification.form is not None:
+        counts += f", {verification.form} in {verification.folder}"
+    if verification.has_own_ids:
+        counts += ", without the names of files, so that ids and fingerprint are of this form alone"
     if verification.images_per_class is not None:
         counts += f", {verification.images_per_class:,} of each"
     if verification.sha256 is not None:

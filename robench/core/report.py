@@ -141,7 +141,7 @@ class Report(Rendered):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every cell has its number, except those that the model cannot have."""
+        """Return whether every cell has its number, except numbers that the model cannot have."""
         cells = [cell for row in self.rows for cell in row.cells.values()]
         return all(cell.estimate is not None or not cell.is_applicable for cell in cells)
 

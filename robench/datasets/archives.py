@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, Literal, cast
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.core.files import open_regular
@@ -42,13 +42,16 @@ _DAMAGE: Final = (
 class Member:
     """File or folder in an archive; ``parts`` are the names of the enclosing folders, and its own.
 
-    ``open`` returns the content, while the archive is being read, in its order.
+    ``open`` returns the content, while the archive is being read, in its order. ``start`` is the first byte of the
+    content in a tar after decompression.
     """
 
     parts: tuple[str, ...]
     is_folder: bool
     num_bytes: int
     open: Callable[[], IO[bytes]]
+    kind: Literal["tar", "tar.gz", "zip"] = "tar"
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +130,7 @@ def _zip_members(archive: Path) -> Iterator[Member]:
                 is_folder=info.is_dir(),
                 num_bytes=0 if info.is_dir() else info.file_size,
                 open=lambda info=info: file.open(info),  # type: ignore[misc]  # mypy knows no default of a lambda
+                kind="zip",
             )
 
 
@@ -142,6 +146,8 @@ def _tar_members(archive: Path) -> Iterator[Member]:
                 is_folder=info.isdir(),
                 num_bytes=info.size if info.isreg() else 0,
                 open=lambda info=info: cast("IO[bytes]", file.extractfile(info)),  # type: ignore[misc]  # as above
+                kind="tar.gz" if isinstance(content, gzip.GzipFile) else "tar",
+                start=info.offset_data,
             )
 
         # A damaged header silently ends a tar file; reading to the end also makes gzip verify its checksum.

@@ -1,4 +1,4 @@
-"""Decoding of image files by Pillow, then torchvision's Resize (shorter side) and CenterCrop.
+"""Decoding of encoded images by Pillow, then torchvision's Resize (shorter side) and CenterCrop.
 
 Resizing is done by Pillow, on 8-bit images and always antialiased, as in the evaluation of timm and torchvision; on
 tensors the same functions give different pixels. As there, an EXIF orientation is not followed, transparency is
@@ -17,7 +17,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -31,7 +30,7 @@ from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvis
 
 from robench.core.child_processes import prepare_helper, without_script
 from robench.core.errors import ExampleError
-from robench.core.files import open_regular
+from robench.datasets.packed_images import Stored, open_stored
 from robench.declarations.preprocessing import ImagePreprocessing
 
 Pixels = NDArray[np.uint8]
@@ -43,7 +42,7 @@ Begun = Iterator[Pixels | ExampleError]
 MODES: Mapping[int, str] = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
+def decode(stored: Stored, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     """Return the image as (H, W, C), resized and cropped as required by ``preprocessing``.
 
     It has the channels of ``preprocessing``: 1 for grey, 4 with transparency; 3 where none are stated.
@@ -56,21 +55,21 @@ def decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     if mode is None:
         known = ", ".join(map(str, MODES))
         raise ExampleError(
-            f"image {path} cannot be given with {preprocessing.num_channels} channels: image files have {known}; give"
+            f"image {stored} cannot be given with {preprocessing.num_channels} channels: image files have {known}; give"
             " such images as arrays (npz), or state the mean and std of another number of channels"
         )
     try:
-        with open_regular(path) as opened, Image.open(opened) as file:
+        with open_stored(stored) as opened, Image.open(opened) as file:
             image = converted(file, mode)
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        raise ExampleError(_unreadable(path, error)) from None
-    return pixels_of(image, f"image {path}", preprocessing)
+        raise ExampleError(_unreadable(stored, error)) from None
+    return pixels_of(image, f"image {stored}", preprocessing)
 
 
-def try_decode(path: Path, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
+def try_decode(stored: Stored, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
     """Return the result or the error of ``decode``: returned errors cross processes without their traceback."""
     try:
-        return decode(path, preprocessing)
+        return decode(stored, preprocessing)
     except ExampleError as error:
         return error
 
@@ -88,26 +87,26 @@ class Oddity:
     message: str
 
 
-def examine(path: Path) -> Oddity | None:
+def examine(stored: Stored) -> Oddity | None:
     """Read a whole image file like ``decode``, and return its unusual properties."""
     try:
-        with open_regular(path) as opened, Image.open(opened) as file:
-            oddity = _conversion(path, file)
+        with open_stored(stored) as opened, Image.open(opened) as file:
+            oddity = _conversion(stored, file)
             converted(file, MODES[3])
     except UnidentifiedImageError as error:
-        return Oddity(kind="no-image", message=_unreadable(path, error))
+        return Oddity(kind="no-image", message=_unreadable(stored, error))
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        return Oddity(kind="corrupt-image", message=_unreadable(path, error))
+        return Oddity(kind="corrupt-image", message=_unreadable(stored, error))
     return oddity
 
 
-def _conversion(path: Path, image: Image.Image) -> Oddity | None:
+def _conversion(stored: Stored, image: Image.Image) -> Oddity | None:
     if image.mode == "CMYK":
         done = "converted to RGB by Pillow's formula, its colour profile ignored, as timm and torchvision do"
-        return Oddity(kind="cmyk-image", message=f"image {path} is CMYK: {done}")
+        return Oddity(kind="cmyk-image", message=f"image {stored} is CMYK: {done}")
     # Pillow shows 16-bit colour as RGB; only the decoder that it chose knows.
     if image.mode.startswith("I;16") or any(";16" in str(tile) for tile in getattr(image, "tile", ())):
-        return Oddity(kind="16-bit-image", message=f"image {path} has 16 bits a channel: its upper 8 bits are kept")
+        return Oddity(kind="16-bit-image", message=f"image {stored} has 16 bits a channel: its upper 8 bits are kept")
     return None
 
 
@@ -152,18 +151,18 @@ def size_after(width: int, height: int, preprocessing: ImagePreprocessing) -> tu
     return (width, height) if crop is None or min(width, height) < crop else (crop, crop)
 
 
-def size_of(path: Path) -> tuple[int, int] | None:
+def size_of(stored: Stored) -> tuple[int, int] | None:
     """Return width and height of an image file in pixels from its header; None if it cannot be read."""
     try:
-        with open_regular(path) as opened, Image.open(opened) as file:
+        with open_stored(stored) as opened, Image.open(opened) as file:
             return file.size
     except Exception:  # Pillow's decoders may raise almost any type on broken files.
         return None
 
 
-def _unreadable(path: Path, error: Exception) -> str:
+def _unreadable(stored: Stored, error: Exception) -> str:
     return (
-        f"cannot read image {path}: {_reason(path, error)}. Wanted a whole image file (JPEG, PNG, ...);"
+        f"cannot read image {stored}: {_reason(stored, error)}. Wanted a whole image file (JPEG, PNG, ...);"
         " restore it from the source of the dataset"
     )
 
@@ -180,9 +179,9 @@ def converted(image: Image.Image, mode: str) -> Image.Image:
     return image.convert(mode)
 
 
-def _reason(path: Path, error: Exception) -> str:
+def _reason(stored: Stored, error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
-        with open_regular(path) as file:
+        with open_stored(stored) as file:
             beginning = file.read(16)
         found = f"it is not recognised as an image, it begins with {beginning!r}"
         return found if beginning else "the file has zero bytes"
@@ -198,25 +197,25 @@ class DecodingPool:
         self._num_processes = num_processes
         self._executor: ProcessPoolExecutor | None = None
 
-    def begin(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> Begun | None:
+    def begin(self, images: Sequence[Stored], preprocessing: ImagePreprocessing) -> Begun | None:
         """Begin to decode images, and return at once; None without processes or images."""
-        if self._num_processes == 0 or not paths:
+        if self._num_processes == 0 or not images:
             return None
         try:
-            return self._submitted(paths, preprocessing)
+            return self._submitted(images, preprocessing)
         except BrokenProcessPool:
             # Reported by ``decode``, if new processes die as well.
             return None
 
     def decode(
-        self, paths: Sequence[Path], preprocessing: ImagePreprocessing, begun: Begun | None = None
+        self, images: Sequence[Stored], preprocessing: ImagePreprocessing, begun: Begun | None = None
     ) -> list[Pixels]:
-        """Return images in the order of ``paths``, (H, W, C) each; ``begun`` is what ``begin`` returned for them."""
+        """Return images in the order of ``images``, (H, W, C) each; ``begun`` is what ``begin`` returned for them."""
         if self._num_processes == 0:
-            return [decode(path, preprocessing) for path in paths]
+            return [decode(stored, preprocessing) for stored in images]
         for tried in (begun, None):
             try:
-                return _images_of(self._submitted(paths, preprocessing) if tried is None else tried)
+                return _images_of(self._submitted(images, preprocessing) if tried is None else tried)
             except BrokenProcessPool:
                 self.close()
             except KeyboardInterrupt:
@@ -224,8 +223,8 @@ class DecodingPool:
                 self.close()
                 raise
         raise ExampleError(
-            f"decoding processes died twice over the images {paths[0]} to {paths[-1]} ({len(paths)}). Memory may have"
-            " run out, or an image may crash its decoder; run without decoding processes to see"
+            f"decoding processes died twice over the images {images[0]} to {images[-1]} ({len(images)}). Memory may"
+            " have run out, or an image may crash its decoder; run without decoding processes to see"
         )
 
     def close(self) -> None:
@@ -234,15 +233,15 @@ class DecodingPool:
             self._executor.shutdown(cancel_futures=True)
         self._executor = None
 
-    def _submitted(self, paths: Sequence[Path], preprocessing: ImagePreprocessing) -> Begun:
+    def _submitted(self, images: Sequence[Stored], preprocessing: ImagePreprocessing) -> Begun:
         # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
-        portion = min(16, -(-len(paths) // (4 * self._num_processes)))
+        portion = min(16, -(-len(images) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)
         if self._executor is None:
             context = multiprocessing.get_context("spawn")
             self._executor = ProcessPoolExecutor(self._num_processes, context, initializer=prepare_helper)
         with _sigint_held_back(), without_script():
-            return self._executor.map(work, paths, chunksize=portion)
+            return self._executor.map(work, images, chunksize=portion)
 
 
 def _images_of(begun: Begun) -> list[Pixels]:

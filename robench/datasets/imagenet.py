@@ -11,6 +11,14 @@ from dataclasses import replace
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 from robench.datasets.base import PublishedFolder, ResizeRule
 
+# Published archive of ImageNet-C of each type.
+ARCHIVE_OF = {
+    **dict.fromkeys(COMMON_CORRUPTIONS[:3], "noise.tar"),
+    **dict.fromkeys(COMMON_CORRUPTIONS[3:7], "blur.tar"),
+    **dict.fromkeys(COMMON_CORRUPTIONS[7:11], "weather.tar"),
+    **dict.fromkeys(COMMON_CORRUPTIONS[11:], "digital.tar"),
+    **dict.fromkeys(EXTRA_CORRUPTIONS, "extra.tar"),
+}
 _VALIDATION = PublishedFolder(
     name="imagenet-1k",
     title="ImageNet ILSVRC 2012 validation images",

@@ -1,50 +1,89 @@
-"""Discovery of images and labels in trees of class folders: ImageNet-1k and the datasets with the same classes.
+"""Images and labels of ImageNet-1k and the datasets with the same classes: where they are, and those in class folders.
 
 A class is known by its folder's name (a WordNet id such as n01440764) in timm's list of synsets, never by the folder's
-position: a missing folder would shift the labels of all that follow.
+position: a missing folder would shift the labels of all that follow. Other forms than folders are in
+``imagenet_forms``.
 """
 
-import logging
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import intern
-from typing import Final
+from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from timm.data.imagenet_info import ImageNetInfo
 
 from robench.core.errors import MissingDataError
 from robench.datasets.base import DatasetBase, PublishedFolder, class_subset
-from robench.datasets.imagenet import IMAGENET_1K
+from robench.datasets.imagenet import ARCHIVE_OF, IMAGENET_1K
+from robench.datasets.packed_images import Packed, Stored
 from robench.datasets.published import PUBLISHED_SETS, PublishedSet, set_folder
 
 SUFFIXES: Final = frozenset((".jpeg", ".jpg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp"))
 NUM_TRAINING_IMAGES: Final = 1_281_167
+CLASS_FOLDERS: Final = "class folders"
+_NUMBER: Final = re.compile(r"\d+")
 _WORDNET_ID: Final = re.compile(r"n\d{8}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageFile:
-    """Image file, whose name has two parts, of the class ``target``, 0..999 in the order of ILSVRC 2012."""
+class Listed(NamedTuple):
+    """Image of a class as listed: file name in two parts, size in bytes and, inside a file, which one and where."""
 
-    folder: Path
+    folder: str
     stem: str
     suffix: str
-    target: int
     num_bytes: int
+    shard: int = 0
+    start: int = 0
 
-    @property
-    def id(self) -> str:
-        """Return class folder and file name without suffix, such as ``n01440764/ILSVRC2012_val_00000293``."""
-        return f"{self.folder.name}/{self.stem}"
 
-    @property
-    def path(self) -> Path:
-        """Return the path of the file."""
-        return self.folder / f"{self.stem}{self.suffix}"
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImageSource:
+    """Images of a dataset in one form, in any order: ids, sizes and labels, and the place of each.
+
+    Attributes:
+        form: name of the form, such as ``class folders``.
+        place: folder of the images or of their archives, or the only archive.
+        ids: class folder and file name without suffix, such as ``n01440764/ILSVRC2012_val_00000293``.
+        suffixes: endings of the files' names, with the dot.
+        sizes: (N,) sizes in bytes; ``targets``: (N,) classes, 0..999 in the order of ILSVRC 2012; both int64.
+        is_named: whether the ids have the published names of files, as class folders do.
+        pattern: path of an image's file in ``place``.
+        shards: files that hold the images instead; ``shard_of``: (N,) position of each one's in them; ``starts``: (N,)
+            place in it, see ``Packed``; both int64.
+    """
+
+    form: str
+    place: Path
+    ids: tuple[str, ...]
+    suffixes: tuple[str, ...]
+    sizes: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    is_named: bool
+    pattern: str
+    shards: tuple[Path, ...]
+    shard_of: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def stored(self, number: int) -> Stored:
+        """Return the place of an image."""
+        folder, _, stem = self.ids[number].partition("/")
+        suffix = self.suffixes[number]
+        if not self.shards:
+            return self.place / self.pattern.format(folder=folder, stem=stem, suffix=suffix)
+        return Packed(
+            file=self.shards[self.shard_of[number]],
+            start=int(self.starts[number]),
+            num_bytes=int(self.sizes[number]),
+            name=f"{folder}/{stem}{suffix}",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +98,9 @@ class Layout:
         num_images: number of images of all classes; ``images_per_class``: of each, None if classes differ.
         passes_over_others: whether folders of other classes of ImageNet-1k are skipped, since a subset is requested.
         is_trained_on: whether it is used for training only.
+        archives: patterns of archives below the data root; ``inside``: candidate folders of the class folders in them.
+        shards: patterns of Parquet shards.
+        devkits: candidate folders of the development kit, if images may be outside class folders.
     """
 
     dataset: str
@@ -70,6 +112,10 @@ class Layout:
     images_per_class: int | None = None
     passes_over_others: bool = False
     is_trained_on: bool = False
+    archives: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    shards: tuple[str, ...] = ()
+    devkits: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -103,6 +149,10 @@ VALIDATION: Final = Layout(
     classes=class_indices(),
     num_images=IMAGENET_1K.num_examples,
     images_per_class=50,
+    archives=("imagenet-1k/*val*.tar", "imagenet-1k/data/*val*.tar"),
+    inside=("", "val", "imagenet-1k/val", "imagenet-1k"),
+    shards=("imagenet-1k/data/val*.parquet", "imagenet-1k/val*.parquet", "imagenet-1k/val*/*.parquet"),
+    devkits=("imagenet-1k", "imagenet-1k/val", "imagenet-1k/data", "."),
 )
 TRAIN: Final = Layout(
     dataset="imagenet-1k",
@@ -115,63 +165,90 @@ TRAIN: Final = Layout(
 )
 
 
-def find_images(data_root: Path | None, layout: Layout = VALIDATION) -> dict[str, ImageFile]:
-    """Return all images of ``find_folder``'s folder by id; warn if the set is incomplete."""
-    try:
-        folder = find_folder(data_root, layout)
-        images = _index_images(folder, layout)
-    except OSError as error:
-        raise MissingDataError(f"cannot read {error.filename} of {layout.title}: {error.strerror}") from error
-    if not images:
-        raise MissingDataError(f"the class folders of {layout.title} in {folder} hold no image. {_how_to_give(layout)}")
-    _warn_of_gaps(images, folder, layout)
-    return images
-
-
 def candidates(data_root: Path, layout: Layout = VALIDATION) -> tuple[Path, ...]:
     """Return the candidate places of the class folders, in order."""
     return tuple(data_root / place for place in layout.places)
 
 
-def find_folder(data_root: Path | None, layout: Layout) -> Path:
-    """Return the first candidate that contains class folders."""
-    if data_root is None:
-        raise MissingDataError(f"{layout.title} needs a folder. {_how_to_give(layout)}")
-    tried = []
-    for place in candidates(data_root.expanduser(), layout):
-        if not place.is_dir():
-            tried.append(f"  {place}: {'not a folder' if place.exists() else 'absent'}")
-        elif class_folders(place, layout):
-            return place
-        else:
-            loose = sum(1 for _ in images_in(place, target=0))
-            holds = f"{loose:,} images outside class folders" if loose else "no class folders"
-            tried.append(f"  {place}: {holds}")
-    raise MissingDataError(f"{layout.title} not found. Tried:", *tried, _how_to_give(layout))
+def source_of(
+    images: Iterable[Listed],
+    layout: Layout,
+    *,
+    form: str,
+    place: Path,
+    is_named: bool = True,
+    pattern: str = "{folder}/{stem}{suffix}",
+    shards: tuple[Path, ...] = (),
+) -> ImageSource:
+    """Return the listed images of the layout's classes.
+
+    Raises:
+        MissingDataError: two have the same id, an id is not UTF-8, or there is another class.
+    """
+    chosen = [image for image in images if has_class(image.folder, layout, place)]
+    source = ImageSource(
+        form=form,
+        place=place,
+        # All types of ImageNet-C have the same ids, and 95 datasets of 50,000 images are open at once.
+        ids=tuple(intern(f"{image.folder}/{image.stem}") for image in chosen),
+        suffixes=tuple(intern(image.suffix) for image in chosen),
+        sizes=np.array([image.num_bytes for image in chosen], dtype=np.int64),
+        targets=np.array([layout.classes[image.folder] for image in chosen], dtype=np.int64),
+        is_named=is_named,
+        pattern=pattern,
+        shards=shards,
+        shard_of=np.array([image.shard for image in chosen] if shards else [], dtype=np.int64),
+        starts=np.array([image.start for image in chosen] if shards else [], dtype=np.int64),
+    )
+    first: dict[str, int] = {}
+    for number, each in enumerate(source.ids):
+        if not is_text(each):
+            raise MissingDataError(misnamed(Path(str(source.stored(number)))))
+        if (other := first.setdefault(each, number)) != number:
+            raise MissingDataError(
+                f"{source.stored(other)} and {source.stored(number)} are the same example; remove one of them"
+            )
+    return source
+
+
+def read_class_folders(place: Path, layout: Layout) -> ImageSource:
+    """Return the images of the class folders of a place."""
+    folders = [folder for folder in class_folders(place, layout) if has_class(folder.name, layout, place)]
+    images = (image for folder in folders for image in images_in(folder))
+    return source_of(images, layout, form=CLASS_FOLDERS, place=place)
 
 
 def class_folders(place: Path, layout: Layout) -> list[Path]:
-    """Return the folders named like the dataset's classes, by WordNet id or by number, in that order."""
-    name = re.compile(r"\d+") if layout.has_numbered_classes else _WORDNET_ID
-    found = [path for path in place.iterdir() if name.fullmatch(path.name) and path.is_dir()]
+    """Return the folders named like the dataset's classes, in the order of the classes."""
+    found = [path for path in place.iterdir() if is_like_class(path.name, layout) and path.is_dir()]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
-def images_in(folder: Path, target: int) -> Iterator[ImageFile]:
-    """Yield the files with the suffix of an image, of class ``target``, in the order of the file system."""
+def is_like_class(name: str, layout: Layout) -> bool:
+    """Return whether a folder is named like the dataset's classes, by WordNet id or by number."""
+    return bool((_NUMBER if layout.has_numbered_classes else _WORDNET_ID).fullmatch(name))
+
+
+def images_in(folder: Path) -> Iterator[Listed]:
+    """Yield the files with the name of an image in a class folder, in the order of the file system."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            stem, dot, ending = entry.name.rpartition(".")
-            suffix = intern(dot + ending)
-            # Copying from a Mac leaves files such as ._x.JPEG beside the images.
-            if suffix.lower() in SUFFIXES and not entry.name.startswith(".") and not entry.is_dir():
-                size = entry.stat().st_size
-                yield ImageFile(folder=folder, stem=stem, suffix=suffix, target=target, num_bytes=size)
+            parts = name_of_image(entry.name)
+            if parts is not None and not entry.is_dir():
+                yield Listed(folder.name, *parts, entry.stat().st_size)
+
+
+def name_of_image(name: str) -> tuple[str, str] | None:
+    """Return the stem and suffix of an image's file name; None if it is not one."""
+    stem, dot, ending = name.rpartition(".")
+    suffix = dot + ending
+    # Copying from a Mac leaves files such as ._x.JPEG beside the images.
+    return None if suffix.lower() not in SUFFIXES or name.startswith(".") else (stem, suffix)
 
 
 def is_text(name: str) -> bool:
     """Return whether a file's name is UTF-8, as required for ids, digests and records."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def misnamed(path: Path) -> str:
@@ -179,66 +256,24 @@ def misnamed(path: Path) -> str:
     return f"the name of the image {path.name!r} in {path.parent} is not UTF-8, as its id must be; rename it"
 
 
-def _index_images(place: Path, layout: Layout) -> dict[str, ImageFile]:
-    images: dict[str, ImageFile] = {}
-    for folder in class_folders(place, layout):
-        target = layout.classes.get(folder.name)
-        if target is None:
-            refuse_other_class(folder, layout)
-            continue
-        for image in images_in(folder, target):
-            if not is_text(image.stem):
-                raise MissingDataError(misnamed(image.path))
-            # All types of ImageNet-C have the same ids, and 95 datasets of 50,000 images are open at once.
-            first = images.setdefault(intern(image.id), image)
-            if first is not image:
-                raise MissingDataError(f"{first.path} and {image.path} are the same example; remove one of them")
-    return images
-
-
-def refuse_other_class(folder: Path, layout: Layout) -> None:
-    """Refuse a class folder that is not one of the dataset's, unless a subset is selected."""
-    if layout.passes_over_others and folder.name in VALIDATION.classes:
-        return
+def has_class(name: str, layout: Layout, place: Path) -> bool:
+    """Return whether a class folder is one of the dataset's; refuse another one, unless a subset is selected."""
+    if name in layout.classes:
+        return True
+    if layout.passes_over_others and name in VALIDATION.classes:
+        return False
     whose = "ImageNet-1k (timm's synset list of 1,000)"
     if len(layout.classes) < len(VALIDATION.classes):
         whose = f"{layout.dataset} (which has {len(layout.classes)})"
     elif layout.has_numbered_classes:
         whose = f"{layout.dataset} (whose folders are called 0 to {len(layout.classes) - 1})"
     raise MissingDataError(
-        f"{folder} is not a class of {whose}. Move it out of {folder.parent}; a set of other classes is another dataset"
-    )
-
-
-def _warn_of_gaps(images: Mapping[str, ImageFile], folder: Path, layout: Layout) -> None:
-    per_class = Counter(image.target for image in images.values())
-    is_whole = len(per_class) == len(layout.classes) and len(images) == layout.num_images
-    if layout.images_per_class is not None:
-        is_whole = is_whole and set(per_class.values()) == {layout.images_per_class}
-    if not is_whole:
-        logging.getLogger("robench.datasets").warning(
-            "dataset %r in %s is not the whole %s: %s images of %s classes, not %s. What is %s on it compares with"
-            " nothing published",
-            layout.dataset,
-            folder,
-            layout.part,
-            f"{len(images):,}",
-            len(per_class),
-            layout.wanted,
-            "trained" if layout.is_trained_on else "measured",
-        )
-
-
-def _how_to_give(layout: Layout) -> str:
-    return (
-        f"Wanted: DIR/{layout.example} and so on, {layout.num_images:,} images in {len(layout.classes)} class folders"
-        f" named by {'number' if layout.has_numbered_classes else 'WordNet id'}. Give DIR by --data-root DIR or the"
-        " variable ROBENCH_DATA"
+        f"{place / name} is not a class of {whose}. Move it out of {place}; a set of other classes is another dataset"
     )
 
 
 def layout_of(declared: DatasetBase) -> Layout:
-    """Return the location of the class folders of a dataset on disk, and their expected content."""
+    """Return the location of a dataset's images on disk, and their expected content."""
     if not isinstance(declared, PublishedFolder) or declared.folder is None:
         raise ValueError(f"dataset {declared.name!r} has no class folders")
     published = next(each for each in PUBLISHED_SETS.values() if each.folder == set_folder(declared.folder))
@@ -250,15 +285,29 @@ def layout_of(declared: DatasetBase) -> Layout:
         classes = class_subset(declared.class_subset)
     elif published.has_numbered_classes:
         classes = {str(index): index for index in VALIDATION.classes.values()}
-    return Layout(
+    layout = replace(
+        VALIDATION,
         dataset=declared.name,
         part="set",
-        places=VALIDATION.places if is_of_validation else _places(declared.folder, published),
         example=f"{VALIDATION.places[0] if is_of_validation else declared.folder}/{next(iter(classes))}/NAME.JPEG",
         classes=classes,
         num_images=declared.num_examples,
         images_per_class=published.images_per_class,
         passes_over_others=is_of_validation,
+    )
+    if is_of_validation:
+        return layout
+    folders = (published.folder, *published.other_folders)
+    within = declared.folder.removeprefix(published.folder)
+    archives = published.archives if declared.corruption is None else (ARCHIVE_OF[declared.corruption],)
+    return replace(
+        layout,
+        places=_places(declared.folder, published),
+        archives=tuple(f"{place}/{name.removesuffix('.gz')}" for place in (*folders, ".") for name in archives),
+        # Some archives have a folder of their own name at the top.
+        inside=tuple(f"{top}{within}".strip("/") for top in ("", *folders, *(each.split(".")[0] for each in archives))),
+        shards=(),
+        devkits=(),
     )
 
 

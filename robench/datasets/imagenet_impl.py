@@ -1,4 +1,4 @@
-"""Opener of published images in class folders of ImageNet-1k's classes (the layout of PublishedFolder).
+"""Opener of published images of ImageNet-1k's classes, in any of their forms.
 
 Sources: ILSVRC 2012 (Russakovsky et al. 2015, arXiv:1409.0575) and the sets of natural shifts that share its classes,
 see ``datasets.imagenet``. Two JPEG decoders, and so two releases of Pillow, may differ by a grey level here and
@@ -8,16 +8,15 @@ there; that is a matter of provenance, and no part of the fingerprint.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from robench.core.errors import DeclarationError
 from robench.datasets.base import DatasetBase, class_indices_of
-from robench.datasets.imagenet_folder import ImageFile, find_images, layout_of
+from robench.datasets.imagenet_folder import ImageSource, layout_of
+from robench.datasets.imagenet_forms import find_images
+from robench.datasets.packed_images import Stored
 from robench.datasets.user_impl import DecodedImages
 from robench.declarations.preprocessing import ImagePreprocessing
 
@@ -43,24 +42,23 @@ class ImagenetFolder(DecodedImages):
     """Images of a declared dataset in the order of the ids' SHA-256, decoded on access.
 
     An id is such as ``n01440764/ILSVRC2012_val_00000293``. The fingerprint is a SHA-256 over id, suffix and file size
-    of every image, sorted by id. The images themselves are not read for it, which would take minutes: a re-encoded copy
-    is detected by its sizes, a changed pixel in a file of the same size is not. The classes that logits are masked to
-    and the resize rule, where there are any, are part of it, since outcomes depend on them.
+    of every image, sorted by id, whichever form they are in. The images themselves are not read for it, which would
+    take minutes: a re-encoded copy is detected by its sizes, a changed pixel in a file of the same size is not. The
+    classes that logits are masked to and the resize rule, where there are any, are part of it, since outcomes depend on
+    them.
     """
 
     def __init__(
         self, declared: DatasetBase, data_root: Path | None, preprocessing: ImagePreprocessing, decode_workers: int = 0
     ) -> None:
         applied = ruled(preprocessing, declared)
-        found = find_images(data_root, layout_of(declared))
-        images, targets = [*found.values()], np.array([image.target for image in found.values()], dtype=np.int64)
-        super().__init__(declared.name, _fingerprint(found, declared), [*found], targets, applied, decode_workers)
-        self._folder = images[0].folder.parent
-        self._suffixes = tuple(images[position].suffix for position in self._order)
+        self._source = source = find_images(data_root, layout_of(declared))
+        fingerprint = _fingerprint(source, declared)
+        super().__init__(declared.name, fingerprint, source.ids, source.targets, applied, decode_workers)
 
-    def path(self, position: int) -> Path:
-        """Return the path of an example's file."""
-        return self._folder / f"{self.ids[position]}{self._suffixes[position]}"
+    def stored(self, position: int) -> Stored:
+        """Return the place of an example's encoded image."""
+        return self._source.stored(self._order[position])
 
 
 def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePreprocessing:
@@ -78,8 +76,9 @@ def ruled(preprocessing: ImagePreprocessing, declared: DatasetBase) -> ImagePrep
     return replace(preprocessing, resize=None)
 
 
-def _fingerprint(images: Mapping[str, ImageFile], declared: DatasetBase) -> str:
-    lines = sorted(f"{example_id}\t{image.suffix}\t{image.num_bytes}\n" for example_id, image in images.items())
+def _fingerprint(source: ImageSource, declared: DatasetBase) -> str:
+    images = zip(source.ids, source.suffixes, source.sizes.tolist(), strict=True)
+    lines = sorted(f"{example_id}\t{suffix}\t{num_bytes}\n" for example_id, suffix, num_bytes in images)
     if declared.class_subset is not None:
         lines.insert(0, f"classes\t{','.join(map(str, class_indices_of(declared.class_subset)))}\n")
     if declared.resize_rule is not None:

@@ -155,9 +155,10 @@ _ALL: Final = (
     PublishedSet(
         name="imagenet-1k",
         folder="imagenet-1k",
-        where="image-net.org, ILSVRC2012_img_val.tar (after registration), sorted into class folders",
+        where="image-net.org, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz (after registration)",
         num_bytes=6_744_924_160,
         images_per_class=50,
+        not_unpacked="it has no class folders, and is read as it is",
     ),
     *(
         PublishedSet(

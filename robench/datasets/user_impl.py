@@ -20,6 +20,7 @@ from robench.core.protocols import Dataset
 from robench.datasets.decoding import Begun, decode, shared_pool, size_after, size_of
 from robench.datasets.in_memory import OrderedImages
 from robench.datasets.order import checked_index
+from robench.datasets.packed_images import Stored
 from robench.datasets.user import UserDataset
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 
 class DecodedImages(OrderedImages):
-    """Base class of datasets of image files; subclasses provide the path of each example.
+    """Base class of datasets of encoded images; subclasses provide the place of each example.
 
     Mean and std of the preprocessing are left to the model; 0 ``decode_workers`` decode in the current process.
     """
@@ -56,17 +57,18 @@ class DecodedImages(OrderedImages):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         position = checked_index(index, self.identity.name, len(self))
-        path = self.path(position)
-        return _to_unit_range(self._stack([path], [decode(path, self._preprocessing)]))[0], int(self.targets[position])
+        stored = self.stored(position)
+        pixels = self._stack([stored], [decode(stored, self._preprocessing)])
+        return _to_unit_range(pixels)[0], int(self.targets[position])
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         bounds = self, start, stop
         pixels = _LAST.get(bounds)
         if pixels is None:
-            paths = [self.path(position) for position in range(start, stop)]
+            images = [self.stored(position) for position in range(start, stop)]
             begun = _NEXT.get(bounds)
             _NEXT.kept = None
-            pixels = self._stack(paths, self._pool.decode(paths, self._preprocessing, begun))
+            pixels = self._stack(images, self._pool.decode(images, self._preprocessing, begun))
             _LAST.kept = bounds, pixels
         return _to_unit_range(pixels)
 
@@ -74,30 +76,30 @@ class DecodedImages(OrderedImages):
         """Begin to decode examples [start, stop), as far as they exist, on the decoding processes."""
         bounds = self, start, stop
         if _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
-            paths = [self.path(position) for position in range(start, min(stop, len(self)))]
-            if (begun := self._pool.begin(paths, self._preprocessing)) is not None:
+            images = [self.stored(position) for position in range(start, min(stop, len(self)))]
+            if (begun := self._pool.begin(images, self._preprocessing)) is not None:
                 _NEXT.kept = bounds, begun
 
     def close(self) -> None:
         """End the decoding processes, which all datasets share; they restart on the next access."""
         self._pool.close()
 
-    def path(self, position: int) -> Path:
-        """Return the path of an example's file."""
+    def stored(self, position: int) -> Stored:
+        """Return the place of an example's encoded image."""
         raise NotImplementedError
 
-    def _stack(self, paths: Sequence[Path], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
+    def _stack(self, images: Sequence[Stored], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
         """Return (B, C, H, W) bytes."""
-        for path, pixels in zip(paths, decoded, strict=True):
+        for stored, pixels in zip(images, decoded, strict=True):
             if self._size is not None and pixels.shape[1::-1] != self._size:
                 raise ExampleError(
-                    f"image {path} is {_shown(pixels)} pixels after resize and crop, where the first examples of"
+                    f"image {stored} is {_shown(pixels)} pixels after resize and crop, where the first examples of"
                     f" {self.identity.name!r} are {self._size[0]}x{self._size[1]}; give all images one size by"
                     " image_size in the dataset's entry"
                 )
             if pixels.shape != decoded[0].shape:
                 raise ExampleError(
-                    f"images of one batch must have one size: {paths[0]} is {_shown(decoded[0])} pixels, {path} is"
+                    f"images of one batch must have one size: {images[0]} is {_shown(decoded[0])} pixels, {stored} is"
                     f" {_shown(pixels)}. Set resize and crop in the checkpoint's preprocessing"
                 )
         return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).contiguous()
@@ -159,7 +161,7 @@ class FileImages(DecodedImages):
         )
         self._size = _common_size(declared.name, [root / each for each in self.ids[:NUM_COMPARED]], applied)
 
-    def path(self, position: int) -> Path:
+    def stored(self, position: int) -> Path:
         """Return the path of an example's file."""
         return self._root / self.ids[position]
 

@@ -2,32 +2,21 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from os import cpu_count
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from robench.core.declared import DatasetDeclaration
-from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UnknownNameError
+from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError
 from robench.core.files import read_regular
-from robench.core.inert import printable
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
-from robench.datasets.decoding import examine
-from robench.datasets.imagenet_folder import (
-    Layout,
-    class_folders,
-    find_folder,
-    images_in,
-    is_text,
-    layout_of,
-    misnamed,
-    refuse_other_class,
-)
+from robench.datasets.findings import Finding, Kind, Verification, refused
+from robench.datasets.image_verification import decoding_findings, verify_images
+from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import OrderedImages
 from robench.datasets.lra import TokenSet
 from robench.datasets.published import PUBLISHED_SETS
@@ -44,82 +33,6 @@ from robench.datasets.wikitext_impl import read_split
 from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
-
-Kind = Literal[
-    "absent",
-    "unreadable",
-    "missing-class",
-    "extra-class",
-    "wrong-count",
-    "same-example",
-    "misnamed-file",
-    "empty-file",
-    "no-image",
-    "corrupt-image",
-    "cmyk-image",
-    "16-bit-image",
-    "other-file",
-    "wrong-file",
-]
-# Findings about files that are read anyway or skipped, which do not invalidate numbers.
-HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Difference of a dataset from its published form; the message names folder or file."""
-
-    kind: Kind
-    message: str
-
-    @property
-    def is_problem(self) -> bool:
-        """Return whether numbers on this data are not comparable with published ones."""
-        return self.kind not in HARMLESS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """Result of the verification of one dataset.
-
-    Attributes:
-        folder: location of its class folders; None if it was not found, or is embedded.
-        num_images, num_classes: numbers found of the expected classes; 0 for texts, and no images for tokens.
-        is_decoded: whether every image was decoded, too.
-        num_texts, num_tokens: numbers of texts and their tokens, None for images; without a file both are 0. Tokens are
-            counted where their number is published, otherwise None.
-        split: split of the file that was read; None for all others.
-        images_per_class: number of images of each class, if all have the same and were counted; None otherwise.
-        sha256: digest of arrays of images, or of tokens, and their labels, or of a file of series; None for all others.
-        num_sequences: number of sequences of tokens, or of pairs; ``num_series``, ``num_channels``, ``num_steps``:
-            numbers of series, their channels and the steps of the longest one; None for all others.
-    """
-
-    dataset: str
-    folder: Path | None = None
-    num_images: int = 0
-    num_classes: int = 0
-    is_decoded: bool = False
-    findings: tuple[Finding, ...] = ()
-    num_texts: int | None = None
-    num_tokens: int | None = None
-    num_sequences: int | None = None
-    split: str | None = None
-    images_per_class: int | None = None
-    sha256: str | None = None
-    num_series: int | None = None
-    num_channels: int | None = None
-    num_steps: int | None = None
-
-    @property
-    def is_absent(self) -> bool:
-        """Return whether nothing of it was found."""
-        return any(finding.kind == "absent" for finding in self.findings)
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether it has no problems."""
-        return not any(finding.is_problem for finding in self.findings)
 
 
 def verify(
@@ -162,13 +75,7 @@ def verify(
         elif isinstance(found, UeaSet):
             yield from _verify_series(found, data_root)
         else:
-            yield verify_folder(layout_of(found), data_root, decode=decode)
-
-
-def _refused(dataset: str, kind: Kind, error: RobenchError, **known: Any) -> Verification:
-    """Return the verification of a dataset that is refused; each of the error's lines is one of the message."""
-    finding = Finding(kind=kind, message="\n".join(map(printable, error.lines)))
-    return Verification(dataset=dataset, findings=(finding,), **known)
+            yield verify_images(layout_of(found), data_root, decode=decode)
 
 
 def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verification:
@@ -177,15 +84,15 @@ def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verifica
         dataset = open_dataset(declared, data_root=None, preprocessing=None, split=split)
     except (MissingDataError, DeclarationError) as error:
         known: dict[str, Any] = {"split": split, "num_texts": 0} if declared.domain == TEXTS.name else {}
-        return _refused(declared.name, "unreadable", error, **known)
+        return refused(declared.name, "unreadable", error, **known)
     if declared.domain == TEXTS.name:
         return Verification(dataset=declared.name, is_decoded=True, split=split, num_texts=len(dataset))
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open
     if isinstance(dataset, SeriesInMemory):
         return _of_series(declared.name, dataset)
-    paths = [dataset.path(position) for position in range(len(dataset))] if isinstance(dataset, FileImages) else []
+    paths = [*map(dataset.stored, range(len(dataset)))] if isinstance(dataset, FileImages) else []
     found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
-    return replace(found, is_decoded=decode or not paths, findings=tuple(_decoded(paths)) if decode else ())
+    return replace(found, is_decoded=decode or not paths, findings=tuple(decoding_findings(paths)) if decode else ())
 
 
 def _verify_embedded(declared: DatasetDeclaration) -> Verification:
@@ -218,7 +125,7 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
             num_texts = len(read_labelled(declared, data_root, split))
     except MissingDataError as error:
         kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
-        return _refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
+        return refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
     return Verification(dataset=declared.name, is_decoded=True, num_texts=num_texts, num_tokens=num_tokens, **known)
 
 
@@ -257,9 +164,9 @@ def _verify_series_of(declared: UeaSet, data_root: Path | None, split: str) -> V
         known["sha256"] = hashlib.sha256(content).hexdigest()
         found = published_split(declared, split, content, str(path))
     except MissingDataError as error:
-        return _refused(declared.name, kind, error, **known)
+        return refused(declared.name, kind, error, **known)
     except OSError as error:
-        return _refused(declared.name, "unreadable", MissingDataError(f"cannot read {path}: {error.strerror}"), **known)
+        return refused(declared.name, "unreadable", MissingDataError(f"cannot read {path}: {error.strerror}"), **known)
     return Verification(
         dataset=declared.name,
         num_classes=len(found.classes),
@@ -278,7 +185,7 @@ def _verify_tokens(declared: TokenSet, data_root: Path | None, split: str) -> Ve
         dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
     except MissingDataError as error:
         is_absent = folder is None or not folder.is_dir() or len(error.lines) > 1
-        return _refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
+        return refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
     assert isinstance(dataset, OrderedImages)  # what all token sets open
     return Verification(
         dataset=declared.name,
@@ -301,7 +208,7 @@ def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | 
         dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
     except MissingDataError as error:
         # Only the message about absent files has several lines, which list them.
-        return _refused(
+        return refused(
             declared.name, "absent" if folder is None or len(error.lines) > 1 else "wrong-file", error, **known
         )
     assert isinstance(dataset, ArrayImages)  # what both open
@@ -315,85 +222,3 @@ def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | 
         sha256=dataset.identity.fingerprint,
         **known,
     )
-
-
-def verify_folder(layout: Layout, data_root: Path | None, *, decode: bool = False) -> Verification:
-    """Return the differences of a tree of class folders from its layout; see ``verify``."""
-    try:
-        folder = find_folder(data_root, layout)
-        classes = {path.name: path for path in class_folders(folder, layout)}
-        images = {
-            name: sorted(image.path for image in images_in(path, layout.classes[name]))
-            for name, path in classes.items()
-            if name in layout.classes
-        }
-        findings = [*_class_findings(layout, folder, classes), *_count_findings(layout, folder, images)]
-        for name in images:
-            findings += _file_findings(classes[name], images[name])
-    except MissingDataError as error:
-        return _refused(layout.dataset, "absent", error)
-    except OSError as error:
-        message = f"cannot read {error.filename} of {layout.title}: {error.strerror}"
-        return Verification(dataset=layout.dataset, findings=(Finding(kind="unreadable", message=message),))
-    paths = [path for found in images.values() for path in found]
-    if decode:
-        findings += _decoded([path for path in paths if path.stat().st_size])
-    return Verification(
-        dataset=layout.dataset,
-        folder=folder,
-        num_images=len(paths),
-        num_classes=sum(1 for found in images.values() if found),
-        is_decoded=decode,
-        findings=tuple(findings),
-    )
-
-
-def _class_findings(layout: Layout, folder: Path, classes: dict[str, Path]) -> Iterator[Finding]:
-    for name, index in layout.classes.items():
-        if name not in classes:
-            message = f"class folder {folder / name} is missing (class {index}); restore it"
-            yield Finding(kind="missing-class", message=message)
-    for name in sorted(classes.keys() - layout.classes.keys()):
-        try:
-            refuse_other_class(classes[name], layout)
-        except MissingDataError as error:
-            yield Finding(kind="extra-class", message=str(error))
-
-
-def _count_findings(layout: Layout, folder: Path, images: dict[str, list[Path]]) -> Iterator[Finding]:
-    wanted = layout.images_per_class
-    for name, found in images.items():
-        if not found or (wanted is not None and len(found) != wanted):
-            message = f"class folder {folder / name} holds {len(found)} images, wanted {wanted or 'at least 1'}"
-            yield Finding(kind="wrong-count", message=message)
-    total = sum(map(len, images.values()))
-    if total != layout.num_images:
-        yield Finding(
-            kind="wrong-count",
-            message=f"{layout.title} in {folder} holds {total:,} images of its classes, wanted {layout.num_images:,}",
-        )
-
-
-def _file_findings(folder: Path, images: Sequence[Path]) -> Iterator[Finding]:
-    stems: dict[str, Path] = {}
-    for path in images:
-        first = stems.setdefault(path.stem, path)
-        if first != path:
-            message = f"{first} and {path} are the same example; remove one of them"
-            yield Finding(kind="same-example", message=message)
-        if not is_text(path.name):
-            yield Finding(kind="misnamed-file", message=misnamed(path))
-        elif not path.is_file():
-            message = f"image {path} is not a regular file (a pipe, a device, ...); restore it"
-            yield Finding(kind="no-image", message=message)
-        elif path.stat().st_size == 0:
-            yield Finding(kind="empty-file", message=f"image {path} has zero bytes; restore it")
-    for path in sorted(set(folder.iterdir()) - set(images)):
-        yield Finding(kind="other-file", message=f"{path} is not an image by its name: it is skipped")
-
-
-def _decoded(paths: Sequence[Path]) -> list[Finding]:
-    # Pillow's decoders let other threads run.
-    with ThreadPoolExecutor(cpu_count()) as threads:
-        oddities = threads.map(examine, paths)
-        return [Finding(kind=oddity.kind, message=oddity.message) for oddity in oddities if oddity is not None]

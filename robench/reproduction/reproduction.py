@@ -12,7 +12,8 @@ from robench.core.errors import MissingDataError, WeightsError
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Suite
 from robench.datasets import DATASETS, open_dataset
-from robench.datasets.imagenet_folder import TRAIN, find_images
+from robench.datasets.imagenet_folder import TRAIN
+from robench.datasets.imagenet_forms import find_images
 from robench.declare import find_datasets, find_suite, read_registries
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.forecast import Forecast

@@ -20,7 +20,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from robench.core.errors import DeclarationError, ExampleError
 from robench.datasets.decoding import decode
-from robench.datasets.imagenet_folder import TRAIN, find_images
+from robench.datasets.imagenet_folder import TRAIN
+from robench.datasets.imagenet_forms import find_images
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.training.deit import DeitTraining
 from robench.training.optimization import seed_for, seeded
@@ -34,17 +35,18 @@ class TrainingImages(Dataset[tuple[Tensor, int]]):
 
     def __init__(self, data_root: Path | None, training: DeitTraining, preprocessing: ImagePreprocessing) -> None:
         self._transform = transform_of(training, preprocessing)
-        images = sorted(find_images(data_root, TRAIN).values(), key=lambda image: image.id)
-        self._paths = tuple(image.path for image in images)
-        self._targets = tuple(image.target for image in images)
+        images = find_images(data_root, TRAIN)
+        order = sorted(range(len(images)), key=images.ids.__getitem__)
+        self._images = tuple(map(images.stored, order))
+        self._targets = tuple(images.targets[order].tolist())
         self._uncropped = ImagePreprocessing(mean=preprocessing.mean, std=preprocessing.std)
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._images)
 
     def __getitem__(self, key: Key) -> tuple[Tensor, int]:
         index, seed = key
-        image = Image.fromarray(decode(self._paths[index], self._uncropped))
+        image = Image.fromarray(decode(self._images[index], self._uncropped))
         with seeded(seed):
             return self._transform(image), self._targets[index]
 

@@ -90,7 +90,8 @@ class TestPrepare:
     def test_the_archive_becomes_a_dataset_that_is_whole(self, robench: Robench, data_root: Path) -> None:
         ended = robench("data", "verify", "imagenet-o", "--data-root", data_root, "--decode")
         assert ended.code == 0
-        assert ended.stdout == "whole  imagenet-o: 2,000 images of 200 classes; every image was read\n"
+        counts = f"2,000 images of 200 classes, class folders in {data_root / 'imagenet-o'}"
+        assert ended.stdout == f"whole  imagenet-o: {counts}; every image was read\n"
 
     def test_again_it_keeps_what_is_there(self, robench: Robench, data_root: Path, imagenet_o: Path) -> None:
         (data_root / "imagenet-o" / "README.txt").unlink()
@@ -150,6 +151,8 @@ class TestVerify:
                     "dataset": "imagenet-o",
                     "is_whole": True,
                     "folder": str(data_root / "imagenet-o"),
+                    "form": "class folders",
+                    "has_own_ids": False,
                     "num_images": 2000,
                     "num_classes": 200,
                     "is_decoded": False,
@@ -176,7 +179,8 @@ class TestVerify:
         ended = robench("data", "verify", "imagenet-o", "--data-root", data_root)
         lines = ended.stdout.splitlines()
         assert ended.code == 4
-        assert lines[0].startswith("WRONG  imagenet-o: 2,000 images of 200 classes; no image was read")
+        assert lines[0].startswith("WRONG  imagenet-o: 2,000 images of 200 classes, class folders in ")
+        assert "; no image was read" in lines[0]
         assert sum(line.endswith("has zero bytes; restore it") for line in lines) == 10
         assert lines[-1] == "  empty-file: and 3 more (all of them with --json)"
 

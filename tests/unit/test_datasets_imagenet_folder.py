@@ -11,15 +11,8 @@ import pytest
 from torchvision.datasets import ImageFolder  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.errors import MissingDataError
-from robench.datasets.imagenet_folder import (
-    TRAIN,
-    VALIDATION,
-    ImageFile,
-    Layout,
-    candidates,
-    class_indices,
-    find_images,
-)
+from robench.datasets.imagenet_folder import TRAIN, VALIDATION, ImageSource, Layout, candidates, class_indices
+from robench.datasets.imagenet_forms import find_images
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +33,9 @@ def touch(path: Path, content: str = "pixels") -> None:
     path.write_text(content)
 
 
-def places(images: dict[str, ImageFile]) -> set[Path]:
-    return {image.path.parent.parent for image in images.values()}
+def targets_of(images: ImageSource) -> dict[str, int]:
+    """The class of each image by its folder's name."""
+    return dict(zip((name.split("/")[0] for name in images.ids), images.targets.tolist(), strict=True))
 
 
 def message_of(data_root: Path | None) -> str:
@@ -60,49 +54,41 @@ def test_the_classes_are_in_the_order_of_ilsvrc() -> None:
 
 def test_on_a_whole_tree_labels_are_those_of_torchvision(tmp_path: Path) -> None:
     images = find_images(fill(tmp_path, class_indices(), per_class=1))
-    assert ImageFolder(str(tmp_path)).class_to_idx == {
-        image.path.parent.name: image.target for image in images.values()
-    }
+    assert ImageFolder(str(tmp_path)).class_to_idx == targets_of(images)
 
 
 def test_labels_follow_the_folder_s_name_where_folders_are_missing(tmp_path: Path) -> None:
     images = find_images(fill(tmp_path))
-    assert {example_id.split("/")[0]: image.target for example_id, image in images.items()} == KNOWN
+    assert targets_of(images) == KNOWN
     # What trusting the folder's position would make of the same tree.
     assert ImageFolder(str(tmp_path)).class_to_idx["n15075141"] == 5
 
 
 def test_an_example_is_named_by_class_and_file(tmp_path: Path) -> None:
     images = find_images(fill(tmp_path))
-    image = images["n02099601/ILSVRC2012_val_00000001"]
-    assert image == ImageFile(
-        folder=tmp_path / "n02099601",
-        stem="ILSVRC2012_val_00000001",
-        suffix=".JPEG",
-        target=207,
-        num_bytes=12,
-    )
-    assert all(name == image.id for name, image in images.items())
-    assert image.path == tmp_path / "n02099601" / "ILSVRC2012_val_00000001.JPEG"
+    number = images.ids.index("n02099601/ILSVRC2012_val_00000001")
+    assert images.stored(number) == tmp_path / "n02099601" / "ILSVRC2012_val_00000001.JPEG"
+    assert (images.suffixes[number], images.sizes[number], images.targets[number]) == (".JPEG", 12, 207)
+    assert (images.form, images.is_named) == ("class folders", True)
 
 
 @pytest.mark.parametrize("below", ["imagenet-1k/val", "imagenet-1k", "val", "."])
 def test_each_usual_place_is_found(tmp_path: Path, below: str) -> None:
     fill(tmp_path / below)
-    assert places(find_images(tmp_path)) == {tmp_path / below}
+    assert find_images(tmp_path).place == tmp_path / below
 
 
 def test_the_first_place_that_has_classes_counts(tmp_path: Path) -> None:
     (tmp_path / "imagenet-1k" / "val").mkdir(parents=True)
     for place in reversed(candidates(tmp_path)):
         fill(place)
-        assert places(find_images(tmp_path)) == {place}
+        assert find_images(tmp_path).place == place
 
 
 def test_a_home_directory_may_be_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     fill(tmp_path / "data")
-    assert places(find_images(type(tmp_path)("~/data"))) == {tmp_path / "data"}
+    assert find_images(type(tmp_path)("~/data")).place == tmp_path / "data"
 
 
 def test_class_folders_may_be_links(tmp_path: Path) -> None:
@@ -123,7 +109,7 @@ def test_what_is_no_image_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".JPEG", ".jpg", ".PNG", ".webp", ".bmp", ".tif"])
 def test_images_of_every_usual_suffix_count(tmp_path: Path, suffix: str) -> None:
     touch(tmp_path / "n01440764" / f"x{suffix}")
-    assert list(find_images(tmp_path)) == ["n01440764/x"]
+    assert find_images(tmp_path).ids == ("n01440764/x",)
 
 
 def test_without_a_data_root_the_message_says_how_to_give_one() -> None:
@@ -155,7 +141,7 @@ def test_images_that_were_never_sorted_into_classes_are_pointed_out(tmp_path: Pa
 
 def test_class_folders_without_images_are_missing_data(tmp_path: Path) -> None:
     (tmp_path / "val" / "n01440764").mkdir(parents=True)
-    assert f"{tmp_path / 'val'} hold no image" in message_of(tmp_path)
+    assert f"no image of dataset 'imagenet-1k' in {tmp_path / 'val'}, found as class folders" in message_of(tmp_path)
 
 
 def test_a_class_that_imagenet_1k_does_not_have_is_named(tmp_path: Path) -> None:
@@ -218,8 +204,8 @@ class TestTrainingImages:
     def test_each_usual_place_is_found(self, tmp_path: Path, below: str) -> None:
         fill(tmp_path / below)
         fill(tmp_path / "imagenet-1k" / "val", per_class=1)
-        assert places(find_images(tmp_path, TRAIN)) == {tmp_path / below}
-        assert places(find_images(tmp_path)) == {tmp_path / "imagenet-1k" / "val"}
+        assert find_images(tmp_path, TRAIN).place == tmp_path / below
+        assert find_images(tmp_path).place == tmp_path / "imagenet-1k" / "val"
 
     def test_class_folders_outside_a_folder_of_that_name_are_no_training_images(self, tmp_path: Path) -> None:
         fill(tmp_path)
@@ -247,7 +233,7 @@ class TestSelections:
 
     def test_folders_of_other_classes_are_passed_over(self, tmp_path: Path) -> None:
         images = find_images(fill(tmp_path), self.ONLY)
-        assert {image.target for image in images.values()} == {0, 207}
+        assert set(images.targets.tolist()) == {0, 207}
 
     def test_a_folder_of_no_class_at_all_is_still_refused(self, tmp_path: Path) -> None:
         touch(fill(tmp_path) / "n00004475" / "x.JPEG")
@@ -267,7 +253,7 @@ class TestNumberedClasses:
 
     def test_the_label_is_the_number(self, tmp_path: Path) -> None:
         images = find_images(fill(tmp_path, ["0", "2", "10", "999"]), self.NUMBERED)
-        assert {image.folder.name: image.target for image in images.values()} == {"0": 0, "2": 2, "10": 10, "999": 999}
+        assert targets_of(images) == {"0": 0, "2": 2, "10": 10, "999": 999}
         # What sorting as text makes of the same tree.
         assert ImageFolder(str(tmp_path)).class_to_idx == {"0": 0, "10": 1, "2": 2, "999": 3}
 

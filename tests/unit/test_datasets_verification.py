@@ -13,8 +13,10 @@ from PIL import Image
 
 from robench.core.errors import UnknownNameError
 from robench.datasets import DATASETS, verification
+from robench.datasets.findings import HARMLESS, Verification
+from robench.datasets.image_verification import verify_images
 from robench.datasets.imagenet_folder import Layout, layout_of
-from robench.datasets.verification import HARMLESS, Verification, verify, verify_folder
+from robench.datasets.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +57,7 @@ def told(found: Verification) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_whole_set_is_found_to_be_whole(tmp_path: Path, name: str) -> None:
     layout = small(name)
-    found = verify_folder(layout, (place := fill(tmp_path, layout)).parents[len(place.relative_to(tmp_path).parts) - 1])
+    found = verify_images(layout, (place := fill(tmp_path, layout)).parents[len(place.relative_to(tmp_path).parts) - 1])
     assert (told(found), found.is_whole, found.folder) == ([], True, place)
     assert (found.num_images, found.num_classes) == (len(layout.classes), len(layout.classes))
 
@@ -67,7 +69,7 @@ def test_a_missing_class_is_named_with_its_index(tmp_path: Path, name: str) -> N
     gone, index = list(layout.classes.items())[7]
     (place / gone / "x.JPEG").unlink()
     (place / gone).rmdir()
-    found = verify_folder(layout, tmp_path)
+    found = verify_images(layout, tmp_path)
     missing = f"class folder {place / gone} is missing (class {index}); restore it"
     assert told(found)[0] == ("missing-class", missing)
     assert [kind for kind, _ in told(found)] == ["missing-class", "wrong-count"]
@@ -88,14 +90,14 @@ def test_an_extra_class_is_named(tmp_path: Path, name: str, extra: str, message:
     layout = small(name)
     place = fill(tmp_path, layout)
     (place / extra).mkdir()
-    ((kind, said),) = told(verify_folder(layout, tmp_path))
+    ((kind, said),) = told(verify_images(layout, tmp_path))
     assert kind == "extra-class"
     assert said.startswith(f"{place / extra} {message}")
 
 
 def test_a_selection_passes_over_the_other_classes_of_its_set(tmp_path: Path) -> None:
     place = fill(tmp_path, small("imagenet-1k"))
-    found = verify_folder(small("imagenet-1k-r-classes"), tmp_path)
+    found = verify_images(small("imagenet-1k-r-classes"), tmp_path)
     assert (found.folder, told(found), found.num_images) == (place, [], 200)
 
 
@@ -112,7 +114,7 @@ class TestFiles:
 
     @pytest.fixture
     def read(self, tmp_path: Path, layout: Layout) -> Callable[..., list[tuple[str, str]]]:
-        return lambda **changes: told(verify_folder(replace(layout, **changes), tmp_path, decode=True))
+        return lambda **changes: told(verify_images(replace(layout, **changes), tmp_path, decode=True))
 
     def test_a_wrong_count_says_both_numbers(self, folder: Path, read: Callable[..., list[tuple[str, str]]]) -> None:
         (folder / "y.JPEG").write_bytes(encoded())
@@ -150,7 +152,7 @@ class TestFiles:
         ((kind, message),) = read()
         assert kind == "cmyk-image"
         assert "converted to RGB" in message
-        assert verify_folder(layout, tmp_path, decode=True).is_whole
+        assert verify_images(layout, tmp_path, decode=True).is_whole
 
     def test_a_16_bit_image_is_read_all_the_same_and_said(
         self, folder: Path, read: Callable[..., list[tuple[str, str]]]
@@ -163,7 +165,7 @@ class TestFiles:
     def test_an_empty_file_is_said_without_reading_any(self, tmp_path: Path, layout: Layout, folder: Path) -> None:
         (folder / "x.JPEG").write_bytes(b"")
         for decode in (False, True):
-            found = verify_folder(layout, tmp_path, decode=decode)
+            found = verify_images(layout, tmp_path, decode=decode)
             assert told(found) == [("empty-file", f"image {folder / 'x.JPEG'} has zero bytes; restore it")]
             assert not found.is_whole
 
@@ -171,14 +173,14 @@ class TestFiles:
         self, tmp_path: Path, layout: Layout, folder: Path
     ) -> None:
         (folder / "x.JPEG").write_text("text")
-        found = verify_folder(layout, tmp_path)
+        found = verify_images(layout, tmp_path)
         assert (told(found), found.is_decoded) == ([], False)
-        assert verify_folder(layout, tmp_path, decode=True).is_decoded
+        assert verify_images(layout, tmp_path, decode=True).is_decoded
 
     @pytest.mark.parametrize("name", ["Thumbs.db", "._x.JPEG", "README.txt"])
     def test_other_files_are_said_and_harmless(self, tmp_path: Path, layout: Layout, folder: Path, name: str) -> None:
         (folder / name).write_text("text")
-        found = verify_folder(layout, tmp_path)
+        found = verify_images(layout, tmp_path)
         assert told(found) == [("other-file", f"{folder / name} is not an image by its name: it is skipped")]
         assert found.is_whole
 
@@ -260,7 +262,7 @@ def test_an_image_that_is_no_regular_file_is_found_and_not_waited_for(tmp_path: 
     else:
         image.symlink_to("/dev/zero")
     for decode in (False, True):
-        found = verify_folder(layout, tmp_path, decode=decode)
+        found = verify_images(layout, tmp_path, decode=decode)
         assert told(found) == [("no-image", f"image {image} is not a regular file (a pipe, a device, ...); restore it")]
 
 
@@ -268,7 +270,7 @@ def test_an_image_whose_name_is_no_utf8_is_found(tmp_path: Path) -> None:
     layout = small("imagenet-a")
     image = fill(tmp_path, layout) / next(iter(layout.classes)) / "x.JPEG"
     image.rename(image.with_name(os.fsdecode(b"\xff.JPEG")))
-    found = verify_folder(layout, tmp_path, decode=True)
+    found = verify_images(layout, tmp_path, decode=True)
     assert [(kind, "the name of the image '\\udcff.JPEG'" in message) for kind, message in told(found)] == [
         ("misnamed-file", True)
     ]
