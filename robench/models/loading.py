@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from robench.core.checkpoint import Checkpoint, Weights, is_rehearsal
+from robench.core.checkpoint import HUB, Checkpoint, Weights, is_rehearsal
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
@@ -24,7 +24,6 @@ from robench.models.state_files import load_state, what_else_it_is
 from robench.tasks import TASKS
 
 SHOWN = 3
-HUB = "hf-hub:"
 # Environment variable of the folder that is searched for weights that are not where their registry has them.
 CHECKPOINTS = "ROBENCH_CHECKPOINTS"
 SHA256 = re.compile(r"[0-9a-fA-F]{8,64}")
