@@ -41,6 +41,7 @@ COMMANDS = {
     "report": "Print the leaderboard of a suite from stored results.",
     "explain": "Explain a model's results: attacks, flags, failures, single examples.",
     "leaderboard": "Write one table over suites: a page, or Markdown, CSV, JSON, LaTeX.",
+    "card": "Write a Hugging Face model card of a model's results.",
     "figure": "Draw figures for papers: budgets, corruptions, training, seeds.",
     "compare": "Compare two models on the same examples.",
     "baseline": "Write a file that later results are checked against.",

@@ -216,10 +216,10 @@ def table_of(board: Leaderboard) -> str:
 def _row(board: Leaderboard, row: BoardRow, place: int, texts: tuple[str, ...], largest: dict[str, float]) -> str:
     about = "" if row.entry is None else f'<span class="about">{escape(clipped(row.entry.attention))}</span>'
     cells = "".join(_cell(row, column, largest[column.key]) for column in board.columns)
-    is_raised = ' class="raised"' if row.raised else ""
+    kind = "flags raised" if row.raised else "flags"
     # The model's name, perhaps its rank, the numbers, and perhaps the flags.
     num_first = 1 if board.settings.sort is None else 2
-    checked = "".join(f"<td{is_raised}>{escape(text)}</td>" for text in texts[num_first + len(board.columns) :])
+    checked = "".join(f'<td class="{kind}">{escape(text)}</td>' for text in texts[num_first + len(board.columns) :])
     head = f'<th scope="row"><span class="model">{escape(texts[0])}</span>{about}</th>'
     rank = "".join(
         f'<td class="rank" title="{escape(clipped(row.unranked))}">{text}</td>' for text in texts[1:num_first]

@@ -147,12 +147,13 @@ def render_markdown(board: Leaderboard) -> str:
         below += ["## Further columns", markdown_grid(_without_flags(board, board.further))]
     header, rows = about_models(board)
     if rows:
-        cells = [[_linked(text) for text in row] for row in rows]
+        cells = [[linked(text) for text in row] for row in rows]
         below += ["## Models", markdown_table(header, cells, num_names=0)]
     return markdown_of(grid_of_board(board, board.headline), above, below)
 
 
-def _linked(text: str) -> str:
+def linked(text: str) -> str:
+    """Return a text in Markdown, an address as a link."""
     # A link in angle brackets ends at the next one alone, which no link has.
     return f"[{escaped(clipped(text))}](<{text}>)" if is_link(text) else escaped(clipped(text))
 
