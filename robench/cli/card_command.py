@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,15 +26,16 @@ from robench.cli.selection import Selection, selecting
 from robench.cli.store_command import shipped_for
 from robench.cli.terminal import out_document, say
 from robench.core.checkpoint import entry_name
-from robench.core.errors import UsageError, did_you_mean
+from robench.core.errors import UnknownNameError, UsageError, did_you_mean
 from robench.core.files import write_whole, writing
 from robench.core.suggestions import closest
-from robench.declare import find_datasets, read_registries
+from robench.declare import find_checkpoints, find_datasets
 from robench.leaderboard import leaderboard_of
 from robench.leaderboard.card import CardSuite, render_card
 from robench.reports import Listing, holdings_of, without_shared
 
 if TYPE_CHECKING:
+    from robench.core.checkpoint import Checkpoint
     from robench.core.suite import Suite
 
 
@@ -67,7 +69,10 @@ def command(selection: Selection, model: str, output: Path | None) -> int:
         meant = did_you_mean(model, known) if closest(model, sorted(known)) else ""
         raise UsageError(f"no results for {model!r} in {store.path}; models with results: {listed or 'none'}.{meant}")
     given = dict(zip(dict.fromkeys(selection.suites), asked, strict=True)) or _own_suites(selection, listing, names)
-    checkpoints = read_registries(selection.registries)
+    checkpoints: dict[str, Checkpoint] = {}
+    with suppress(UnknownNameError):
+        # Reading this entry alone saves a second.
+        checkpoints[model] = find_checkpoints([model], selection.registries)[0]
     suites = []
     for name, suite in given.items():
         board = leaderboard_of(

@@ -149,13 +149,18 @@ def render_markdown(board: Leaderboard) -> str:
     if rows:
         cells = [[linked(text) for text in row] for row in rows]
         below += ["## Models", markdown_table(header, cells, num_names=0)]
-    return markdown_of(grid_of_board(board, board.headline), above, below)
+    return markdown_of(_headline_grid(board), above, below)
 
 
 def linked(text: str) -> str:
     """Return a text in Markdown, an address as a link."""
     # A link in angle brackets ends at the next one alone, which no link has.
     return f"[{escaped(clipped(text))}](<{text}>)" if is_link(text) else escaped(clipped(text))
+
+
+def _headline_grid(board: Leaderboard) -> Grid:
+    """Return the table of the headline, with the notes on all columns."""
+    return replace(grid_of_board(board, board.headline), notes=grid_of_board(board).notes)
 
 
 def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Grid:
@@ -174,7 +179,7 @@ def render_latex(board: Leaderboard) -> str:
         return latex_of(grid_of_board(board))
     above = [clipped(text, NOTE_WIDTH) for text in (settings.title, settings.note) if text]
     second = [f"\n\\bigskip\n{latex_grid(_without_flags(board, board.further))}"] if board.further else []
-    return latex_of(grid_of_board(board, board.headline), above, second)
+    return latex_of(_headline_grid(board), above, second)
 
 
 def render_csv(board: Leaderboard) -> str:

@@ -202,6 +202,8 @@ class TestFormats:
         assert "| javascript:alert(1) |" in models
         assert "digits \\| &lt;b&gt;" in models
         assert "- No rank: half: its number is missing" in text
+        # A note on a column of the second table.
+        assert "- linf-8/255 robust accuracy: examples that are right under all of" in text
         assert "p times 6 columns of the suite and 4 other models" in text
 
     def test_json_and_csv_have_rank_and_reason(self, board) -> None:
