@@ -54,7 +54,7 @@ _MOST_LISTED = 20
 def command(selection: Selection, model: str, output: Path | None) -> int:
     """Write a model card of MODEL for the Hugging Face Hub: metadata, and Markdown about its results.
 
-    Without --suite it has the shipped suites of which MODEL has results of its own, as 'robench status' lists them.
+    Without --suite it has the shipped suites that were run with MODEL, as 'robench status' lists them.
     Numbers that lack examples are listed as missing, and are not in the metadata. No model, data or GPU is needed.
     """
     selection = replace(selection, models=(model,))

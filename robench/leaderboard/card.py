@@ -49,7 +49,7 @@ class CardSuite:
 
     @property
     def row(self) -> BoardRow:
-        """The model's row."""
+        """Row of the model."""
         return self.board.rows[0]
 
     def cells(self) -> Iterator[tuple[BoardColumn, Cell, bool]]:
@@ -139,7 +139,7 @@ def _add_metric(results: dict[tuple[str, str], Metadata], of: CardSuite, column:
 
 
 def _scope(of: CardSuite) -> str:
-    """Return what the numbers of a row are restricted to, such as ``seed 0, mean over 3 training seeds``."""
+    """Return the scope of a row, such as ``seed 0, mean over 3 training seeds``."""
     row = of.row
     seeds = f"mean over {len(row.seeds)} training seeds" if row.seeds else "one checkpoint"
     limit = [] if row.limit is None else [f"first {row.limit} examples"]

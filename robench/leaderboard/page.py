@@ -130,7 +130,7 @@ def _notes(board: Leaderboard) -> Iterator[str]:
 
 
 def _models(board: Leaderboard) -> str:
-    """Return what registries say of the models, as a table; nothing of a leaderboard without rows."""
+    """Return the table of models with facts from registries; nothing of a leaderboard without rows."""
     header, rows = about_models(board)
     if not rows:
         return ""

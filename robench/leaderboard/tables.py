@@ -36,7 +36,7 @@ def notes_of(board: Leaderboard) -> tuple[str, ...]:
 
 
 def _rank_notes(board: Leaderboard) -> Iterator[str]:
-    """Yield what a rank is, and for each model without one the reason."""
+    """Yield the definition of a rank, and for each model without one the reason."""
     column = next((each for each in board.columns if each.key == board.settings.sort), None)
     if column is not None:
         others = len(board.rows) - 1
