@@ -1,6 +1,6 @@
 """Functions of ``import robench`` that read kept results: leaderboards, tables, comparisons and checks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from os import PathLike
@@ -17,9 +17,11 @@ from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
 from robench.costs.stored import stored_costs
 from robench.declare import read_registries, seeds_of_models
+from robench.declare.document import document_from_python
 from robench.declare.printed import PublishedTable
+from robench.declare.yaml_source import read_yaml
 from robench.exports import outcomes_table
-from robench.leaderboard import Leaderboard, leaderboard_of, ranked
+from robench.leaderboard import PLAIN, Leaderboard, board_columns, leaderboard_of, ranked, settings_of
 from robench.papers import (
     Measured,
     PaperTable,
@@ -48,25 +50,34 @@ def build_leaderboard(
     all_examples: bool = False,
     seed: int | None = None,
     all_seeds: bool = False,
+    settings: str | PathLike[str] | Mapping[str, object] | None = None,
 ) -> Leaderboard:
     """Return one table over a suite, or several, from what ``results`` holds, by default ``results``.
 
     Rows are ``models``, or all models with results. With ``all_seeds`` a row is the mean over a model's training seeds.
-    With ``all_examples`` all examples of each dataset count, here as in ``run``.
+    With ``all_examples`` all examples of each dataset count, here as in ``run``. ``settings`` is a leaderboard file, or
+    a mapping like one: title, headline, order of the rows, note.
     ``save`` of the leaderboard writes the page, or another format, to a file (docs/leaderboard.md).
 
     Raises:
         RobenchError: see ``core.errors``.
     """
     registries = registries_of(registry)
+    suites = suites_of(suite, registries, dataset, all_examples=all_examples)
+    chosen = PLAIN
+    if isinstance(settings, str | PathLike):
+        chosen = settings_of(read_yaml(absolute(settings, "settings")), board_columns(suites))
+    elif settings is not None:
+        chosen = settings_of(document_from_python(settings, "settings"), board_columns(suites))
     return leaderboard_of(
-        suites_of(suite, registries, dataset, all_examples=all_examples),
+        suites,
         FolderStore(or_default(results)),
         models=models_of(models, registries, all_seeds=all_seeds) or None,
         limit=limit,
         seed=seed,
         checkpoints=read_registries(registries),
         average_seeds=all_seeds,
+        settings=chosen,
     )
 
 

@@ -55,7 +55,12 @@ def _models(registries: Sequence[Path]) -> list[Entry]:
         *("expected", "training", "coupled", "patches"),
     )
     return [
-        {"name": each.name, "summary": summary_of(each), **{name: to_plain(getattr(each, name)) for name in names}}
+        {
+            "name": each.name,
+            "summary": summary_of(each),
+            **{name: to_plain(getattr(each, name)) for name in names},
+            **{name: text for name, text in (("paper", each.paper), ("code", each.code)) if text},
+        }
         for each in read_registries(registries).values()
     ]
 

@@ -135,12 +135,22 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
     help="Rule by which --costs counts multiply-adds; see 'robench cost'.",
 )
 @path_option(
+    "--settings",
+    "FILE",
+    "YAML with title, headline columns, sort and note; with sort rows have ranks.",
+)
+@path_option(
     "--output",
     "FILE|FOLDER",
     f"File to write, or existing folder for {NAME}.html and the like; default: standard output.",
 )
 def leaderboard_command(
-    selection: Selection, formats: tuple[str, ...], has_costs: bool, rules: tuple[str, ...], output: Path | None
+    selection: Selection,
+    formats: tuple[str, ...],
+    has_costs: bool,
+    rules: tuple[str, ...],
+    settings: Path | None,
+    output: Path | None,
 ) -> int:
     """Write one table over one or several suites from kept results; no model, data or GPU is needed.
 
@@ -149,8 +159,9 @@ def leaderboard_command(
     """
     names = tuple(dict.fromkeys(formats))
     paths = _paths(output, names)
-    board = selection.leaderboard()
-    board = selection.with_costs(board, tuple(dict.fromkeys(rules))) if has_costs else board
+    rules = tuple(dict.fromkeys(rules)) if has_costs else ()
+    board = selection.leaderboard(settings=settings, rules=rules)
+    board = selection.with_costs(board, rules) if has_costs else board
     texts = [BOARD_RENDERERS[name](board) for name in names]
     for text, path in zip(texts, paths, strict=True):
         _put(text, path)
@@ -158,7 +169,7 @@ def leaderboard_command(
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
         _put(render_manifest(board, files), output / MANIFEST_NAME)
     if not board.rows:
-        say(f"No results for {board.title} in {selection.results}: measure them with '{run_command()}'.")
+        say(f"No results for {board.suite_titles} in {selection.results}: measure them with '{run_command()}'.")
     return 0
 
 

@@ -100,12 +100,22 @@ class Selection:
             names = [checkpoint.name for checkpoint in find_checkpoints(names, self.registries, all_seeds=True)]
         return names or None
 
-    def leaderboard(self, *, is_tested: bool = True) -> Leaderboard:
-        """Return the leaderboard of the results; see ``leaderboard_of``."""
-        from robench.declare import read_registries
-        from robench.leaderboard import leaderboard_of
+    def leaderboard(
+        self, *, is_tested: bool = True, settings: Path | None = None, rules: Sequence[str] = ()
+    ) -> Leaderboard:
+        """Return the leaderboard of the results; see ``leaderboard_of``.
 
-        suites, store = self.found_suites(), self.store()
+        ``settings`` is a leaderboard file, whose headline may name costs by the rules as well.
+        """
+        from robench.declare import read_registries
+        from robench.declare.yaml_source import read_yaml
+        from robench.leaderboard import PLAIN, board_columns, leaderboard_of, settings_of
+        from robench.leaderboard.costs import cost_columns
+
+        suites, chosen = self.found_suites(), PLAIN
+        if settings is not None:
+            chosen = settings_of(read_yaml(settings), board_columns(suites), cost_columns(rules) if rules else ())
+        store = self.store()
         return leaderboard_of(
             suites,
             store,
@@ -115,6 +125,7 @@ class Selection:
             checkpoints=read_registries(self.registries),
             average_seeds=self.all_seeds,
             is_tested=is_tested,
+            settings=chosen,
         )
 
     def counts(self, models: Sequence[str]) -> dict[str, Counts]:

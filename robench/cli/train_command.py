@@ -15,7 +15,7 @@ from robench.cli.names import complete_models, expanded
 from robench.cli.options import data_root_option, number_option, option, path_option, registry_option
 from robench.cli.seed_range import SeedRange
 from robench.cli.terminal import out, say
-from robench.core.checkpoint import SEED_MARK, Weights, seed_name
+from robench.core.checkpoint import HUB, SEED_MARK, Weights, seed_name
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError, WeightsError
 from robench.core.files import write_whole, writing
 from robench.core.shard import EXACT_DTYPE
@@ -211,7 +211,7 @@ def _check(checkpoint: Checkpoint, asked: Asked) -> None:
         files.check_up_to(training.total_epochs if asked.num_epochs is None else asked.num_epochs)
     if asked.output is not None:
         return
-    if weights.uri.startswith("hf-hub:"):
+    if weights.uri.startswith(HUB):
         raise UsageError(f"the weights of {checkpoint.name!r} have no path to be written to: {weights.uri}")
     if not training.is_embedded and weights.sha256 is not None and not _is_remade(checkpoint, asked):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""``robench validate`` lists all problems of suite and registry files; ``robench schema`` prints their JSON Schemas."""
+"""``robench validate`` lists all problems of suite, registry and leaderboard files; ``schema`` prints their schemas."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from robench.declare.json_schema import FILES, json_schema
 @registry_option
 @json_option
 def command(files: tuple[Path, ...], registries: tuple[Path, ...], as_json: bool) -> int:
-    """Check suite and registry FILES without measuring anything; they may name the datasets of --registry."""
+    """Check suite, registry and leaderboard FILES without measuring; they may name the datasets of --registry."""
     datasets = find_datasets(registries)
     exit_code = 0
     results = []
@@ -41,7 +41,7 @@ def command(files: tuple[Path, ...], registries: tuple[Path, ...], as_json: bool
 @click.command("schema")
 @click.argument("kind", type=click.Choice(list(FILES)))
 def schema_command(kind: str) -> int:
-    """Print the JSON Schema (draft 2020-12) of suite or registry files.
+    """Print the JSON Schema (draft 2020-12) of suite, registry or leaderboard files.
 
     Editors check and complete files with it; 'robench validate' checks more. The first line of a file names it:
     # yaml-language-server: $schema=suite.json

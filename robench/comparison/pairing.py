@@ -102,6 +102,66 @@ def ranks(
     }
 
 
+def ordinals(
+    values: Mapping[str, float],
+    testable: Mapping[str, Testable],
+    *,
+    lower_is_better: bool,
+    num_columns: int,
+    num_models: int,
+) -> dict[str, int | str]:
+    """Return the rank of each model in a column, or the reason why it has none; arguments as in ``ranks``.
+
+    The rank is 1 + the number of models whose number is better and distinguishable at ``LEVEL``, by the corrected
+    p-value that ``ranks`` has of the best. Ranked are the most models that can be tested against each other; of equally
+    many, those with the best number.
+    """
+    may_permute = num_models <= MOST_PAIRED_ROWS
+    best_first = sorted(values, key=lambda model: values[model], reverse=not lower_is_better)
+    tests: dict[tuple[str, str], PairTest | None] = {}
+
+    def test(better: str, worse: str) -> PairTest | None:
+        if (better, worse) not in tests:
+            tests[better, worse] = pair_test(testable[better], testable[worse], may_permute=may_permute)
+        return tests[better, worse]
+
+    groups: list[list[str]] = []
+    for model in (each for each in best_first if each in testable):
+        home = next((group for group in groups if test(group[0], model) is not None), None)
+        groups.append([model]) if home is None else home.append(model)
+    ranked = max(groups, key=len, default=[])
+    ranked = ranked if len(ranked) > 1 else []
+    num_tests = num_columns * (num_models - 1)
+
+    def is_better(better: str, worse: str) -> bool:
+        found = test(better, worse) if values[better] != values[worse] else None
+        return found is not None and corrected(found.p_value, num_tests) <= LEVEL
+
+    ahead = {model: ranked[:place] for place, model in enumerate(ranked)}
+    return {
+        model: 1 + sum(is_better(other, model) for other in ahead[model])
+        if model in ahead
+        else _why_unranked(testable.get(model), [testable[each] for each in ranked], may_permute=may_permute)
+        for model in values
+    }
+
+
+def _why_unranked(own: Testable | None, ranked: Sequence[Testable], *, may_permute: bool) -> str:
+    if own is None:
+        return "its number cannot be tested"
+    if not may_permute and not isinstance(own, tuple) and not own.is_binary:
+        return f"numbers that need a permutation are tested for at most {MOST_PAIRED_ROWS} models"
+    if not ranked:
+        return "no other model can be tested against it, on the same examples or over training seeds"
+    if isinstance(own, tuple) != isinstance(ranked[0], tuple):
+        kinds = ("a mean over training seeds", "a single checkpoint")
+        one, other = kinds if isinstance(own, tuple) else kinds[::-1]
+        return f"it is {one}, and {other} is ranked"
+    if isinstance(own, tuple):
+        return "a training seed's number is infinite or undefined"
+    return "it was measured on other examples than the ranked models"
+
+
 def pairs_of(models: Sequence[str], testable: Mapping[str, Testable]) -> dict[tuple[int, int], PairTest]:
     """Return the tests of all pairs of models that need no permutation, by their places.
 

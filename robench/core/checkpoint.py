@@ -12,6 +12,8 @@ from typing import Literal
 from robench.core.declared import Architecture, Preprocessing, Recipe
 
 PLAIN_LAYOUT = "plain"
+# Scheme of weights in a repository of the Hugging Face Hub.
+HUB = "hf-hub:"
 SEED_MARK = "@"
 # End of the names of models whose weights are drawn when they are built; names of registries have no such character.
 REHEARSAL_MARK = "+random-weights"
@@ -66,6 +68,20 @@ class Weights:
     by: Trainer = "user"
     source: str = ""
 
+    @property
+    def page(self) -> str:
+        """Return where the weights are to be had: the page of their repository, or what the entry says.
+
+        >>> Weights(uri="hf-hub:owner/repository/file.safetensors", sha256=None).page
+        'https://huggingface.co/owner/repository'
+        >>> Weights(uri="hf-hub:owner/repository@main", sha256=None).page
+        'https://huggingface.co/owner/repository'
+        """
+        if not self.uri.startswith(HUB):
+            return self.source
+        address = self.uri.removeprefix(HUB).partition("@")[0]
+        return f"https://huggingface.co/{'/'.join(address.split('/')[:2])}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
@@ -84,6 +100,7 @@ class Checkpoint:
             part of keys.
         folder: the folder of the registry file, against which relative uris are resolved.
         registry: the registry file; None for the shipped one, and for models in memory.
+        paper, code: where the model was published, for readers; addresses become links.
     """
 
     name: str
@@ -103,6 +120,8 @@ class Checkpoint:
     seed_of: str | None = None
     belongs_to: str | None = None
     registry: Path | None = None
+    paper: str = ""
+    code: str = ""
 
     @property
     def train_command(self) -> str:

@@ -1,10 +1,13 @@
 """Escaping of untrusted text (names, labels, error messages) before it is printed."""
 
 import json
+import re
 from typing import Any
 
 NAME_WIDTH = 80
 NOTE_WIDTH = 400
+# An address without a user's name, in the characters of RFC 3986 that no markup gives a meaning.
+_LINK = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?([/?#][A-Za-z0-9._~:/?#@!&+,;=%-]{0,2000})?")
 
 
 def printable(text: str) -> str:
@@ -26,6 +29,15 @@ def clipped(text: str, width: int = NAME_WIDTH) -> str:
     # One character escapes to up to 10, so truncating before escaping would not bound the width.
     shown = printable(text[: width + 1])
     return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+
+
+def is_link(text: str) -> bool:
+    """Return whether a text may become a link: an http or https address that no markup could read as anything else.
+
+    >>> is_link("https://arxiv.org/abs/2402.04617"), is_link("javascript:alert(1)"), is_link("https://a.org/?q='>x")
+    (True, False, False)
+    """
+    return _LINK.fullmatch(text) is not None
 
 
 def inert_json(value: Any) -> str:

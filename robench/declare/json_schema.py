@@ -1,4 +1,4 @@
-"""JSON Schemas (draft 2020-12) of suite and registry files, from the declarations by which these are validated.
+"""JSON Schemas (draft 2020-12) of suite, registry and leaderboard files, from the declarations that validate them.
 
 Editors complete and check files with them. They hold the shape alone: fields, types, bounds and choices of robench's
 own members. Names that plug-ins may add (kinds, metrics, datasets) are open, relations between fields are not checked,
@@ -19,6 +19,7 @@ from robench.attacks.base import BoundedAttack
 from robench.core.checkpoint import Weights
 from robench.core.plugins import USER_CODE, Plugins
 from robench.declarations.base import Argument, DeclarationBase
+from robench.declare.boards import LeaderboardFile
 from robench.declare.fields import FRACTION_PATTERN, NAME_PATTERN, Name, ReadBy, WeightsEntry
 from robench.declare.members import TARGET, metric_name
 from robench.declare.registry import CheckpointEntry, RegistryEntry
@@ -32,6 +33,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FILES: Mapping[str, tuple[type, str]] = {
     "suite": (SuiteEntry, "Suite of robench: conditions, and the metrics of its report"),
     "registry": (RegistryEntry, "Registry of robench: checkpoints and datasets by name"),
+    "leaderboard": (LeaderboardFile, "Leaderboard of robench: title, first columns, order of rows and note"),
 }
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 # An attribute, or several, at the start of a line of the section.

@@ -11,6 +11,7 @@ from robench.core.errors import DeclarationError, UnknownNameError
 from robench.core.files import absolute, is_file_name
 from robench.core.suite import Suite
 from robench.datasets import DATASETS
+from robench.declare.boards import leaderboard_entry
 from robench.declare.registry import Registry, merge, registry_of, sound_part_of, without
 from robench.declare.shipped import shipped_registry, shipped_suites
 from robench.declare.suites import read_suite, suite_of
@@ -130,11 +131,14 @@ def read_registries(registry_files: Sequence[Path] = ()) -> dict[str, Checkpoint
     return declared
 
 
-def validate_file(path: Path, datasets: Mapping[str, DatasetDeclaration] = DATASETS) -> Literal["suite", "registry"]:
+def validate_file(
+    path: Path, datasets: Mapping[str, DatasetDeclaration] = DATASETS
+) -> Literal["suite", "registry", "leaderboard"]:
     """Validate a file, and return the kind of its declaration.
 
-    A file with ``checkpoints`` or ``datasets`` at its top is a registry, any other a suite. Names of datasets are
-    resolved in ``datasets``, and in a registry's own.
+    A file with ``checkpoints`` or ``datasets`` at its top is a registry, one with ``leaderboard`` a leaderboard, any
+    other a suite. Names of datasets are resolved in ``datasets``, and in a registry's own; names of a leaderboard's
+    columns are not checked.
 
     Raises:
         UsageError: there is no such file.
@@ -144,6 +148,9 @@ def validate_file(path: Path, datasets: Mapping[str, DatasetDeclaration] = DATAS
     if not document.mapping_at().keys().isdisjoint(("checkpoints", "datasets")):
         registry_of(document, path.absolute().parent, datasets)
         return "registry"
+    if "leaderboard" in document.mapping_at():
+        leaderboard_entry(document)
+        return "leaderboard"
     suite_of(document, datasets)
     return "suite"
 

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Lt, MaxLen
 
-from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint, Trainer
+from robench.core.checkpoint import HUB, PLAIN_LAYOUT, Checkpoint, Trainer
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UsageError
 from robench.core.providers import foreign_in
@@ -74,6 +74,7 @@ class CheckpointEntry:
         training_data: description of the data that the weights were trained on, for readers.
         source: origin of the weights, for readers.
         licence: licence of the weights, for readers.
+        paper, code: where the model was published, for readers; http and https addresses become links.
         expected: published scores by metric, proportions in [0, 1], for comparison with runs.
         training: recipe with which ``robench train`` makes the weights; null without one.
         trained_on: name of the training dataset, which ``expected`` is about.
@@ -93,6 +94,8 @@ class CheckpointEntry:
     training_data: str = _NOT_STATED
     source: str = _NOT_STATED
     licence: str = _NOT_STATED
+    paper: str = ""
+    code: str = ""
     expected: Mapping[MetricName, float] = field(default_factory=dict)
     training: TrainingBase | None = None
     trained_on: str | None = None
@@ -267,7 +270,7 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
         places += [(*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds))]
     for place in places:
         uri = document.at(*place)
-        if not isinstance(uri, str) or uri_problem(uri) or uri.startswith("hf-hub:"):
+        if not isinstance(uri, str) or uri_problem(uri) or uri.startswith(HUB):
             continue
         path = folder / uri
         # Missing weights are not a mistake of the file.

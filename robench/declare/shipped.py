@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
+from robench.core.checkpoint import HUB
 from robench.core.errors import did_you_mean
 from robench.declare.document import Document, Place, Problem, Value, show
 from robench.declare.schema import construct
@@ -15,7 +16,7 @@ from robench.declare.yaml_source import read_yaml
 
 _REGISTRY = "checkpoints.yaml"
 _FIXED = ("architecture", "preprocessing", "task", "training", "trained_on", "coupled", "patches")
-_INHERITED = (*_FIXED, "training_data")
+_INHERITED = (*_FIXED, "training_data", "paper", "code")
 
 
 def shipped_folder() -> Path:
@@ -99,7 +100,7 @@ def _inherited(shipped: Document, base: str) -> dict[str, Value]:
     training = ("checkpoints", base, "training")
     for below in (("initial_weights",), ("teacher", "weights")):
         weights = shipped.mapping_at(*training, *below)
-        if isinstance(uri := weights.get("uri"), str) and not uri.startswith("hf-hub:"):
+        if isinstance(uri := weights.get("uri"), str) and not uri.startswith(HUB):
             # Relative to the shipped registry, wherever the entry that inherits it is.
             moved: Value = {**weights, "uri": str(shipped_folder() / uri)}
             for depth in range(len(below), 0, -1):

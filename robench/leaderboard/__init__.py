@@ -5,10 +5,11 @@ A renderer is a pure function of the leaderboard: the same one gives the same by
 
 from collections.abc import Callable, Mapping
 
-from robench.leaderboard.board import Leaderboard
-from robench.leaderboard.build import arranged_board, leaderboard_of, ranked
+from robench.leaderboard.board import PLAIN, Leaderboard
+from robench.leaderboard.build import arranged_board, board_columns, leaderboard_of, ranked
 from robench.leaderboard.document import MANIFEST_NAME, render_json, render_manifest
 from robench.leaderboard.page import render_html
+from robench.leaderboard.settings import settings_of
 from robench.leaderboard.tables import render_csv, render_latex, render_markdown
 
 Renderer = Callable[[Leaderboard], str]
@@ -24,12 +25,15 @@ SUFFIXES: Mapping[str, str] = {"html": ".html", "md": ".md", "csv": ".csv", "jso
 
 __all__ = [
     "MANIFEST_NAME",
+    "PLAIN",
     "RENDERERS",
     "SUFFIXES",
     "Leaderboard",
     "Renderer",
     "arranged_board",
+    "board_columns",
     "leaderboard_of",
     "ranked",
     "render_manifest",
+    "settings_of",
 ]

@@ -1,11 +1,12 @@
 """Leaderboards before they are text: rows of models, columns of one or several suites, and their provenance."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from robench.comparison.pairing import PairTest
 from robench.core.flags import Flag
+from robench.core.inert import is_link
 from robench.core.rendered import Rendered
 from robench.core.report import Cell, Rank
 from robench.core.suite import Column
@@ -93,6 +94,7 @@ class Entry:
     Attributes:
         family: kind of the backbone; ``attention``: kind of the mechanism, with its reading where it is not the
             default; ``architecture``: backbone with its size.
+        paper, code, weights: where they were published: addresses, or other texts.
     """
 
     family: str
@@ -101,6 +103,15 @@ class Entry:
     training_data: str = ""
     source: str = ""
     licence: str = ""
+    paper: str = ""
+    code: str = ""
+    weights: str = ""
+
+    @property
+    def links(self) -> dict[str, str]:
+        """Return the addresses of paper, code and weights by the names of their fields; other texts are left out."""
+        texts = {"paper": self.paper, "code": self.code, "weights": self.weights}
+        return {name: text for name, text in texts.items() if is_link(text)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +134,7 @@ class BoardRow:
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
             are left out.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
+        rank: rank in the column of ``Settings.sort``, ``comparison.pairing.ordinals``; ``unranked``: why it has none.
     """
 
     model: str
@@ -136,6 +148,8 @@ class BoardRow:
     flags: tuple[SuiteFlag, ...] | None = None
     seeds: tuple[str, ...] = ()
     all_examples: bool = False
+    rank: int | None = None
+    unranked: str = ""
 
     @property
     def raised(self) -> tuple[SuiteFlag, ...]:
@@ -172,6 +186,27 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of a leaderboard that is published.
+
+    Attributes:
+        title: empty for the names of the suites; ``note``: text below it.
+        headline: keys of the columns that come first; empty for all.
+        sort: key of the column by which rows are sorted and ranked; None for rows by name, without ranks.
+    """
+
+    title: str = ""
+    note: str = ""
+    headline: tuple[str, ...] = ()
+    sort: str | None = None
+    is_worst_first: bool = False
+
+
+# Of a leaderboard without a file of settings.
+PLAIN = Settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard(Rendered):
     """Table over one or several suites.
 
@@ -189,8 +224,30 @@ class Leaderboard(Rendered):
     pairs: Mapping[str, Mapping[tuple[int, int], PairTest]] = field(default_factory=dict)
     curves: tuple[Chart, ...] = ()
     profiles: tuple[Chart, ...] = ()
+    settings: Settings = PLAIN
 
     @property
     def title(self) -> str:
+        """Title of the settings, or names and versions of the suites."""
+        return self.settings.title or self.suite_titles
+
+    @property
+    def suite_titles(self) -> str:
         """Names and versions of the suites."""
         return "; ".join(suite.title for suite in self.suites)
+
+    @property
+    def headline(self) -> tuple[BoardColumn, ...]:
+        """Columns that are shown first: those of the settings, in their order, or all."""
+        columns = {column.key: column for column in self.columns}
+        return tuple(columns[key] for key in self.settings.headline if key in columns) or self.columns
+
+    @property
+    def further(self) -> tuple[BoardColumn, ...]:
+        """Return all other columns."""
+        first = {column.key for column in self.headline}
+        return tuple(column for column in self.columns if column.key not in first)
+
+    def headline_first(self) -> "Leaderboard":
+        """Return the leaderboard with the columns of its headline before the others."""
+        return replace(self, columns=(*self.headline, *self.further))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from robench.comparison.pairing import Testable, pairs_of, ranks, tests_text
+from robench.comparison.pairing import Testable, ordinals, pairs_of, ranks, tests_text
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import UsageError
 from robench.core.flags import Flag
@@ -16,11 +16,13 @@ from robench.core.identity import to_plain
 from robench.core.protocols import Store
 from robench.core.report import Cell, Rank, Report, Row
 from robench.core.suite import Suite
-from robench.leaderboard.board import BoardColumn, BoardRow, Entry, Leaderboard, SuiteFlag
+from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings, SuiteFlag
 from robench.leaderboard.curves import curves_of, profiles_of
-from robench.leaderboard.suite_results import SuiteResults
+from robench.leaderboard.settings import columns_named
+from robench.leaderboard.suite_results import SuiteResults, columns_of_suite
 from robench.reports import report_of_store
-from robench.reports.arrangement import best_first, named_columns, one_column
+from robench.reports.arrangement import best_first, one_column
+from robench.reports.grid import cell_text
 from robench.reports.results import Stored
 
 BEST = "bold, or with an asterisk: the best of its column{}"
@@ -37,31 +39,33 @@ def leaderboard_of(
     checkpoints: Mapping[str, Checkpoint] | None = None,
     average_seeds: bool = False,
     is_tested: bool = True,
+    settings: Settings = PLAIN,
 ) -> Leaderboard:
     """Return one table over suites of different names.
 
     Arguments are those of ``reports.report_of_store``; without ``models`` rows are all that have results of any of the
     suites, by name. ``checkpoints``, entries of registries by name, describe the models. Numbers are tested against
-    each other unless ``is_tested`` is False: what only draws them saves the time.
+    each other unless ``is_tested`` is False: what only draws them saves the time. ``settings`` are those of the
+    ``board_columns`` of the suites.
 
     Raises:
         UsageError: two suites have the same name; further errors are those of ``reports.report_of_store``.
     """
-    names = [suite.name for suite in suites]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
+    columns = board_columns(suites)
     wanted = list(dict.fromkeys(_models(suites, store, seed) if models is None else models))
     reports = [
         report_of_store(suite, store, models=wanted, limit=limit, seed=seed, average_seeds=average_seeds)
         for suite in suites
     ]
     found = [SuiteResults(suite, store, report, limit=limit) for suite, report in zip(suites, reports, strict=True)]
-    columns = tuple(column for each in found for column in each.columns(several=len(found) > 1))
     testable = {key: models for each in found for key, models in each.testable.items()} if is_tested else {}
     # Rows of several suites: of means over seeds, names are those of entries.
     entries = [*wanted, *(name for each in found for name in each.rows)]
     names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
     rows = _ranked([_row(name, found, columns, (checkpoints or {}).get(name)) for name in names], columns, testable)
+    if (sort := next((each for each in columns if each.key == settings.sort), None)) is not None:
+        rows = _sorted_and_ranked(rows, sort, testable.get(sort.key, {}), is_worst_first=settings.is_worst_first)
+    names = [row.model for row in rows]
     return Leaderboard(
         suites=tuple(each.board_suite() for each in found),
         columns=columns,
@@ -69,7 +73,20 @@ def leaderboard_of(
         pairs={column.key: pairs for column in columns if (pairs := pairs_of(names, testable.get(column.key, {})))},
         curves=tuple(chart for each in found for chart in curves_of(each.suite, columns, rows)),
         profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies)),
-    )
+        settings=settings,
+    ).headline_first()
+
+
+def board_columns(suites: Sequence[Suite]) -> tuple[BoardColumn, ...]:
+    """Return the columns of a leaderboard over suites.
+
+    Raises:
+        UsageError: two suites have the same name.
+    """
+    names = [suite.name for suite in suites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")
+    return tuple(column for suite in suites for column in columns_of_suite(suite, several=len(suites) > 1))
 
 
 def ranked(
@@ -89,7 +106,7 @@ def ranked(
     found = SuiteResults(suite, store, report, limit=limit, measurements=measurements)
     by_column = {
         column.column.key: _ranks(found.report.rows, column.column.key, column, found.testable)
-        for column in found.columns(several=False)
+        for column in columns_of_suite(suite, several=False)
     }
     rows = tuple(
         replace(row, ranks={key: models[row.model] for key, models in by_column.items() if row.model in models})
@@ -104,11 +121,10 @@ def ranked(
 
 def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str | None = None) -> Leaderboard:
     """Return a leaderboard with some of its columns, and its rows in order of one of them; see ``reports.arranged``."""
-    all_columns = [each.column for each in board.columns]
-    shown = {column.key for name in columns for column in named_columns(all_columns, name)}
+    shown = {column.key for name in columns for column in columns_named(board.columns, name)}
     rows = board.rows
     if sort is not None:
-        wanted = one_column(all_columns, sort)
+        wanted = one_column([each.column for each in board.columns], sort)
         found = next(each for each in board.columns if each.column is wanted)
         rows = best_first(rows, found.key, lower_is_better=found.lower_is_better)
     # Pairs are places of rows.
@@ -118,7 +134,7 @@ def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str
         key: {(min(moved[a], moved[b]), max(moved[a], moved[b])): p for (a, b), p in of_column.items()}
         for key, of_column in board.pairs.items()
     }
-    kept = tuple(each for each in board.columns if not columns or each.column.key in shown)
+    kept = tuple(each for each in board.columns if not columns or each.key in shown)
     return replace(board, columns=kept, rows=rows, pairs=pairs)
 
 
@@ -171,6 +187,28 @@ def _ranked(
     )
 
 
+def _sorted_and_ranked(
+    rows: Sequence[BoardRow], column: BoardColumn, testable: Mapping[str, Testable], *, is_worst_first: bool
+) -> tuple[BoardRow, ...]:
+    """Return the rows in order of a column, each with its rank in it or the reason why it has none."""
+    estimates = {row.model: row.cells[column.key].estimate for row in rows}
+    found = ordinals(
+        {model: estimate.value for model, estimate in estimates.items() if estimate is not None},
+        testable,
+        lower_is_better=column.lower_is_better,
+        num_columns=column.num_columns,
+        num_models=len(rows),
+    )
+    ordered = best_first(rows, column.key, lower_is_better=column.lower_is_better != is_worst_first)
+    reason = {
+        row.model: found.get(row.model, f"its number is missing: {cell_text(row.cells[column.key])}") for row in rows
+    }
+    return tuple(
+        replace(row, rank=of) if isinstance(of := reason[row.model], int) else replace(row, unranked=of)
+        for row in ordered
+    )
+
+
 def _ranks(
     rows: Sequence[Row] | Sequence[BoardRow],
     key: str,
@@ -207,6 +245,9 @@ def entry_of(checkpoint: Checkpoint) -> Entry:
         training_data=checkpoint.training_data,
         source=checkpoint.source,
         licence=checkpoint.licence,
+        paper=checkpoint.paper,
+        code=checkpoint.code,
+        weights=checkpoint.weights.page,
     )
 
 

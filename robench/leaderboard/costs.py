@@ -17,15 +17,11 @@ def with_costs(board: Leaderboard, counts: Mapping[str, Counts], rules: Sequence
 
     ``counts`` are by model; those of models that are not counted are missing.
     """
-    values = {
-        _column(PARAMETERS, "parameters (M)", "M"): {model: each.parameters / 1e6 for model, each in counts.items()},
-        **{
-            _column(f"{MULTIPLY_ADDS}/{rule}", f"multiply-adds ({rule}, G)", "G"): {
-                model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()
-            }
-            for rule in rules
-        },
-    }
+    numbers = [
+        {model: each.parameters / 1e6 for model, each in counts.items()},
+        *({model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()} for rule in rules),
+    ]
+    values = dict(zip(cost_columns(rules), numbers, strict=True))
     rows = tuple(
         replace(
             row,
@@ -36,7 +32,15 @@ def with_costs(board: Leaderboard, counts: Mapping[str, Counts], rules: Sequence
         )
         for row in board.rows
     )
-    return replace(board, columns=(*board.columns, *values), rows=rows)
+    return replace(board, columns=(*board.columns, *values), rows=rows).headline_first()
+
+
+def cost_columns(rules: Sequence[str]) -> list[BoardColumn]:
+    """Return the columns of parameters, and of multiply-adds by each rule."""
+    return [
+        _column(PARAMETERS, "parameters (M)", "M"),
+        *(_column(f"{MULTIPLY_ADDS}/{rule}", f"multiply-adds ({rule}, G)", "G") for rule in rules),
+    ]
 
 
 def _column(name: str, label: str, unit: str) -> BoardColumn:

@@ -13,7 +13,7 @@ from math import isinf
 from robench.comparison.pairing import PairTest
 from robench.core.inert import inert_json
 from robench.core.library_watch import OWN
-from robench.leaderboard.board import BoardColumn, BoardRow, ConditionProvenance, Leaderboard
+from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 from robench.leaderboard.tables import notes_of, tests_of
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import Json, plain_cell
@@ -30,9 +30,12 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     A cell has ``value``, ``low``, ``high``, ``num_examples`` and ``missing`` as in a report, ``text`` as tables
     print it, ``is_infinite`` where its value is, and its rank: ``is_best``, ``is_close``, and ``p``, ``p_corrected``
     and ``test`` where it was tested. ``pairs`` of a column are ``[row, row, p, test]``, rows counted from 0, not
-    corrected; ``num_columns`` is what they are multiplied by.
+    corrected; ``num_columns`` is what they are multiplied by. With settings there are ``settings``, and where rows are
+    sorted by a column a row has its ``rank``, or why it is ``unranked``.
     """
+    settings = board.settings
     return {
+        **({} if settings == PLAIN else {"settings": {**asdict(settings), "headline": list(settings.headline)}}),
         "suites": [asdict(suite) for suite in board.suites],
         "test": tests_of(board),
         "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
@@ -62,7 +65,11 @@ def _column(column: BoardColumn, pairs: Mapping[tuple[int, int], PairTest]) -> J
 def _row(row: BoardRow, board: Leaderboard) -> Json:
     document: dict[str, Json] = {"model": row.model}
     if row.entry is not None:
-        document["entry"] = asdict(row.entry)
+        document["entry"] = {**asdict(row.entry), "links": list(row.entry.links)}
+    if row.rank is not None:
+        document["rank"] = row.rank
+    if row.unranked:
+        document["unranked"] = row.unranked
     if row.limit is not None:
         document["limit"] = row.limit
     if row.all_examples:

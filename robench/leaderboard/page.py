@@ -15,12 +15,12 @@ from importlib.resources import files
 from itertools import groupby
 from math import isfinite
 
-from robench.core.inert import NOTE_WIDTH, clipped
+from robench.core.inert import NOTE_WIDTH, clipped, is_link
 from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
 from robench.leaderboard.chart import bar_of, sample_of, svg_of
 from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of
-from robench.leaderboard.tables import CLOSE_MARK, grid_of_board, notes_of, provenance_lines
+from robench.leaderboard.tables import CLOSE_MARK, about_models, grid_of_board, notes_of, provenance_lines
 from robench.reports.grid import cell_text
 
 STYLES = ("page.css", "table.css")
@@ -43,7 +43,7 @@ _PAGE = """\
 </head>
 <body>
 <header><h1>{title}</h1>
-<p>{about}</p></header>
+{about}</header>
 <main>
 <div id="tools" class="tools" role="search" aria-label="Rows and columns" hidden></div>
 <p id="status" class="status" role="status"></p>
@@ -71,11 +71,12 @@ def render_html(board: Leaderboard) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     suites = "; ".join(suite.description for suite in board.suites if suite.description)
+    paragraphs = [board.settings.note, board.suite_titles if board.settings.title else "", suites]
     return _PAGE.format(
         policy=policy,
         title=escape(clipped(board.title, NOTE_WIDTH)),
         style=style,
-        about=escape(clipped(suites, NOTE_WIDTH)),
+        about="\n".join(f"<p>{escape(clipped(text, NOTE_WIDTH))}</p>" for text in paragraphs if text),
         table=table_of(board),
         sections="".join(_sections(board)),
         provenance="".join(f"<p>{escape(line)}</p>\n" for line in provenance_lines(board)),
@@ -111,6 +112,7 @@ def _digest(text: str) -> str:
 def _sections(board: Leaderboard) -> Iterator[str]:
     notes = "".join(f"<li>{escape(clipped(note, NOTE_WIDTH))}</li>\n" for note in _notes(board))
     yield f'<section id="notes"><h2>Notes</h2>\n<ul>\n{notes}</ul></section>\n'
+    yield _models(board)
     if any(row.raised for row in board.rows):
         yield f'<section id="flags"><h2>Flags</h2>\n<p>{_FLAGS}</p>\n{_flags(board)}</section>\n'
     if board.curves:
@@ -125,6 +127,29 @@ def _notes(board: Leaderboard) -> Iterator[str]:
         yield from suite.notes
     for row in board.rows:
         yield from (f"{clipped(row.model)}: {note}" for note in row.notes)
+
+
+def _models(board: Leaderboard) -> str:
+    """Return the table of models with facts from registries; nothing of a leaderboard without rows."""
+    header, rows = about_models(board)
+    if not rows:
+        return ""
+    heads = "".join(f'<th scope="col">{text}</th>' for text in header)
+    lines = ""
+    for name, *texts in rows:
+        cells = "".join(f"<td>{_linked(text)}</td>" for text in texts)
+        lines += f'<tr><th scope="row">{escape(clipped(name))}</th>{cells}</tr>\n'
+    return (
+        '<section id="models"><h2>Models</h2>\n<div class="scroll" role="region" aria-label="Models" tabindex="0">\n'
+        '<table>\n<caption class="hidden-text">Models: where they were published, what they were trained on, and when '
+        f"they were measured</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>\n</div>"
+        "</section>\n"
+    )
+
+
+def _linked(text: str) -> str:
+    shown = escape(clipped(text))
+    return f'<a href="{escape(text)}" rel="noopener noreferrer nofollow">{shown}</a>' if is_link(text) else shown
 
 
 def _flags(board: Leaderboard) -> str:
@@ -170,12 +195,14 @@ NOTHING = '<tr class="nothing"><td colspan="{}">No model has been measured on th
 def table_of(board: Leaderboard) -> str:
     """Return the table as one element: a row a model, a column a number, and flags where any model was checked."""
     grid = grid_of_board(board)
+    rank = -1 if board.settings.sort is None else 1
     headers = "".join(
-        f'<th scope="col" data-place="{place}">{escape(label)}</th>' for place, label in enumerate(grid.header)
+        f'<th scope="col" data-place="{place}"{" class=rank" if place == rank else ""}>{escape(label)}</th>'
+        for place, label in enumerate(grid.header)
     )
     largest = {column.key: _largest(board, column) for column in board.columns}
     rows = [
-        _row(board, row, place, texts[0], texts[len(board.columns) + 1 :], largest)
+        _row(board, row, place, texts, largest)
         for place, (row, texts) in enumerate(zip(board.rows, grid.rows, strict=True))
     ]
     body = "\n".join(rows) if rows else NOTHING.format(len(grid.header))
@@ -186,15 +213,18 @@ def table_of(board: Leaderboard) -> str:
     )
 
 
-def _row(
-    board: Leaderboard, row: BoardRow, place: int, name: str, flags: tuple[str, ...], largest: dict[str, float]
-) -> str:
+def _row(board: Leaderboard, row: BoardRow, place: int, texts: tuple[str, ...], largest: dict[str, float]) -> str:
     about = "" if row.entry is None else f'<span class="about">{escape(clipped(row.entry.attention))}</span>'
     cells = "".join(_cell(row, column, largest[column.key]) for column in board.columns)
-    is_raised = ' class="raised"' if row.raised else ""
-    checked = "".join(f"<td{is_raised}>{escape(text)}</td>" for text in flags)
-    head = f'<th scope="row"><span class="model">{escape(name)}</span>{about}</th>'
-    return f'<tr data-row="{place}">{head}{cells}{checked}</tr>'
+    kind = "flags raised" if row.raised else "flags"
+    # The model's name, perhaps its rank, the numbers, and perhaps the flags.
+    num_first = 1 if board.settings.sort is None else 2
+    checked = "".join(f'<td class="{kind}">{escape(text)}</td>' for text in texts[num_first + len(board.columns) :])
+    head = f'<th scope="row"><span class="model">{escape(texts[0])}</span>{about}</th>'
+    rank = "".join(
+        f'<td class="rank" title="{escape(clipped(row.unranked))}">{text}</td>' for text in texts[1:num_first]
+    )
+    return f'<tr data-row="{place}">{head}{rank}{cells}{checked}</tr>'
 
 
 def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from robench.comparison.pairing import Testable
 from robench.core.protocols import Store
 from robench.core.report import Report, Row
-from robench.core.suite import Suite, views_of
+from robench.core.suite import Suite
 from robench.leaderboard.board import BoardColumn, BoardSuite, ConditionProvenance
 from robench.leaderboard.curves import Accuracies, mean_of, severity_accuracies
 from robench.metrics import METRICS, title_of, unit_of
-from robench.reports.build import readings_of
+from robench.reports.build import readings_of, views_by_name
 from robench.reports.notes import releases_and_devices
 from robench.reports.results import Stored
 from robench.reports.selection import Coverage, cover
@@ -41,7 +41,7 @@ class SuiteResults:
         self.measured: dict[str, dict[str, tuple[ConditionProvenance, ...]]] = {}
         self.testable: dict[str, dict[str, Testable]] = {}
         self._accuracies: dict[str, list[Accuracies]] = {}
-        self._views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+        self._views = views_by_name(suite)
         results = Stored(suite, store, measurements, report.seed, report.precision)
         for row in self.report.rows:
             for checkpoint in row.seeds or (row.model,):
@@ -58,26 +58,6 @@ class SuiteResults:
     def accuracies(self) -> dict[str, Accuracies]:
         """Proportion of verdicts that hold by model, and by family, type and severity of corruption."""
         return {model: mean_of(found) for model, found in self._accuracies.items()}
-
-    def columns(self, *, several: bool) -> list[BoardColumn]:
-        """Return the columns of the suite, its name in their labels where there are several suites."""
-        return [
-            BoardColumn(
-                key=self._key(column.key),
-                suite=self.suite.name,
-                label=f"{self.suite.name}: {column.label}" if several else column.label,
-                column=column,
-                measurements=tuple(
-                    dict.fromkeys(self._key(self._views[name].condition.name) for name in column.conditions)
-                ),
-                metric=title_of(column),
-                unit=unit_of(column),
-                interval=METRICS[column.metric].interval,
-                lower_is_better=METRICS[column.metric].lower_is_better,
-                num_columns=len(self.suite.columns),
-            )
-            for column in self.suite.columns
-        ]
 
     def board_suite(self) -> BoardSuite:
         """Return the suite as the leaderboard has it."""
@@ -111,6 +91,28 @@ class SuiteResults:
                 )
                 if found is not None:
                     self.testable.setdefault(self._key(column.key), {})[row.model] = found
+
+
+def columns_of_suite(suite: Suite, *, several: bool) -> list[BoardColumn]:
+    """Return the columns of a suite, its name in their labels where there are several suites."""
+    views = views_by_name(suite)
+    return [
+        BoardColumn(
+            key=f"{suite.name}/{column.key}",
+            suite=suite.name,
+            label=f"{suite.name}: {column.label}" if several else column.label,
+            column=column,
+            measurements=tuple(
+                dict.fromkeys(f"{suite.name}/{views[name].condition.name}" for name in column.conditions)
+            ),
+            metric=title_of(column),
+            unit=unit_of(column),
+            interval=METRICS[column.metric].interval,
+            lower_is_better=METRICS[column.metric].lower_is_better,
+            num_columns=len(suite.columns),
+        )
+        for column in suite.columns
+    ]
 
 
 def _measured(checkpoint: str, coverage: Coverage) -> ConditionProvenance:

@@ -1,16 +1,16 @@
 """Leaderboards as tables in Markdown, LaTeX or CSV."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from robench.comparison.pairing import tests_text
-from robench.core.inert import NOTE_WIDTH, clipped
+from robench.core.inert import NOTE_WIDTH, clipped, is_link
 from robench.core.report import Report, Row
-from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
+from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard
 from robench.reports.grid import ONE_CHECKPOINT, Grid, grid_of
 from robench.reports.machine_readable import numbers_of
-from robench.reports.markup import csv_of, inert_text
-from robench.reports.readable import latex_of, markdown_of
+from robench.reports.markup import csv_of, escaped, inert_text, markdown_table
+from robench.reports.readable import latex_grid, latex_of, markdown_grid, markdown_of
 
 CLOSE_MARK = "†"
 CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({{}}); the best itself has it too."
@@ -18,15 +18,55 @@ UNTESTED = "No mark: distinguishable from the best, or not testable."
 _HEADER = (
     *("model", "family", "attention", "architecture", "limit", "suite", "column", "metric", "conditions"),
     *("value", "low", "high", "num_examples", "missing", "all_examples", "batch_size"),
-    *("p", "p_corrected", "test", "is_best", "is_close"),
+    *("p", "p_corrected", "test", "is_best", "is_close", "is_headline", "rank", "unranked"),
 )
+RANK = "rank"
+RANKED = (
+    "Rank by {}: 1 + the number of models that are significantly better in this column at 5 % (p times {} columns of "
+    "the suite and {} other model{}). Equal ranks say no more than that."
+)
+_ABOUT = ("model", "paper", "code", "weights", "trained on", "licence", "measured")
 
 
 def notes_of(board: Leaderboard) -> tuple[str, ...]:
     """Return the sentences that belong under every leaderboard."""
     of_weights = () if all(row.seeds for row in board.rows) else (ONE_CHECKPOINT,)
     described = tests_of(board)
-    return (*of_weights, *((CLOSE.format(described), UNTESTED) if described else ()))
+    return (*of_weights, *((CLOSE.format(described), UNTESTED) if described else ()), *_rank_notes(board))
+
+
+def _rank_notes(board: Leaderboard) -> Iterator[str]:
+    """Yield the definition of a rank, and for each model without one the reason."""
+    column = next((each for each in board.columns if each.key == board.settings.sort), None)
+    if column is not None:
+        others = len(board.rows) - 1
+        yield RANKED.format(column.label, column.num_columns, others, "" if others == 1 else "s")
+        yield from (f"No rank: {clipped(row.model)}: {row.unranked}." for row in board.rows if row.unranked)
+
+
+def rank_text(row: BoardRow) -> str:
+    """Return the rank of a row, or a dash."""
+    return "—" if row.rank is None else str(row.rank)
+
+
+def about_models(board: Leaderboard) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return header and rows of what registries say of the models, and when they were measured.
+
+    Columns without any text are left out.
+    """
+    rows = []
+    for row in board.rows:
+        entry = row.entry or Entry(family="", attention="", architecture="")
+        texts = (entry.paper, entry.code, entry.weights, entry.training_data, entry.licence, measured_on(row))
+        rows.append((row.model, *texts))
+    shown = [place for place in range(len(_ABOUT)) if any(row[place] for row in rows)]
+    return tuple(_ABOUT[place] for place in shown), [tuple(row[place] for place in shown) for row in rows]
+
+
+def measured_on(row: BoardRow) -> str:
+    """Return the dates of the first and of the last condition of a row, such as ``2026-09-14``."""
+    dates = sorted({each.finished_at[:10] for found in row.measured.values() for each in found})
+    return " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else ""
 
 
 def tests_of(board: Leaderboard) -> str:
@@ -45,9 +85,11 @@ def marked(row: BoardRow, key: str, text: str) -> str:
     return f"{text} {CLOSE_MARK}" if rank is not None and rank.is_close else text
 
 
-def grid_of_board(board: Leaderboard) -> Grid:
-    """Return the table as texts, before any markup."""
-    columns = tuple(replace(each.column, key=each.key, label=each.label) for each in board.columns)
+def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = None) -> Grid:
+    """Return the table as texts, before any markup; of ``chosen`` columns, or of all with ranks and flags."""
+    columns = tuple(
+        replace(each.column, key=each.key, label=each.label) for each in (board.columns if chosen is None else chosen)
+    )
     report = Report(
         suite="",
         version=0,
@@ -63,12 +105,21 @@ def grid_of_board(board: Leaderboard) -> Grid:
     )
     grid = grid_of(report)
     keys = [each.key for each in columns]
+    is_ranked = board.settings.sort is not None
     rows = [
-        (name, *(marked(row, key, text) for key, text in zip(keys, texts, strict=False)), *texts[len(keys) :])
+        (
+            *((name, rank_text(row)) if is_ranked else (name,)),
+            *(marked(row, key, text) for key, text in zip(keys, texts, strict=False)),
+            *texts[len(keys) :],
+        )
         for row, (name, *texts) in zip(board.rows, grid.rows, strict=True)
     ]
     return replace(
-        grid, title=clipped(board.title, NOTE_WIDTH), rows=tuple(rows), provenance="; ".join(provenance_lines(board))
+        grid,
+        title=clipped(board.title, NOTE_WIDTH),
+        header=(grid.header[0], RANK, *grid.header[1:]) if is_ranked else grid.header,
+        rows=tuple(rows),
+        provenance="; ".join(provenance_lines(board)),
     )
 
 
@@ -82,13 +133,53 @@ def provenance_lines(board: Leaderboard) -> list[str]:
 
 
 def render_markdown(board: Leaderboard) -> str:
-    """Return the leaderboard as a table in GitHub's Markdown, its notes and provenance below."""
-    return markdown_of(grid_of_board(board))
+    """Return the leaderboard as a table in GitHub's Markdown, its notes and provenance below.
+
+    With settings there are title and note above, and below the table a second one of the columns that are not of the
+    headline, and what registries say of the models.
+    """
+    settings = board.settings
+    if settings == PLAIN:
+        return markdown_of(grid_of_board(board))
+    above = [f"# {escaped(clipped(board.title, NOTE_WIDTH))}", escaped(clipped(settings.note, NOTE_WIDTH))]
+    below = []
+    if board.further:
+        below += ["## Further columns", markdown_grid(_without_flags(board, board.further))]
+    header, rows = about_models(board)
+    if rows:
+        cells = [[linked(text) for text in row] for row in rows]
+        below += ["## Models", markdown_table(header, cells, num_names=0)]
+    return markdown_of(_headline_grid(board), above, below)
+
+
+def linked(text: str) -> str:
+    """Return a text in Markdown, an address as a link."""
+    # A link in angle brackets ends at the next one alone, which no link has.
+    return f"[{escaped(clipped(text))}](<{text}>)" if is_link(text) else escaped(clipped(text))
+
+
+def _headline_grid(board: Leaderboard) -> Grid:
+    """Return the table of the headline, with the notes on all columns."""
+    return replace(grid_of_board(board, board.headline), notes=grid_of_board(board).notes)
+
+
+def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Grid:
+    """Return the table of some columns alone, which says neither ranks nor flags a second time."""
+    bare = replace(board, settings=PLAIN, rows=tuple(replace(row, flags=None) for row in board.rows))
+    return grid_of_board(bare, columns)
 
 
 def render_latex(board: Leaderboard) -> str:
-    """Return the leaderboard as a LaTeX tabular, its notes and provenance below; needs booktabs and T1 fonts."""
-    return latex_of(grid_of_board(board))
+    """Return the leaderboard as a LaTeX tabular, its notes and provenance below; needs booktabs and T1 fonts.
+
+    With settings there are title and note above, and a second tabular of the columns that are not of the headline.
+    """
+    settings = board.settings
+    if settings == PLAIN:
+        return latex_of(grid_of_board(board))
+    above = [clipped(text, NOTE_WIDTH) for text in (settings.title, settings.note) if text]
+    second = [f"\n\\bigskip\n{latex_grid(_without_flags(board, board.further))}"] if board.further else []
+    return latex_of(_headline_grid(board), above, second)
 
 
 def render_csv(board: Leaderboard) -> str:
@@ -97,19 +188,20 @@ def render_csv(board: Leaderboard) -> str:
     ``p``, ``p_corrected`` and ``test`` are those of ``comparison.pairing.ranks``; missing ones are empty, as are
     missing numbers.
     """
-    return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board)])
+    headline = {column.key for column in board.headline}
+    return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board, headline)])
 
 
-def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
+def _lines(row: BoardRow, board: Leaderboard, headline: Collection[str]) -> Iterator[tuple[object, ...]]:
     entry = row.entry
     facets = ("", "", "") if entry is None else (entry.family, entry.attention, entry.architecture)
     start = (*map(inert_text, (row.model, *facets)), row.limit)
     for column in board.columns:
-        yield (*start, *_fields(row, column))
+        yield (*start, *_fields(row, column), column.key in headline, *_rank_of(row))
     if row.flags is not None:
         suites = "+".join(dict.fromkeys(suite for each in row.flags for suite in each.suites))
         of_row = (inert_text(suites), "flags", "num_raised", "", len(row.raised))
-        yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 5)
+        yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 6, *_rank_of(row))
 
 
 def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
@@ -127,6 +219,10 @@ def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
         row.batch_size,
         *rank_fields,
     )
+
+
+def _rank_of(row: BoardRow) -> tuple[object, ...]:
+    return row.rank, inert_text(row.unranked) or None
 
 
 def _plain_row(row: BoardRow) -> Row:

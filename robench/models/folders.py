@@ -7,12 +7,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from robench.core.checkpoint import Weights
+from robench.core.checkpoint import HUB, Weights
 from robench.core.errors import DeclarationError, WeightsError
 from robench.core.files import open_regular, read_regular
 from robench.core.providers import install_command
 
-HUB = "hf-hub:"
 _CONFIG = "config.json"
 # All that a model and its tokenizer are loaded from; other files are neither downloaded nor part of the digest.
 _READ = (

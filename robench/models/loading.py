@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from robench.core.checkpoint import Checkpoint, Weights, is_rehearsal
+from robench.core.checkpoint import HUB, Checkpoint, Weights, is_rehearsal
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.core.files import open_regular
@@ -19,7 +19,7 @@ from robench.core.providers import install_command
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.models.base import ArchitectureBase
 from robench.models.build import build
-from robench.models.folders import HUB, resolve_folder
+from robench.models.folders import resolve_folder
 from robench.models.layouts_impl import layouts_for
 from robench.models.loaded import LoadedModel
 from robench.models.state_files import load_state, what_else_it_is

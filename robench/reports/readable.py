@@ -6,6 +6,7 @@ argument of the ``\\`` or ``\midrule`` before it.
 """
 
 import re
+from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
@@ -49,11 +50,16 @@ def render_markdown(report: Report) -> str:
     return markdown_of(grid_of(report))
 
 
-def markdown_of(grid: Grid) -> str:
-    """Render a grid as a table."""
-    table = markdown_table(grid.header, grid.lines("**{}**".format), num_names=1)
-    notes = "".join(f"- {escaped(note)}\n" for note in grid.notes)
-    return "\n".join([f"{table}\n", *([notes] if notes else []), f"{escaped(grid.provenance)}\n"])
+def markdown_of(grid: Grid, above: Sequence[str] = (), below: Sequence[str] = ()) -> str:
+    """Render a grid as a table, with blocks of Markdown above it, and between it and its notes."""
+    notes = "\n".join(f"- {escaped(note)}" for note in grid.notes)
+    blocks = [*above, markdown_grid(grid), *below, notes, escaped(grid.provenance)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def markdown_grid(grid: Grid) -> str:
+    """Render a grid as a table without notes."""
+    return markdown_table(grid.header, grid.lines("**{}**".format), num_names=1)
 
 
 _LATEX = str.maketrans(
@@ -78,19 +84,26 @@ def render_latex(report: Report) -> str:
     return latex_of(grid_of(report))
 
 
-def latex_of(grid: Grid) -> str:
-    """Render a grid as a tabular."""
+def latex_of(grid: Grid, above: Sequence[str] = (), below: Sequence[str] = ()) -> str:
+    """Render a grid as a tabular, with texts as paragraphs above it, and blocks of LaTeX between it and its notes."""
+    texts = "".join(rf"\noindent {latex_escaped(text)}\par" + "\n" for text in above)
+    notes = "".join(rf"\par\noindent {latex_escaped(text)}" + "\n" for text in (*grid.notes, grid.provenance))
+    return (
+        f"% Needs \\usepackage[T1]{{fontenc}} and \\usepackage{{booktabs}}.\n{texts}{latex_grid(grid)}{''.join(below)}"
+        f"{{\\footnotesize\n{notes}\\par}}\n"
+    )
+
+
+def latex_grid(grid: Grid) -> str:
+    """Render a grid as a tabular without notes."""
     import pandas as pd
 
     frame = pd.DataFrame(
         grid.lines(r"\textbf{{{}}}".format, latex_escaped), columns=[latex_escaped(text) for text in grid.header]
     )
     column_format = "l" + "r" * (len(grid.header) - 1)
-    table = frame.style.hide(axis="index").to_latex(hrules=True, column_format=column_format)
-    below = "".join(rf"\par\noindent {latex_escaped(text)}" + "\n" for text in (*grid.notes, grid.provenance))
-    return (
-        f"% Needs \\usepackage[T1]{{fontenc}} and \\usepackage{{booktabs}}.\n{table}{{\\footnotesize\n{below}\\par}}\n"
-    )
+    table: str = frame.style.hide(axis="index").to_latex(hrules=True, column_format=column_format)
+    return table
 
 
 def latex_escaped(text: str) -> str:

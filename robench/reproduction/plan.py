@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import HUB, Checkpoint, Weights
 from robench.core.errors import UsageError
 from robench.core.suite import Suite
 from robench.papers.forecast import Forecast, Hours
 from robench.reproduction.weights import Reproduced
-
-HUB = "hf-hub:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import HUB, Checkpoint, Weights
 from robench.core.errors import MissingDataError, WeightsError
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Suite
@@ -17,7 +17,7 @@ from robench.datasets.imagenet_forms import find_images
 from robench.declare import find_datasets, find_suite, read_registries
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.forecast import Forecast
-from robench.reproduction.plan import HUB, Plan, Training, plan_of
+from robench.reproduction.plan import Plan, Training, plan_of
 from robench.reproduction.wanted import wanted_conditions, wanted_numbers
 from robench.reproduction.weights import Reproduced
 from robench.runs import RunRequest

@@ -55,6 +55,8 @@ class Task:
             follows from others.
         facts: columns that the data alone decide, so that all records of an example have the same value, each with the
             column that must be known for it, or its own name.
+        hub_types: name of the task in model cards of the Hugging Face Hub, by domain of the inputs; others have the
+            names of domain and task.
     """
 
     name: str
@@ -71,6 +73,11 @@ class Task:
     compares_clean: bool = False
     consistency: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    hub_types: Mapping[str, str] = field(default_factory=dict)
+
+    def hub_type(self, domain: str) -> str:
+        """Return the name of the task on inputs of a domain in model cards."""
+        return self.hub_types.get(domain, f"{domain}-{self.name}")
 
     @property
     def rules(self) -> TaskRules:

@@ -54,6 +54,7 @@ CLASSIFICATION = Task(
     is_audited=True,
     consistency="robench.tasks.classification:inconsistencies",
     facts={"target": "target"},
+    hub_types={"images": "image-classification", "texts": "text-classification"},
 )
 
 # Softmax and cross-entropy are computed in float64.

@@ -55,6 +55,7 @@ LANGUAGE_MODELING = Task(
     consistency="robench.tasks.language_modeling:inconsistencies",
     # Kept words are known where each line has as many words as in the clean text.
     facts={"num_tokens": "num_kept"},
+    hub_types={"texts": "text-generation"},
 )
 
 # Losses of tokens are added in float64, in any order.

@@ -133,6 +133,10 @@ def test_commands_that_find_no_results_start_without_torch(arguments: list[str])
     check_no_torch([*arguments, "--results", "/nonexistent", "--json"], code_expected=1)
 
 
+def test_a_model_card_needs_no_torch() -> None:
+    check_no_torch(["card", "digits-vit", "--results", "/nonexistent"], code_expected=2)
+
+
 def check_no_torch(arguments: list[str], code_expected: int) -> None:
     code = (
         f"import sys; sys.argv = ['robench', *{arguments!r}]\n"

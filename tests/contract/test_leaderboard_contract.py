@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from leaderboard_examples import MASKED, adv_suite, fill, shift_suite
 from test_renderers_contract import HOSTILE, Page, markdown_cells
 
 from robench.leaderboard import RENDERERS, SUFFIXES, leaderboard_of
-from robench.leaderboard.board import Entry, SuiteFlag
+from robench.leaderboard.board import Entry, Settings, SuiteFlag
 from robench.leaderboard.page import inert_data
 from robench.reports.grid import ONE_CHECKPOINT, cell_text
 from robench.store import FolderStore, MemoryStore
@@ -53,7 +53,8 @@ def hostile(text: str):
             replace(
                 row,
                 model=text if is_theirs else row.model,
-                entry=Entry(family=text, attention=text, architecture=text, source=text),
+                entry=Entry(**dict.fromkeys((each.name for each in fields(Entry)), text)),
+                unranked=text,
                 measured=measured,
                 notes=(text,),
                 flags=(SuiteFlag(suites=(text,), flag=flag),) if is_theirs else None,
@@ -81,6 +82,9 @@ def hostile(text: str):
         columns=(*columns, *board.columns[3:]),
         curves=tuple(charts[:1]),
         profiles=tuple(charts[1:]),
+        settings=Settings(
+            title=text, note=text, headline=tuple(each.key for each in board.columns[:2]), sort=board.columns[0].key
+        ),
     )
 
 
@@ -254,7 +258,8 @@ class TestHostileNames:
         texts = [RENDERERS["md"](hostile(text)) for text in (HOSTILE[kind], "x")]
         lines = [text.splitlines() for text in texts]
         assert len(lines[0]) == len(lines[1])
-        tables = [text.split("\n\n")[0].splitlines() for text in texts]
+        tables = [[line for line in text.splitlines() if line.startswith("|")] for text in texts]
+        assert len(tables[1]) == 3 * (2 + len(hostile("x").rows))
         assert [len(markdown_cells(line)) for line in tables[0]] == [len(markdown_cells(line)) for line in tables[1]]
 
     def test_latex_has_no_command_of_theirs(self, kind: str) -> None:
@@ -267,7 +272,7 @@ class TestHostileNames:
 
     def test_csv_has_no_formula_and_as_many_fields(self, kind: str) -> None:
         lines = list(csv.reader(io.StringIO(RENDERERS["csv"](hostile(HOSTILE[kind])))))
-        assert {len(line) for line in lines} == {21}
+        assert {len(line) for line in lines} == {24}
         assert not any(re.match(r"\s*[=+@\uff1d-]", field) for line in lines for field in line)
 
     def test_json_gives_the_name_back(self, kind: str) -> None:

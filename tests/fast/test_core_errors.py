@@ -23,6 +23,7 @@ EXIT_CODES = {
     "StoreError": 1,
     "StoreUnwritableError": 2,
     "IncompleteError": 1,
+    "InapplicableError": 1,
 }
 
 

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from robench.core.errors import DeclarationError
 from robench.declare import shipped_registry, shipped_suites
+from robench.declare.boards import leaderboard_entry
 from robench.declare.document import document_from_python
 from robench.declare.json_schema import FILES, field_docs, json_schema
 from robench.declare.registry import registry_of
@@ -38,7 +39,10 @@ def loaded(path: Path) -> Any:
 def is_refused_by_robench(kind: str, value: Any) -> bool:
     document = document_from_python(value, kind)
     try:
-        suite_of(document) if kind == "suite" else registry_of(document, ROOT)
+        if kind == "registry":
+            registry_of(document, ROOT)
+        else:
+            {"suite": suite_of, "leaderboard": leaderboard_entry}[kind](document)
     except DeclarationError:
         return True
     return False
@@ -130,7 +134,15 @@ ENTRY: dict[str, Any] = {
     "expected": {"top1_accuracy": 0.9},
 }
 REGISTRY = {"checkpoints": {"mine": ENTRY}, "datasets": {"photos": {"kind": "npz", "path": "x", "num_classes": 3}}}
-WHOLE: dict[str, Any] = {"suite": SUITE, "registry": REGISTRY}
+LEADERBOARD = {
+    "leaderboard": {
+        "title": "T",
+        "headline": ["pgd*"],
+        "sort": {"column": "pgd", "direction": "worst-first"},
+        "note": "n",
+    }
+}
+WHOLE: dict[str, Any] = {"suite": SUITE, "registry": REGISTRY, "leaderboard": LEADERBOARD}
 CHECKPOINT = ("checkpoints", "mine")
 PERTURBATION = ("conditions", 1, "perturbation")
 DELETED = object()
@@ -205,6 +217,11 @@ def test_the_whole_examples_are_accepted_by_both(kind: str) -> None:
         ("registry", ("checkpoints", "Not A Name"), ENTRY),
         ("registry", ("datasets", "photos", "num_classes"), 1),
         ("registry", ("datasets", "photos", "image_sizes"), 32),
+        ("leaderboard", ("leaderboard",), DELETED),
+        ("leaderboard", ("leaderboard", "titel"), "x"),
+        ("leaderboard", ("leaderboard", "headline"), "pgd"),
+        ("leaderboard", ("leaderboard", "sort", "column"), DELETED),
+        ("leaderboard", ("leaderboard", "sort", "direction"), "descending"),
     ],
 )
 def test_damage_to_the_shape_is_refused_by_both(kind: str, place: tuple[str | int, ...], value: object) -> None:

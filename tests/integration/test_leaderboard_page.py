@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,8 @@ from browser import axe_script, chromium, prefer, resize, what_is_missing
 from leaderboard_examples import FINE, MASKED, adv_suite, fill, shift_suite
 
 from robench.declare import read_registries
-from robench.leaderboard import leaderboard_of, render_html
+from robench.leaderboard import board_columns, leaderboard_of, render_html
+from robench.leaderboard.board import Settings
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -39,6 +41,59 @@ def made_up() -> Leaderboard:
 @pytest.fixture(scope="module")
 def board() -> Leaderboard:
     return made_up()
+
+
+# Words of headers that take more than one line.
+BROKEN_WORDS = """
+    return [...document.querySelectorAll("#board thead th:not([hidden]) button")].flatMap((button) => {
+      const node = button.firstChild;
+      return [...node.data.matchAll(/[^ -]+/g)].filter((word) => {
+        const range = document.createRange();
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        return range.getClientRects().length > 1;
+      }).map((word) => word[0]);
+    });
+"""
+# A leaderboard to publish: twelve models, ten columns first.
+HEADLINE = 10
+PUBLISHED = [
+    *("digits-vit", "digits-symvit", "digits-rpc-symvit", "digits-boost-vit", "digits-twicing-vit"),
+    *("digits-bilateral-vit", "digits-primal-vit", "digits-rkde-vit", "nobody", "somebody-elses-model-of-a-long-name"),
+    *("third", "last"),
+]
+
+
+@pytest.fixture(scope="module")
+def published_board() -> Leaderboard:
+    store, suites = MemoryStore(), [adv_suite(), shift_suite()]
+    skills = {model: 0.25 + 0.03 * place for place, model in enumerate(PUBLISHED)}
+    fill(store, adv_suite(), skills, half=["last"], flags={"digits-vit": (MASKED, FINE)})
+    fill(store, shift_suite(), skills)
+    columns = [column.key for column in board_columns(suites)]
+    settings = Settings(
+        title="Attention under attack",
+        note="Made-up numbers.",
+        headline=(*columns[-1:-5:-1], *columns[:6]),
+        sort="adv/fgsm/top1_accuracy",
+    )
+    registry = read_registries()
+    described = replace(registry["digits-vit"], paper="https://arxiv.org/abs/2010.11929", code="unknown")
+    entries = registry | {"digits-vit": described}
+    return leaderboard_of(suites, store, checkpoints=entries, settings=settings)
+
+
+@pytest.fixture(scope="module")
+def published_address(published_board: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("published") / "leaderboard.html"
+    path.write_text(render_html(published_board))
+    return path.as_uri()
+
+
+@pytest.fixture
+def published(page: Any, published_address: str) -> Any:
+    page.get(published_address)
+    return page
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +208,60 @@ class TestRows:
         assert [header.get_attribute("hidden") for header in headers].count("true") == len(board.columns)
         page.find_element("xpath", "//dialog//button[text()='All']").click()
         assert not any(header.get_attribute("hidden") for header in headers)
+
+
+class TestPublished:
+    def test_it_fits_1280_pixels_without_scrolling_sideways(self, published: Any, published_board: Leaderboard) -> None:
+        headers = all_of(published, "#board thead th")
+        shown = [header.text for header in headers if header.is_displayed()]
+        assert len(shown) == 1 + 1 + HEADLINE + 1
+        assert len(published_board.columns) > HEADLINE
+        for region in all_of(published, ".scroll"):
+            assert published.execute_script(
+                "return [arguments[0].scrollWidth - arguments[0].clientWidth, document.documentElement.scrollWidth]",
+                region,
+            ) == [0, 1280]
+        assert published.execute_script(BROKEN_WORDS) == []
+
+    def test_it_is_sorted_and_ranked_at_first(self, published: Any, published_board: Leaderboard) -> None:
+        assert models(published) == [row.model for row in published_board.rows]
+        assert models(published)[-1] == "last"
+        (place,) = [
+            place for place, each in enumerate(published_board.columns, 2) if each.key == published_board.settings.sort
+        ]
+        header = all_of(published, "#board thead th")[place]
+        assert header.get_attribute("aria-sort") == "descending"
+        ranks = [cell.text for cell in all_of(published, "#board td.rank")]
+        assert ranks == ["—" if row.rank is None else str(row.rank) for row in published_board.rows]
+        assert ranks[0] == "1"
+        assert ranks[-1] == "—"
+        sort(published, 1)
+        assert models(published)[-1] == "last"
+        assert [cell.text for cell in all_of(published, "#board td.rank")] == ranks
+        assert "No rank: last: its number is missing: — (60 of 120 missing)." in one(published, "#notes").text
+
+    def test_further_columns_are_unfolded_by_a_key(self, published: Any, published_board: Leaderboard) -> None:
+        from selenium.webdriver.common.keys import Keys
+
+        folding, headers = one(published, "#further"), all_of(published, "#board thead th")
+        count = len(published_board.columns) - HEADLINE
+        assert (folding.text, folding.get_attribute("aria-expanded")) == (f"Show {count} further columns", "false")
+        folding.send_keys(Keys.ENTER)
+        assert all(header.is_displayed() for header in headers)
+        assert (folding.text, folding.get_attribute("aria-expanded")) == (f"Hide {count} further columns", "true")
+        folding.send_keys(Keys.ENTER)
+        assert sum(header.is_displayed() for header in headers) == HEADLINE + 3
+
+    def test_title_captions_and_links(self, published: Any) -> None:
+        assert published.title == one(published, "h1").text == "Attention under attack"
+        assert "Made-up numbers.\nadv, version 1; shift, version 2" in one(published, "header").text
+        for table in all_of(published, "table"):
+            assert one(table, "caption").get_attribute("textContent")
+            assert all(head.get_attribute("scope") in ("col", "row") for head in all_of(table, "th"))
+        assert [link.get_attribute("href") for link in all_of(published, "a")] == ["https://arxiv.org/abs/2010.11929"]
+        row_of(published, "digits-vit").find_element("css selector", ".model button").click()
+        assert [link.text for link in all_of(published, "#details a")] == ["https://arxiv.org/abs/2010.11929"]
+        assert "unknown" in one(published, "#details").text
 
 
 class TestDialogs:
@@ -285,6 +394,8 @@ class TestMedia:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 class TestAccessibility:
     def problems(self, page: Any) -> list[str]:
+        # On a busy machine a large page takes longer than the 30 seconds of the driver.
+        page.set_script_timeout(300)
         page.execute_script(axe_script())
         found = page.execute_async_script("axe.run(document).then(arguments[arguments.length - 1])")
         assert found["passes"]
@@ -299,6 +410,10 @@ class TestAccessibility:
         prefer(page, scheme)
         sort(page, FGSM)
         assert self.problems(page) == []
+
+    def test_nor_on_a_page_with_ranks_links_and_folded_columns(self, published: Any, scheme: str) -> None:
+        prefer(published, scheme)
+        assert self.problems(published) == []
 
     def test_nor_in_its_dialogs(self, page: Any, scheme: str) -> None:
         prefer(page, scheme)

@@ -83,11 +83,19 @@ function showNumber(row, column) {
     section("Provenance", ...provenanceOf(measured)), section("Flags of the model", ...flagList(row)));
 }
 
+// The page's maker says which texts are addresses.
+function linked(entry, name) {
+  return (entry.links || []).includes(name)
+    ? make("a", { href: entry[name], rel: "noopener noreferrer nofollow" }, shown(entry[name])) : entry[name];
+}
+
 function showModel(row) {
   const entry = row.entry || {};
   const about = row.entry ? definitions([
     ["family", entry.family], ["attention", entry.attention], ["architecture", entry.architecture],
     ["training data", entry.training_data], ["source", entry.source], ["licence", entry.licence],
+    ...["paper", "code", "weights"].map((name) => [name, linked(entry, name)]),
+    ["rank", row.rank === undefined ? row.unranked && `none: ${row.unranked}` : String(row.rank)],
   ]) : make("p", {}, "No registry that was read has this model.");
   const notes = (row.notes || []).map((note) => make("li", {}, shown(note)));
   openDialog(byId("details"), row.model, about,

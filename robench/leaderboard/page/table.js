@@ -1,6 +1,9 @@
 // Sorting, filters and search.
 const MODEL = 0;
-const FIRST = 1;
+const sorted = data.settings && data.settings.sort;
+// Place of the rank, and of the first number.
+const RANK = sorted ? 1 : -1;
+const FIRST = sorted ? 2 : 1;
 const flagsPlace = data.rows.some((row) => row.flags) ? data.columns.length + FIRST : -1;
 const headers = [...board.tHead.rows[0].cells];
 // Rows that are laid out at first, and more whenever the end comes into view: sorting costs as much as is laid out.
@@ -11,6 +14,7 @@ const FACETS = ["family", "attention", "architecture"];
 
 function sortValue(row, place) {
   if (place === MODEL) return row.model;
+  if (place === RANK) return row.rank === undefined ? null : row.rank;
   if (place === flagsPlace) return row.flags ? row.flags.filter((flag) => flag.is_raised).length : null;
   const cell = row.cells[data.columns[place - FIRST].key];
   return cell.is_infinite ? Infinity : cell.value;
@@ -35,14 +39,16 @@ function sortedPlaces(place, descending) {
 }
 
 function firstDescending(place) {
-  if (place === MODEL) return false;
+  if (place === MODEL || place === RANK) return false;
   return place === flagsPlace || !data.columns[place - FIRST].lower_is_better;
 }
 
-function sortBy(place) {
-  const isSame = state.place === place;
-  state.descending = isSame ? !state.descending : firstDescending(place);
-  state.place = place;
+function sortAgain(place) {
+  sortBy(place, state.place === place ? !state.descending : firstDescending(place));
+}
+
+function sortBy(place, descending) {
+  Object.assign(state, { place, descending });
   headers.forEach((header, each) => {
     const order = each === place ? (state.descending ? "descending" : "ascending") : "none";
     header.setAttribute("aria-sort", order);
@@ -143,6 +149,6 @@ function makeHeadersSortable() {
   headers.forEach((header, place) => {
     const text = header.textContent;
     header.setAttribute("aria-sort", "none");
-    header.replaceChildren(button(text, () => sortBy(place), { class: "sort" }));
+    header.replaceChildren(button(text, () => sortAgain(place), { class: "sort" }));
   });
 }
