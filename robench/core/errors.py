@@ -15,6 +15,7 @@ RobenchError                     1  something could not be measured or stored
 ├── StoreError                   1  a record could not be stored
 │   └── StoreUnwritableError     2  the results folder cannot be written at all
 └── IncompleteError              1  a number was requested before all of its shards were measured
+    └── InapplicableError        1  outcomes of this kind of model cannot have the number
 
 A message states what was found, where, what was expected and what to do.
 """
