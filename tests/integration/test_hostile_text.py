@@ -153,6 +153,7 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("cost", "digits-vit", "--device", "T"),
         ("cost", "digits-vit", "--protocol", "T"),
     ],
+    "card": [("card", "T"), ("card", "digits-vit", "--results", "T"), ("card", "digits-vit", "--output", "T/T")],
     "leaderboard": [
         ("leaderboard", "--suite", "T"),
         ("leaderboard", "--suite", "digits-adv", "--model", "T"),
