@@ -137,7 +137,7 @@ def _texts(row: ComparedColumn) -> list[str]:
         clipped(row.column.label),
         cell_text(row.first),
         cell_text(row.second),
-        shown or f"{NOTHING} (missing)",
+        shown or (f"{NOTHING} (missing)" if row.first.is_applicable and row.second.is_applicable else NOTHING),
         row.test or NOTHING,
         p_text(row.p_value),
         p_text(row.p_corrected),

@@ -8,6 +8,7 @@ from robench.datasets.base import TEST_SPLIT
 from robench.datasets.user import FilesFormat, is_path, located
 from robench.declarations.base import FieldProblem
 from robench.domains.texts import TEXTS
+from robench.tasks import TASKS
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
 TRAIN_SPLIT, VALID_SPLIT = "train", "valid"
@@ -38,7 +39,7 @@ class TextFormat(FilesFormat):
     @property
     def has_labels(self) -> bool:
         """Return whether each text has a label; for language models texts are their own targets."""
-        return self.task != LANGUAGE_MODELING.name
+        return not TASKS[self.task].targets_are_inputs
 
     @property
     def paths(self) -> dict[str, str]:

@@ -6,6 +6,7 @@ number of the line behind it, and row 42 of a table is ``DATASET/000042``.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +77,6 @@ def _opened(
 ) -> Dataset:
     """Return the texts of a split; classifiers number the labels of all splits alike."""
     title = f"dataset {declared.name!r}"
-    # The test split's come first.
     paths = content.paths if content.has_labels else {split: content.paths[split]}
     found = {name: list(read(path, name)) for name, path in paths.items()}
     asked = found[split]
@@ -87,14 +87,11 @@ def _opened(
     if not content.has_labels:
         return Texts(declared.name, [texts[place] for place in order])
     labels, num_classes = numbered_labels(declared, [each.label for some in found.values() for each in some])
-    start = 0
-    for name, some in found.items():
-        part = np.asarray(labels[start : start + len(some)], dtype=np.int64)
-        check_classes(declared, part, num_classes, content.paths[name])
-        if name == split:
-            asked_labels = part.tolist()
-        start += len(some)
-    return ClassifiedTexts(declared.name, [(*texts[place], asked_labels[place]) for place in order], num_classes)
+    remaining = iter(labels)
+    numbers = {name: [*islice(remaining, len(some))] for name, some in found.items()}
+    for name, part in numbers.items():
+        check_classes(declared, np.asarray(part, dtype=np.int64), num_classes, content.paths[name])
+    return ClassifiedTexts(declared.name, [(*texts[place], numbers[split][place]) for place in order], num_classes)
 
 
 def _checked(title: str, found: Labelled, is_spaced: bool) -> str:

@@ -256,7 +256,7 @@ def _attention(values: Mapping[str, Any], stated: object) -> str:
 
     Plain forms leave out defaults.
     """
-    if "attention" not in values:
+    if values.get("attention") is None:
         return OF_THE_BACKBONE
     mechanism, words = to_plain(values["attention"]), [values["attention"].kind]
     if isinstance(mechanism, dict) and "formula" in mechanism:

@@ -12,7 +12,6 @@ from robench.core.errors import ContractError, UsageError, described
 from robench.domains.code_points import decoded
 from robench.domains.series import SERIES
 from robench.domains.texts import TEXTS
-from robench.models.hub_impl import with_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,17 +84,6 @@ class TextFunction(nn.Module):
             wanted = f"({len(texts)}, classes)"
             raise ContractError(f"the function of texts returned the shape {tuple(logits.shape)}, wanted {wanted}")
         return logits
-
-
-def module_of(model: object, domain: str | None, task: str) -> object:
-    """Return a function of texts, or a model of transformers with its tokenizer, as a module; others as they are.
-
-    ``domain`` and ``task`` are those of what the model is measured on.
-    """
-    model = with_tokenizer(model, domain, task)
-    if domain == TEXTS.name and callable(model) and not isinstance(model, nn.Module | type):
-        return TextFunction(model)
-    return model
 
 
 class _TextEstimator:

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from robench.domains.code_points import CONTEXT_END, decoded, lines_of
 from robench.domains.texts import TEXTS
 from robench.models.hub import CAUSAL, Transformers
 from robench.models.language_impl import windows_of
-from robench.tasks.language_modeling import LANGUAGE_MODELING
+from robench.tasks import TASKS
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
 _CLASSES = {
@@ -120,7 +119,7 @@ def with_tokenizer(model: object, domain: str | None, task: str) -> object:
         return model
     if domain != TEXTS.name:
         raise UsageError(f"a model with a tokenizer reads texts, and the suite is of {domain}: leave the tokenizer out")
-    is_causal = task == LANGUAGE_MODELING.name
+    is_causal = TASKS[task].targets_are_inputs
     return adapted(*model, Transformers(task="causal-lm") if is_causal else Transformers(task="text-classification"))
 
 
@@ -272,7 +271,7 @@ def exchange_attention(model: Any, declared: AttentionBase) -> None:
     if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
         raise DeclarationError(f"{title}: its attention is within a sliding window")
     num_tokens, state = getattr(config, "max_position_embeddings", None) or 1024, ForwardState()
-    for number, layer in zip(count(), layers):
+    for number, layer in enumerate(layers):
         heads = config.num_attention_heads
         dim = heads * (getattr(layer, "head_dim", None) or config.hidden_size // heads)
         scaling = getattr(layer, "scaling", None)

@@ -13,13 +13,27 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.errors import UsageError, described
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.domains.texts import TEXTS
 from robench.models.build import guard_batch_norms, without_fused_attention
+from robench.models.estimators_impl import TextFunction
+from robench.models.hub_impl import with_tokenizer
 from robench.models.loaded import LoadedModel
 from robench.models.module_digest import UndigestibleError, digest_of_module
 from robench.tasks import TASKS
 
 # timm's release is in the provenance of each record, and its models state the training data of their weights.
 _TIMM = "timm"
+
+
+def as_module(model: object, domain: str | None, task: str) -> object:
+    """Return a function of texts, or a model of transformers with its tokenizer, as a module; others as they are.
+
+    ``domain`` and ``task`` are those of what the model is measured on.
+    """
+    model = with_tokenizer(model, domain, task)
+    if domain == TEXTS.name and callable(model) and not isinstance(model, nn.Module | type):
+        return TextFunction(model)
+    return model
 
 
 def identity_of(name: str, module: nn.Module, key: str | None = None) -> str:

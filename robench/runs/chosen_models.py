@@ -14,9 +14,8 @@ from robench.core.suite import Suite
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_preprocessing
 from robench.declare.fields import name_problem
-from robench.models.estimators_impl import module_of
 from robench.models.in_memory import in_memory_checkpoint
-from robench.models.in_memory_impl import identity_of, preprocessing_of
+from robench.models.in_memory_impl import as_module, identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK
 
 InMemoryModel = nn.Module | Callable[[list[str]], Any] | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
@@ -132,7 +131,7 @@ def module_and_preprocessing(
         UsageError: it is neither a module nor a tuple of a module and a preprocessing.
         DeclarationError: the preprocessing is invalid.
     """
-    model = module_of(model, domain, task)
+    model = as_module(model, domain, task)
     module, preprocessing = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     if isinstance(module, type) and issubclass(module, nn.Module):
         raise UsageError(f"model {name!r} is the class {module.__name__}, expected an instance of it: call it")

@@ -69,9 +69,9 @@ def attention_named(name: str, checkpoints: Mapping[str, Checkpoint]) -> Any:
     if name not in checkpoints:
         raise UnknownNameError("attention or model", name, [*ATTENTIONS, *checkpoints])
     architecture = checkpoints[name].architecture
-    if not hasattr(architecture, "attention"):
+    if (attention := getattr(architecture, "attention", None)) is None:
         raise DeclarationError(f"{name} has a backbone {architecture.kind!r} without attention of robench's")
-    return architecture.attention
+    return attention
 
 
 def growth_document(name: str, attention: Any, request: GrowthRequest) -> dict[str, Any]:

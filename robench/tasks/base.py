@@ -51,6 +51,7 @@ class Task:
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
         compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
+        targets_are_inputs: whether the inputs are their own targets, so that examples need no labels.
         consistency: ``module:name`` of a ``Consistency``, by which edited records are recognised; None if no column
             follows from others.
         facts: columns that the data alone decide, so that all records of an example have the same value, each with the
@@ -71,6 +72,7 @@ class Task:
     gap: str | None = None
     is_audited: bool = False
     compares_clean: bool = False
+    targets_are_inputs: bool = False
     consistency: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     hub_types: Mapping[str, str] = field(default_factory=dict)

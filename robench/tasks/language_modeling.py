@@ -50,6 +50,7 @@ LANGUAGE_MODELING = Task(
     implementation="robench.tasks.language_modeling_impl:RULES",
     metric="perplexity",
     compares_clean=True,
+    targets_are_inputs=True,
     contradiction="robench.tasks.language_modeling_impl:contradiction",
     check="robench.tasks.language_checks_impl:check_language_model",
     consistency="robench.tasks.language_modeling:inconsistencies",
@@ -80,10 +81,10 @@ def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Bro
     yield Broken("num_kept", num_kept > count - num_unknown, "is more than its num_tokens without num_unknown")
     kept, unknown = outcomes.filled("kept_loss_nats", 0.0), outcomes.filled("unknown_loss_nats", 0.0)
     yield Broken("kept_loss_nats", kept + unknown > most, "is more than its loss_nats without unknown_loss_nats")
-    yield Broken("num_words", outcomes.known("num_words") != outcomes.known("num_bytes"), "and its num_bytes differ")
-    for name, least, most_of in (("num_words", 1, count - 1), ("num_bytes", 1, np.inf)):
-        of_text = outcomes.filled(name, 1)
-        yield Broken(name, (of_text < least) | (of_text > most_of), "contradicts its num_tokens")
+    in_pieces, words = outcomes.known("num_words"), outcomes.filled("num_words", 0)
+    yield Broken("num_words", in_pieces != outcomes.known("num_bytes"), "and its num_bytes are not known together")
+    yield Broken("num_words", in_pieces & (words >= count), "is not below its num_tokens, which count ends of lines")
+    yield Broken("num_bytes", in_pieces & (outcomes.filled("num_bytes", 0) < words), "is below its num_words")
     known = outcomes.known("num_kept")
     for name, other in (("kept_loss_nats", "num_kept"), ("unknown_loss_nats", "num_unknown")):
         yield Broken(other, outcomes.known(name) != outcomes.known(other), f"and its {name} are not known together")

@@ -13,6 +13,7 @@ import torch
 from hub_models import TEXTS
 
 import robench
+from robench.comparison.documents import render_text
 from robench.domains.code_points import encoded_batch
 from robench.models.hub import Transformers
 from robench.models.hub_impl import adapted
@@ -66,6 +67,14 @@ def test_numbers_of_texts_are_by_words_and_bytes_and_not_beside_those_of_a_close
     assert closed["clean/perplexity"] > 1
     (note,) = (each for each in own["notes"] if "pieces" in each)
     assert note.startswith("clean perplexity, swap-10 perplexity: the model scores pieces of words")
+    stored = {"registry": folder / "registry.yaml", "results": folder / "results"}
+    suite = robench.load_suite("texts-swap", dataset="prose", registry=stored["registry"]).only(["clean", "swap-10"])
+    board = robench.build_leaderboard(suite, ["subword", "sotu-lm"], **stored)
+    assert [row.entry.attention for row in board.rows if row.entry] == ["of the backbone", "softmax"]
+    # Numbers that one of two cannot have are no gaps, and are not tested.
+    compared = robench.compare("subword", "sotu-lm", suite, **stored)
+    assert "missing" not in render_text(compared)
+    assert {row.column.metric for row in compared.rows if row.p_value is not None} == {"kept_damage"}
 
 
 def test_a_model_in_memory_and_any_batch_size_have_the_outcomes_of_the_registrys(folder: Path) -> None:

@@ -7,11 +7,13 @@ from math import inf, log, nan
 import pytest
 import torch
 
+from robench.core.columns import Outcomes
 from robench.core.errors import ContractError
 from robench.datasets import DATASETS
 from robench.domains.code_points import CONTEXT_END, encoded_batch
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring
+from robench.tasks.language_modeling import LanguageOutcome, inconsistencies
 from robench.tasks.language_modeling_impl import MOST_EXCESS_NATS, NO_TOKEN, contradiction, scored_tokens
 
 TASK = TASKS["language-modeling"]
@@ -113,3 +115,21 @@ def test_a_loss_far_above_the_expected_perplexity_contradicts_the_entry() -> Non
     )
     assert "check its weights and its vocabulary" in found
     assert log(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "num_bytes", "wrong"),
+    [
+        (None, None, set()),
+        (3, 12, set()),
+        (4, 12, {"num_words is not below its num_tokens, which count ends of lines"}),
+        (3, 2, {"num_bytes is below its num_words"}),
+        (3, None, {"num_words and its num_bytes are not known together", "num_bytes is below its num_words"}),
+    ],
+)
+def test_counts_of_a_text_contradict_each_other(words: int | None, num_bytes: int | None, wrong: set[str]) -> None:
+    outcome = LanguageOutcome(example_id="a", loss_nats=9.0, num_tokens=4, num_words=words, num_bytes=num_bytes)
+    end_of_line = LanguageOutcome(example_id="b", loss_nats=1.0, num_tokens=1)
+    found = list(inconsistencies(Outcomes.of([outcome, end_of_line], LanguageOutcome), None))
+    assert {f"{each.field} {each.rule}" for each in found if each.rows[0]} == wrong
+    assert not any(each.rows[1] for each in found)
