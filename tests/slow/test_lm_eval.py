@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import hub_models
 import pytest
+import torch
 from conftest import ROOT
 from hub_models import CONTEXT, TEXTS
 
@@ -63,6 +64,7 @@ def test_rolling_likelihoods_are_those_of_the_harness(python: str, tmp_path: Pat
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     theirs = json.loads(ended.stdout.split("found ", 1)[1])
-    outputs = adapted(model, hub_models.tokenizer(), Transformers(task="causal-lm"))(encoded_batch(TEXTS))
+    with torch.no_grad():
+        outputs = adapted(model, hub_models.tokenizer(), Transformers(task="causal-lm"))(encoded_batch(TEXTS))
     ours = [-float(row[row != NO_TOKEN].double().sum()) for row in outputs]
     assert ours == pytest.approx(theirs, rel=1e-5)
