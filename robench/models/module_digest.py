@@ -302,21 +302,31 @@ class _Digest:
         self._code_depth -= 1
 
     def _is_own_function(self, value: object) -> bool:
-        return isinstance(value, types.FunctionType) and self._origin(str(value.__globals__.get("__name__")))[0]
+        return isinstance(value, types.FunctionType) and _is_own(str(value.__globals__.get("__name__")))
+
+
+def _is_own(module_name: str) -> bool:
+    """Return whether code of a module is the user's own, without reading any source."""
+    file = getattr(sys.modules.get(module_name), "__file__", None)
+    is_installed = file is not None and not _INSTALLED.isdisjoint(Path(file).parts)
+    return not (_has_release(module_name, file) or module_name.partition(".")[0] == _OWN_PACKAGE or is_installed)
+
+
+def _has_release(module_name: str, file: str | None) -> bool:
+    """Return whether a module is of Python, torch, timm or torchvision."""
+    top = module_name.partition(".")[0]
+    is_standard = file is None or Path(file).is_relative_to(sysconfig.get_path("stdlib"))
+    return top in (*_LIBRARIES, "torchvision") or (top in sys.stdlib_module_names and is_standard)
 
 
 def _origin_of(module_name: str) -> tuple[bool, str]:
     """Return whether code of a module is the user's own, and the release or digest of sources that identifies it."""
     top, module = module_name.partition(".")[0], sys.modules.get(module_name)
     file = getattr(module, "__file__", None)
-    is_standard = file is None or Path(file).is_relative_to(sysconfig.get_path("stdlib"))
-    if top in _LIBRARIES or (top in sys.stdlib_module_names and is_standard):
-        return False, ""
-    if top == "torchvision":
-        return False, version(top)
-    is_own = top != _OWN_PACKAGE and not (file and _INSTALLED.intersection(Path(file).parts))
+    if _has_release(module_name, file):
+        return False, version(top) if top == "torchvision" else ""
     try:
-        return is_own, code_digest(module) if module and file else ""
+        return _is_own(module_name), code_digest(module) if module and file else ""
     except (ImportError, OSError) as error:
         raise UndigestibleError(f"the sources of module {module_name} cannot be read ({error})") from error
 
