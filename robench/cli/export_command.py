@@ -130,15 +130,18 @@ def export_images(
 
     among = None
     if kept is not None:
-        selection, among = _measured_in(kept, selection, model)
+        selection, among, _ = measured_in(kept, selection, model)
     drawn = pictures_of(selection, model, conditions, device, data_root, count=count, examples=examples, among=among)
     files = write_pictures(drawn, output)
     say(f"wrote {len(files)} files to {output}; {GRID_NAME} shows everything")
     return 0
 
 
-def _measured_in(kept: Path, selection: Selection, model: str) -> tuple[Selection, set[str]]:
-    """Return the selection with the seed of a folder's results of a model, and the keys of all its measurements."""
+def measured_in(kept: Path, selection: Selection, model: str) -> tuple[Selection, set[str], set[str]]:
+    """Return the selection with the seed of a folder's results of a model, and what the folder has.
+
+    The latter are the keys of all its measurements, and the names of the model's conditions.
+    """
     name = model_of_registry(model, selection.registries)
     headers = [each.shard for each in replace(selection, results=kept).store().manifests()]
     seeds = sorted({each.seed for each in headers if each.checkpoint == name})
@@ -147,7 +150,8 @@ def _measured_in(kept: Path, selection: Selection, model: str) -> tuple[Selectio
     if selection.seed is None and len(seeds) > 1:
         raise UsageError(f"{kept} has results of {name!r} with the seeds {', '.join(map(str, seeds))}; add --seed")
     seed = seeds[0] if selection.seed is None else selection.seed
-    return replace(selection, seed=seed), {each.measurement_key for each in headers}
+    names = {each.condition for each in headers if each.checkpoint == name and each.seed == seed}
+    return replace(selection, seed=seed), {each.measurement_key for each in headers}, names
 
 
 def pictures_of(
@@ -160,6 +164,7 @@ def pictures_of(
     count: int = 1,
     examples: Sequence[str] = (),
     among: Collection[str] | None = None,
+    are_images: bool = True,
 ) -> list[Pictured]:
     """Return examples under conditions of the selected suite with a bar of progress; see ``runs.pictured``."""
     from robench.runs.pictured import pictured, views_named
@@ -168,4 +173,12 @@ def pictures_of(
     request = of_model.request(device=device, data_root=data_root)
     with steps_shown("attacking", "batches", are_alike=False) as on_progress:
         views = views_named(request.suites[0], conditions)
-        return pictured(request, views, count=count, examples=examples, among=among, on_progress=on_progress)
+        return pictured(
+            request,
+            views,
+            count=count,
+            examples=examples,
+            among=among,
+            are_images=are_images,
+            on_progress=on_progress,
+        )

@@ -47,6 +47,7 @@ COMMANDS = {
     "baseline": "Write a file that later results are checked against.",
     "check": "Check results against a baseline.",
     "export": "Write results as tidy tables (CSV, Parquet), or images before and after an attack.",
+    "view": "Write a page of examples before and after attacks, with filters.",
     "table": "Print papers' tables with the measured numbers and verdicts.",
     "reproduce": "Train and measure what papers' tables need, and print them.",
     "cost": "Count and measure what models cost: parameters, multiply-adds, seconds, memory.",

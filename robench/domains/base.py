@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from robench.declarations.base import FieldProblem, FieldsError, imported
 
@@ -40,7 +40,8 @@ class Domain:
         unit: unit of distances in a norm, such as ``pixel``, for the headers of tables; empty if they have none.
         is_padded: real-valued inputs have places of padding (``DomainRules.valid``), which no perturbation may move;
             budgets are then in the space of the inputs alone.
-        is_drawable: inputs (1 or 3, H, W) in [0, 1] are images, which can be drawn.
+        shown_as: how a page shows an input: ``image`` for (1 or 3, H, W) in [0, 1], ``text`` for code points, ``lines``
+            for steps (T, C), a line a channel, or ``sequence`` for whole numbers; empty if it cannot be shown.
         audit_epsilon: budget in l-infinity at which classifiers of real-valued inputs are audited, in units of the
             inputs; None if they are not.
     """
@@ -54,7 +55,7 @@ class Domain:
     levels: int | None = None
     unit: str = ""
     is_padded: bool = False
-    is_drawable: bool = False
+    shown_as: Literal["image", "text", "lines", "sequence", ""] = ""
     audit_epsilon: Fraction | None = None
 
     def __post_init__(self) -> None:

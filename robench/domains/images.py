@@ -13,6 +13,6 @@ IMAGES = Domain(
     limits=(0.0, 1.0),
     levels=255,
     unit="pixel",
-    is_drawable=True,
+    shown_as="image",
     audit_epsilon=Fraction(8, 255),
 )

@@ -12,5 +12,6 @@ SERIES = Domain(
     is_real_valued=True,
     unit="deviation",
     is_padded=True,
+    shown_as="lines",
     audit_epsilon=Fraction(1, 10),
 )

@@ -7,4 +7,5 @@ TEXTS = Domain(
     title="Texts, code points (T,) int32",
     implementation="robench.domains.texts_impl:TextRules",
     axes=("characters",),
+    shown_as="text",
 )

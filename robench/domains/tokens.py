@@ -7,4 +7,5 @@ TOKENS = Domain(
     name="tokens",
     title="Tokens (T,) or pairs of sequences (2, T), int64 from 1, padded on the right by 0",
     implementation="robench.domains.tokens_impl:TokenRules",
+    shown_as="sequence",
 )

@@ -4,6 +4,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +27,32 @@ _COLOURS = {True: (0, 90, 30), False: (170, 0, 0), None: (0, 0, 0)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
-    """Image of one example under one condition.
+    """Input and answer of a model on one example under one condition.
 
     Attributes:
         name: name of the condition, such as ``pgd@4/255``, or ``clean``.
-        pixels: (C, H, W) float32 in [0, 1], what the model was given, before its normalisation.
-        prediction: the model's answer, such as a class; ``confidence``: its probability; None if unknown.
+        inputs: what the model was given, without padding: an image (C, H, W) float32 in [0, 1] before its
+            normalisation, a time series (T, C), a sequence of whole numbers, or a text.
+        prediction: the model's answer, such as a class, or of a language model the loss; ``confidence``: its
+            probability; None if unknown.
         is_right: None if the answer is not right or wrong.
-        linf: largest change of a value; None if unknown.
+        linf: largest change of a value; None if unknown. ``num_changed``: number of changed words or tokens, likewise.
     """
 
     name: str
-    pixels: Pixels
+    inputs: NDArray[Any] | str
     prediction: str
     confidence: float | None
     is_right: bool | None
     linf: float | None
+    num_changed: int | None = None
+
+    @property
+    def pixels(self) -> Pixels:
+        """Return the image; inputs of other shapes raise a UsageError."""
+        if isinstance(self.inputs, str) or self.inputs.ndim != 3:
+            raise UsageError("only images (C, H, W) can be drawn")
+        return self.inputs
 
     @property
     def answer(self) -> str:
@@ -51,8 +62,9 @@ class Shot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictured:
-    """Images of one example: clean, and under each condition."""
+    """Example of a domain, such as ``images``: clean, and under each condition."""
 
+    domain: str
     example_id: str
     target: str
     clean: Shot

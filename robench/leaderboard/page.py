@@ -1,17 +1,11 @@
 """Leaderboards as one HTML page that needs nothing else: table, charts, notes, provenance, and a script over its data.
 
-The page asks for nothing outside itself: its Content-Security-Policy permits one script and one style sheet, by their
-digests. Without the script it is a table to read; with it, columns sort, rows are filtered and compared, and each
-number shows its provenance. Foreign names are text in it: escaped in HTML and SVG, and in the data as JSON whose
-``<``, ``>``, ``&`` and characters outside ASCII are escapes; the script adds text alone.
+Without the script it is a table to read; with it, columns sort, rows are filtered and compared, and each number shows
+its provenance.
 """
 
-import base64
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from html import escape
-from importlib.resources import files
 from itertools import groupby
 from math import isfinite
 
@@ -22,28 +16,15 @@ from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of
 from robench.leaderboard.tables import CLOSE_MARK, about_models, grid_of_board, notes_of, provenance_lines
 from robench.reports.grid import cell_text
+from robench.reports.page import page_of
 
 STYLES = ("page.css", "table.css")
 SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
-_JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"}
 _FLAGS = """\
 A flag is a sign that a number under attack cannot be believed: gradients that are masked, an attack that
 failed where a weaker one succeeded, or predictions that change by themselves. It says nothing against the model; follow
 its advice and measure again."""
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header><h1>{title}</h1>
-{about}</header>
+_BODY = """\
 <main>
 <div id="tools" class="tools" role="search" aria-label="Rows and columns" hidden></div>
 <p id="status" class="status" role="status"></p>
@@ -56,57 +37,26 @@ _PAGE = """\
 <dialog id="details" aria-labelledby="details-title"></dialog>
 <dialog id="comparison" aria-labelledby="comparison-title"></dialog>
 <dialog id="chooser" aria-labelledby="chooser-title"></dialog>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
 """
 
 
 def render_html(board: Leaderboard) -> str:
     """Return the leaderboard as a whole page."""
-    style, script = _joined(STYLES), _joined(SCRIPTS)
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     suites = "; ".join(suite.description for suite in board.suites if suite.description)
-    paragraphs = [board.settings.note, board.suite_titles if board.settings.title else "", suites]
-    return _PAGE.format(
-        policy=policy,
-        title=escape(clipped(board.title, NOTE_WIDTH)),
-        style=style,
-        about="\n".join(f"<p>{escape(clipped(text, NOTE_WIDTH))}</p>" for text in paragraphs if text),
+    body = _BODY.format(
         table=table_of(board),
         sections="".join(_sections(board)),
         provenance="".join(f"<p>{escape(line)}</p>\n" for line in provenance_lines(board)),
-        data=inert_data(document_of(board)),
-        script=script,
     )
-
-
-def inert_data(value: object) -> str:
-    r"""Return a value as JSON in printable ASCII that ends no script element and that no HTML parser reads.
-
-    >>> inert_data("</script>\u2028")
-    '"\\u003c/script\\u003e\\u2028"'
-
-    Raises:
-        ValueError: a number is NaN or infinite.
-    """
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, written in _JSON_ESCAPES.items():
-        text = text.replace(character, written)
-    return text
-
-
-def _joined(names: Sequence[str]) -> str:
-    folder = files("robench.leaderboard") / "page"
-    return "\n" + "".join((folder / name).read_text(encoding="utf-8") for name in names)
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    return page_of(
+        board.title,
+        body,
+        document_of(board),
+        about=(board.settings.note, board.suite_titles if board.settings.title else "", suites),
+        package="robench.leaderboard",
+        styles=STYLES,
+        scripts=SCRIPTS,
+    )
 
 
 def _sections(board: Leaderboard) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Examples as pictures: what a model was given, clean and under conditions of a suite, and what it answered.
+"""Examples to look at: what a model was given, clean and under conditions of a suite, and what it answered.
 
 Attacks run once more, on the batches that have the wanted examples alone. Each example has its own random numbers, so
 that the images and predictions are those of a run; nothing is stored.
@@ -6,18 +6,24 @@ that the images and predictions are those of a run; nothing is stored.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.outcomes import Outcome
 from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
-from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
-from robench.domains import DOMAINS
+from robench.domains import DOMAINS, Domain
+from robench.domains.code_points import decoded
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
-from robench.exports.pictures import Pictured, Pixels, Shot
+from robench.exports.pictures import Pictured, Shot
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
@@ -54,13 +60,15 @@ def pictured(
     count: int = 1,
     examples: Sequence[str] = (),
     among: Collection[str] | None = None,
+    are_images: bool = True,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Pictured]:
     """Return examples of one dataset, clean and under the conditions of some views.
 
     The request has one suite and one model; what says how much is measured, and where, does not matter. Without ids of
     ``examples`` they are the first ``count``. ``among`` are keys of measurements, such as those of a results folder, to
-    which the conditions must belong. ``on_progress`` is called with the number of finished batches, and of all.
+    which the conditions must belong. Examples of other domains are refused, unless ``are_images`` is False.
+    ``on_progress`` is called with the number of finished batches, and of all.
 
     Raises:
         UsageError: the conditions are of several datasets, or of no images, or there is no such example;
@@ -74,14 +82,14 @@ def pictured(
             f"conditions are of different datasets, {declared.name} and {', '.join(sorted(others))}, whose examples "
             "are not the same; choose conditions of one"
         )
-    if not DOMAINS[declared.domain].is_drawable:
+    if are_images and DOMAINS[declared.domain].shown_as != "image":
         raise UsageError(f"examples of {declared.name} are {declared.domain}; pictures are made of images alone")
     perturbed = [view for view in views if not view.attack.is_clean]
     clean = Condition(name=CLEAN, dataset=declared, perturbation=Clean())
     conditions = list(dict.fromkeys(replace(view.condition, num_examples=None) for view in perturbed))
     asked = replace(suite, conditions=(clean, *conditions), columns=(), audit=False)
     alone = replace(request, suites=(asked,), limit=None, workers=None, executor=IN_PROCESS, shard_timeout=None)
-    prepared = prepare(replace(alone, audit=False, keep_adversarial=EXACT_DTYPE))
+    prepared = prepare(replace(alone, audit=False, keep_adversarial=None))
     dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
     places = _places(dataset, examples) if examples else range(min(count, len(dataset)))
     of_clean, *measured = prepared.measurements[asked.name]
@@ -90,7 +98,7 @@ def pictured(
             f"the results have no {', '.join(absent)} of {checkpoint.name!r} with these weights, data and settings; "
             "measure it with 'robench run', or leave out --results"
         )
-    images = _Images()
+    images = _Kept()
     evaluator = Evaluator(
         device=choose_workers(request.device, None, IN_PROCESS).devices[0],
         data_root=request.data_root,
@@ -130,7 +138,7 @@ def _batches(measurement: Measurement, places: Sequence[int]) -> list[Shard]:
 
 
 @dataclass(slots=True)
-class _Images:
+class _Kept:
     """Store of adversarial examples (``core.protocols.AdversarialStore``) in memory, and of outcomes beside them."""
 
     _examples: dict[str, AdversarialExamples] = field(default_factory=dict)
@@ -155,13 +163,13 @@ class _Images:
     ) -> Pictured:
         """Return one example, clean and under each wanted view."""
         batch = dataset.batch(place, place + 1)
-        pixels = batch.inputs[0].numpy()
         (shard,) = _batches(clean, [place])
         outcome = self._records[shard.key].outcomes[place - shard.start]
         return Pictured(
+            domain=clean.condition.dataset.domain,
             example_id=batch.ids[0],
             target=str(getattr(outcome, "target", "")),
-            clean=_shot(CLEAN, pixels, outcome, TASKS[clean.checkpoint.task].verdict),
+            clean=_shot(CLEAN, batch.inputs[0], outcome, clean),
             shots=tuple(self._perturbed(view, measurement, place) for view, measurement in wanted),
         )
 
@@ -170,15 +178,27 @@ class _Images:
         row = place - shard.start
         points = self._examples[shard.key].points[view.epsilon or ONE_BUDGET]
         outcome = self._records[shard.key].outcomes.at_budget(view.epsilon)[row]
-        return _shot(view.name, points[row], outcome, TASKS[measurement.checkpoint.task].verdict)
+        return _shot(view.name, torch.from_numpy(points[row]), outcome, measurement)
 
 
-def _shot(view: str, pixels: Pixels, outcome: Outcome, verdict: str | None) -> Shot:
+def _shot(view: str, inputs: Tensor, outcome: Outcome, measurement: Measurement) -> Shot:
+    verdict, domain = TASKS[measurement.checkpoint.task].verdict, DOMAINS[measurement.condition.dataset.domain]
+    loss = getattr(outcome, "loss_nats", None)
     return Shot(
         name=view,
-        pixels=pixels,
-        prediction=str(getattr(outcome, "prediction", "")),
+        inputs=_without_padding(inputs, domain),
+        prediction=str(getattr(outcome, "prediction", "" if loss is None else f"{loss:.4g} nats")),
         confidence=getattr(outcome, "confidence", None),
         is_right=None if verdict is None else getattr(outcome, verdict),
         linf=outcome.linf,
+        num_changed=outcome.num_changed,
     )
+
+
+def _without_padding(inputs: Tensor, domain: Domain) -> NDArray[Any] | str:
+    if domain.shown_as == "text":
+        (text,) = decoded(inputs[None])
+        return text
+    valid = domain.rules.valid(inputs[None])
+    kept: NDArray[Any] = (inputs if valid is None or valid.ndim > 2 else inputs[valid[0]]).numpy()
+    return kept

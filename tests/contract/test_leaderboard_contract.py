@@ -20,8 +20,8 @@ from test_renderers_contract import HOSTILE, Page, markdown_cells
 
 from robench.leaderboard import RENDERERS, SUFFIXES, leaderboard_of
 from robench.leaderboard.board import Entry, Settings, SuiteFlag
-from robench.leaderboard.page import inert_data
 from robench.reports.grid import ONE_CHECKPOINT, cell_text
+from robench.reports.page import inert_data
 from robench.store import FolderStore, MemoryStore
 
 # Three models under four conditions, the last of them half done.

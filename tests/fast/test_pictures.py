@@ -37,12 +37,13 @@ def shot(
     name: str, value: float, *, is_right: bool | None = True, channels: int = 3, linf: float | None = 0.25
 ) -> Shot:
     return Shot(
-        name=name, pixels=pixels(value, channels), prediction="7", confidence=0.934, is_right=is_right, linf=linf
+        name=name, inputs=pixels(value, channels), prediction="7", confidence=0.934, is_right=is_right, linf=linf
     )
 
 
 def example(example_id: str = "digits/1", moved: float = 0.75, **options: int) -> Pictured:
     return Pictured(
+        domain="images",
         example_id=example_id,
         target="7",
         clean=shot("clean", 0.5, **options),
@@ -88,7 +89,7 @@ def test_the_table_has_each_prediction_with_its_file(tmp_path: Path) -> None:
 
 def test_what_is_unknown_is_empty_in_the_table(tmp_path: Path) -> None:
     unknown = replace(shot("clean", 0.5, is_right=None, linf=None), confidence=None)
-    write_pictures([Pictured(example_id="a", target="", clean=unknown, shots=())], tmp_path)
+    write_pictures([Pictured(domain="images", example_id="a", target="", clean=unknown, shots=())], tmp_path)
     assert (tmp_path / "predictions.csv").read_text().splitlines()[1] == "a,clean/0000-a.png,clean,,7,,,"
     assert unknown.answer == "7"
     assert shot("clean", 0.5).answer == "7 (93 %)"
@@ -96,7 +97,9 @@ def test_what_is_unknown_is_empty_in_the_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../etc/x", "a/../b", "\N{SNOWMAN}", "..", "", "x" * 300])
 def test_names_of_files_stay_in_their_folder(tmp_path: Path, name: str) -> None:
-    foreign = Pictured(example_id=name, target="", clean=shot("clean", 0.5), shots=(shot(name or "-", 0.5),))
+    foreign = Pictured(
+        domain="images", example_id=name, target="", clean=shot("clean", 0.5), shots=(shot(name or "-", 0.5),)
+    )
     for path in write_pictures([foreign], tmp_path / "out"):
         assert path.resolve().is_relative_to(tmp_path / "out")
         assert path.is_file()
@@ -119,8 +122,8 @@ def test_the_grid_shows_images_enlarged_by_whole_pixels_and_right_answers_in_gre
 
 
 def test_large_images_keep_their_size() -> None:
-    large = Shot(name="clean", pixels=pixels(0.5, side=224), prediction="1", confidence=None, is_right=None, linf=None)
-    assert grid_of([Pictured(example_id="a", target="1", clean=large, shots=())]).width == 224 + 12
+    large = Shot(name="clean", inputs=pixels(0.5, side=224), prediction="1", confidence=None, is_right=None, linf=None)
+    assert grid_of([Pictured(domain="images", example_id="a", target="1", clean=large, shots=())]).width == 224 + 12
 
 
 def test_a_factor_is_of_all_examples_of_a_condition() -> None:

@@ -153,6 +153,12 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("cost", "digits-vit", "--device", "T"),
         ("cost", "digits-vit", "--protocol", "T"),
     ],
+    "view": [
+        ("view", "--suite", "T", "--model", "digits-vit", "--output", "view.html"),
+        ("view", "--suite", "smoke", "--dataset", "T", "--model", "digits-vit", "--output", "view.html"),
+        ("view", "--suite", "digits-adv", "--model", "T", "--output", "view.html"),
+        ("view", "--suite", "digits-adv", "--model", "digits-vit", "--condition", "T", "--output", "view.html"),
+    ],
     "card": [("card", "T"), ("card", "digits-vit", "--results", "T"), ("card", "digits-vit", "--output", "T/T")],
     "leaderboard": [
         ("leaderboard", "--suite", "T"),

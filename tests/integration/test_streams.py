@@ -25,6 +25,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "table": [("table", "rpc:1"), ("table", "rpc:1", "--json")],
     "reproduce": [("reproduce", "rpc:1", "--dry-run"), ("reproduce", "rpc:1", "--dry-run", "--json")],
     "card": [("card", "digits-vit")],
+    "view": [("view", "--help")],
     "leaderboard": [
         ("leaderboard", "--suite", "digits-adv"),
         ("leaderboard", "--suite", "digits-adv", "--format", "json"),
