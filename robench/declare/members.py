@@ -37,9 +37,8 @@ def member_class(
         ValidationError: it is missing or broken.
     """
     name = value[tag]
-    known = ", ".join(sorted(members))
     if not isinstance(name, str):
-        raise one_error(str(refused(f"one of {known}", name)), name, tag)
+        raise one_error(str(refused(f"one of {', '.join(sorted(members))}", name)), name, tag)
     if is_by_target(members, name):
         assert isinstance(members, Plugins)
         declared = cast("type[DeclarationBase]", of_target(noun, members, value))

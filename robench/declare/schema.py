@@ -158,7 +158,6 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
     Raises:
         ValidationError: every problem of every field, with its place; or an unknown member.
     """
-    known = ", ".join(sorted(family.members))
     if not isinstance(value, dict):
         example = value if isinstance(value, str) and value in family.members else next(iter(family.members))
         wanted = f"a mapping such as {{{family.tag}: {example}}}"
@@ -170,7 +169,7 @@ def construct_member(family: Family, value: object) -> DeclarationBase:
     if not given and family.untagged is not None:
         return construct(family.untagged, value, tag)
     if not given:
-        raise one_error(f"missing. Known: {known}.", value, tag)
+        raise one_error(f"missing. Known: {', '.join(sorted(family.members))}.", value, tag)
     declared = member_class(family.noun, family.members, value, tag, fields_problem)
     if is_by_target(family.members, value[tag]):
         value = {name: item for name, item in value.items() if name != TARGET}

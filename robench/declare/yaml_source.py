@@ -46,6 +46,7 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
 _DISPUTED = re.compile(r"[-+]?0[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")
+_FIRST_OF_NUMBERS = frozenset("+-.0123456789")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
@@ -68,8 +69,12 @@ def read_yaml(path: Path) -> Document:
     return document_from_yaml(content, str(path))
 
 
+@lru_cache(maxsize=64)
 def document_from_yaml(content: bytes, source: str) -> Document:
     """Return the values of YAML in UTF-8, and the problems of single ones.
+
+    The documents of the last contents are kept, since a command reads the shipped registry more than once; do not
+    change them.
 
     Raises:
         DeclarationError: it is not UTF-8, not YAML, or beyond the limits; the message has line and column.
@@ -94,6 +99,8 @@ def plain_scalar(text: str) -> Value:
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
+    if text[0] not in _FIRST_OF_NUMBERS:
+        return text
     if _DISPUTED.fullmatch(text) or _NOT_FINITE.fullmatch(text):
         return UNREADABLE
     if looks_like_number(text):
@@ -167,7 +174,7 @@ class _Reader:
 
 
 def _is_whole(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class UnreadableTextError(Exception):
