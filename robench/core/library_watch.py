@@ -8,6 +8,7 @@ nothing, and neither do functions that torch itself replaces when it compiles. T
 detected by their file.
 """
 
+import builtins
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,10 @@ _MODULES = (
     *("numpy", "numpy.fft", "numpy.linalg", "numpy.random"),
     *("torch", "torch.autograd", "torch.fft", "torch.linalg", "torch.nn.functional", "torch.nn.init", "torch.special"),
     *("torch.nn.modules.module", "torch.random"),
+)
+# Names of builtins that notebooks, consoles and debuggers replace or add; no number depends on them.
+_OF_CONSOLES = frozenset(
+    ("breakpoint", "display", "execfile", "exit", "get_ipython", "help", "input", "print", "quit", "runfile")
 )
 _TENSORS = {"torch": ("Tensor",), "torch._C": ("TensorBase",)}
 # Modules whose public classes are watched with their methods.
@@ -43,7 +48,8 @@ class _Namespace:
     __slots__ = ("_bases", "_functions", "_members", "_names", "_num_members")
 
     def __init__(self, members: Mapping[str, object], bases: Sequence[type]) -> None:
-        watched = {name: each for name, each in members.items() if _is_function(each)}
+        unwatched = _OF_CONSOLES if members is vars(builtins) else ()
+        watched = {name: each for name, each in members.items() if _is_function(each) and name not in unwatched}
         self._members, self._bases = members, bases
         self._names, self._functions = tuple(watched), tuple(watched.values())
         self._num_members = len(members)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +74,19 @@ def test_what_is_added_or_compiled_counts_for_nothing(monkeypatch: pytest.Monkey
 def test_what_was_replaced_before_the_start_is_found_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nn.GELU, "forward", mine)
     assert LibraryWatch().replaced == {"torch.nn.GELU.forward": "code that ran before"}
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_consoles_and_debuggers_replace_counts_for_nothing_unlike_other_builtins(
+    monkeypatch: pytest.MonkeyPatch, is_before: bool
+) -> None:
+    watch = LibraryWatch()
+    for name in ("input", "print", "execfile", "runfile", "sorted"):
+        monkeypatch.setattr(builtins, name, mine, raising=False)
+    if is_before:
+        watch = LibraryWatch()
+    watch.look("a")
+    assert watch.replaced == {"builtins.sorted": "code that ran before" if is_before else "a"}
 
 
 def test_an_import_that_replaces_a_function_is_kept_in_mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,67 @@
+"""The notebook of examples runs in a real kernel, in an environment with Jupyter's client, and is kept without outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOTEBOOK = ROOT / "examples" / "first-steps.ipynb"
+PROGRAM = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbformat.validate(notebook)
+NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
+nbformat.write(notebook, sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the Python of an environment with a kernel beside this one's packages."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "robench.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
+    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "nbclient>=0.10", "ipykernel>=6.29"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"a kernel cannot be installed here: {installed.stderr[-300:]}")
+    return str(folder / "bin" / "python")
+
+
+def test_each_cell_runs_and_shows_what_it_measured(python: str, tmp_path: Path) -> None:
+    made = tmp_path / "made.ipynb"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PATH": f"{os.path.dirname(python)}:{os.environ['PATH']}"}
+    run = [python, "-c", PROGRAM, NOTEBOOK, tmp_path, made]
+    ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    cells = [each for each in json.loads(made.read_text())["cells"] if each["cell_type"] == "code"]
+    report, estimate, comparison, attacked, own = (each["outputs"] for each in cells)
+    for shown in (report, own):
+        tables = [output["data"] for output in shown if "data" in output]
+        assert "linf-8/255 robust accuracy" in "".join(tables[-1]["text/html"])
+    # Other kinds of CPU round differently, which turns an image or two of 32.
+    (value,) = re.findall(r"([\d.]+) % right under PGD", "".join(estimate[-1]["text"]))
+    assert abs(float(value) - 53.1) < 7
+    assert "digits-rpc-symvit" in "".join(comparison[-1]["data"]["text/plain"])
+    assert "moved by at most 0.0156" in "".join("".join(output["text"]) for output in attacked)
+    assert [each.name for each in (tmp_path / "results").iterdir()] == ["notebook"]
+
+
+def test_it_is_committed_without_outputs() -> None:
+    cells = [each for each in json.loads(NOTEBOOK.read_text())["cells"] if each["cell_type"] == "code"]
+    assert len(cells) == 5
+    assert all(each["outputs"] == [] and each["execution_count"] is None for each in cells)
