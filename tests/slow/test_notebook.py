@@ -1,4 +1,4 @@
-"""The notebook of examples runs in a real kernel, in an environment with Jupyter's client, and is kept without outputs."""
+"""The notebook of examples runs in a real kernel, in an environment of its own, and is committed without outputs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOTEBOOK = ROOT / "examples" / "first-steps.ipynb"
 PROGRAM = """
@@ -44,7 +41,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_each_cell_runs_and_shows_what_it_measured(python: str, tmp_path: Path) -> None:
     made = tmp_path / "made.ipynb"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PATH": f"{os.path.dirname(python)}:{os.environ['PATH']}"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PATH": f"{Path(python).parent}:{os.environ['PATH']}"}
     run = [python, "-c", PROGRAM, NOTEBOOK, tmp_path, made]
     ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
