@@ -62,10 +62,10 @@ def llama() -> Any:
     return _seeded(LlamaForCausalLM, config)
 
 
-def bert() -> Any:
+def bert(num_labels: int = 3) -> Any:
     """Return a classifier of texts."""
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=128, num_labels=3, **sizes)
+    config = BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=128, num_labels=num_labels, **sizes)
     return _seeded(BertForSequenceClassification, config)
 
 

@@ -98,7 +98,7 @@ def _summary(checks: Sequence[_Check]) -> list[str]:
 
 
 def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None) -> Iterator[_Check]:
-    from robench.declare import read_registries, shipped_suites
+    from robench.declare import is_clone, read_registries, shipped_suites
 
     yield _check("python", lambda: f"{platform.python_version()} at {sys.executable}")
     for name in PACKAGES:
@@ -116,9 +116,9 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     for checkpoint in read_registries(registries).values():
         check = _check(f"weights {checkpoint.name}", _weights, checkpoint)
         training = checkpoint.training
-        # Models of embedded data with a checksum are shipped; others are trained or placed by the user.
-        is_shipped = training is not None and training.is_embedded and checkpoint.weights.sha256 is not None
-        if check.state == "ok" or is_shipped:
+        # A clone has those of embedded data with a checksum; others are trained or placed by the user.
+        is_embedded = training is not None and training.is_embedded and checkpoint.weights.sha256 is not None
+        if check.state == "ok" or (is_embedded and is_clone()):
             yield check
         else:
             unplaced.append(checkpoint.name)

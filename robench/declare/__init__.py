@@ -13,7 +13,7 @@ from robench.declare.published import load_published, published_tables, read_pub
 from robench.declare.registry import merge, read_registry
 from robench.declare.rewriting import add_seed, set_weights
 from robench.declare.schema import assigned, parse_architecture, parse_preprocessing
-from robench.declare.shipped import shipped_folder, shipped_registry, shipped_suites
+from robench.declare.shipped import is_clone, shipped_folder, shipped_registry, shipped_suites
 from robench.declare.suites import parse_suite, read_suite
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "find_datasets",
     "find_suite",
     "find_suites",
+    "is_clone",
     "load_published",
     "merge",
     "parse_architecture",

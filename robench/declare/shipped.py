@@ -25,6 +25,11 @@ def shipped_folder() -> Path:
     return package.parent if (package.parent / _REGISTRY).is_file() else package / "shipped"
 
 
+def is_clone() -> bool:
+    """Return whether this is a clone, with all published weights; an installed wheel has those of ``make demo``."""
+    return shipped_folder() == Path(__file__).resolve().parents[2]
+
+
 def shipped_registry() -> Path:
     """Return the registry that comes with robench."""
     return shipped_folder() / _REGISTRY

@@ -60,6 +60,13 @@ def test_a_published_checkpoint_is_measured_from_any_folder(installed: Path, tmp
     assert (tmp_path / "results" / "records").is_dir()
 
 
+def test_weights_that_only_a_clone_has_are_missing_and_no_fault(installed: Path, tmp_path: Path) -> None:
+    checks = json.loads(run(installed, tmp_path, "doctor", "--json"))
+    assert {each["name"] for each in checks if each["state"] == "broken"} == set()
+    (missing,) = [each for each in checks if each["name"].startswith("weights of ")]
+    assert missing["message"].startswith("digits-vit@1, ")
+
+
 def test_printed_tables_are_found_from_any_folder(installed: Path, tmp_path: Path) -> None:
     code = (
         "from robench.declare import load_published, published_tables\n"
