@@ -204,7 +204,12 @@ _ALL: Final = (
             where=f"Merity et al. 2016, {name}-v1.zip, to be unpacked in the data root",
             num_bytes=num_bytes,
         )
-        for name, num_bytes in (("wikitext-103", 190_229_076), ("wikitext-2", 4_475_746))
+        for name, num_bytes in (
+            ("wikitext-103", 190_229_076),
+            ("wikitext-103-raw", 191_984_949),
+            ("wikitext-2", 4_475_746),
+            ("wikitext-2-raw", 4_721_645),
+        )
     ),
     PublishedSet(
         name="sst2",

@@ -12,7 +12,7 @@ that others published have 62 documents for the test. So the number of examples 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
@@ -199,11 +199,13 @@ SENTIMENT_SETS = (SST2, SST2_TRAIN, SST2_TEST, SST5, SST5_DEV, SST5_TRAIN, IMDB,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFiles(DatasetBase):
-    """Declaration of texts in token files as WikiText's, ``wiki.SPLIT.tokens``, below the data root.
+    """Declaration of texts in files as WikiText's, ``wiki.SPLIT.tokens`` or ``wiki.SPLIT.raw``, below the data root.
 
     Attributes:
-        num_tokens: number of tokens of each split, in the order of ``splits``: words, and an end at each line.
-        vocabulary_size: number of different tokens of the training split, the end of a line included.
+        suffix: ending of the files' names: ``tokens`` of the closed vocabulary, or ``raw`` for the words as they were.
+        num_tokens: number of tokens of each split, in the order of ``splits``: words, and an end at each line; empty
+            if none is published.
+        vocabulary_size: number of different tokens of the training split, the end of a line included; None likewise.
         context_tokens: number of tokens before each article that are its context, at most. It is part of the
             fingerprint.
         archive: name of the published archive.
@@ -214,27 +216,28 @@ class TokenFiles(DatasetBase):
     domain: str = TEXTS.name
     splits: tuple[str, ...] = ("train", "valid", TEST_SPLIT)
     folder: str
-    num_tokens: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
-    vocabulary_size: Annotated[int, Ge(1), Le(LARGEST)]
+    suffix: Literal["tokens", "raw"] = "tokens"
+    num_tokens: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...] = ()
+    vocabulary_size: Annotated[int, Ge(1), Le(LARGEST)] | None = None
     context_tokens: Annotated[int, Ge(0), Le(LARGEST)] = 384
     archive: str
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse another number of sizes than of splits."""
         problems = super(TokenFiles, self).contradictions()
-        if len(self.num_tokens) != len(self.splits):
+        if self.num_tokens and len(self.num_tokens) != len(self.splits):
             wanted = f"must be a number for each of {', '.join(self.splits)}"
             problems.append(("num_tokens", f"{wanted}, got {len(self.num_tokens)} of them"))
         return problems
 
-    def num_tokens_of(self, split: str) -> int:
+    def num_tokens_of(self, split: str) -> int | None:
         """Return the published number of tokens of a split."""
         self.check_split(split)
-        return self.num_tokens[self.splits.index(split)]
+        return self.num_tokens[self.splits.index(split)] if self.num_tokens else None
 
     def path_of(self, split: str) -> str:
         """Return the path of a split's file below the data root."""
-        return f"{self.folder}/wiki.{split}.tokens"
+        return f"{self.folder}/wiki.{split}.{self.suffix}"
 
 
 WIKITEXT_103 = TokenFiles(
@@ -263,4 +266,28 @@ WIKITEXT_2 = replace(
 WIKITEXT_2_VALID = replace(
     WIKITEXT_2, name="wikitext-2/valid", title="WikiText-2, validation articles", evaluation_split="valid"
 )
-WIKITEXT_SETS = (WIKITEXT_103, WIKITEXT_103_VALID, WIKITEXT_2, WIKITEXT_2_VALID)
+WIKITEXT_103_RAW = replace(
+    WIKITEXT_103,
+    name="wikitext-103-raw",
+    title="WikiText-103, raw: the words in place of <unk>, for models of any tokenizer",
+    folder="wikitext-103-raw",
+    suffix="raw",
+    num_tokens=(),
+    vocabulary_size=None,
+    archive="wikitext-103-raw-v1.zip",
+)
+WIKITEXT_2_RAW = replace(
+    WIKITEXT_103_RAW,
+    name="wikitext-2-raw",
+    title="WikiText-2, raw: the test and validation articles of WikiText-103, and 2 million tokens for training",
+    folder="wikitext-2-raw",
+    archive="wikitext-2-raw-v1.zip",
+)
+WIKITEXT_SETS = (
+    WIKITEXT_103,
+    WIKITEXT_103_VALID,
+    WIKITEXT_103_RAW,
+    WIKITEXT_2,
+    WIKITEXT_2_VALID,
+    WIKITEXT_2_RAW,
+)

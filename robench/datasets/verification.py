@@ -29,7 +29,7 @@ from robench.datasets.uea import UeaSet
 from robench.datasets.uea_impl import check_present, path_of, published_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
-from robench.datasets.wikitext_impl import read_split
+from robench.datasets.wikitext_impl import counted, read_split
 from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
@@ -120,7 +120,8 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
     num_tokens = 0 if isinstance(declared, TokenFiles) else None
     try:
         if isinstance(declared, TokenFiles):
-            num_texts, num_tokens = len(read_split(declared, data_root, split)[1]), declared.num_tokens_of(split)
+            articles = read_split(declared, data_root, split)[1]
+            num_texts, num_tokens = len(articles), counted(articles)
         else:
             num_texts = len(read_labelled(declared, data_root, split))
     except MissingDataError as error:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from robench.core.errors import MissingDataError
+from robench.core.errors import MissingDataError, UsageError
 from robench.core.inert import clipped
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import TEST_SPLIT
@@ -58,16 +58,16 @@ class Article:
 
 def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tuple[bytes, list[Article]]:
     """Return the bytes of a split's file, with an end of its last line, and its articles in their order."""
-    wanted = declared.num_tokens_of(split)
-    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES, beside=".raw")
+    wanted, others = declared.num_tokens_of(split), ".tokens" if declared.suffix == "raw" else ".raw"
+    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES, beside=others)
     file.check_lines()
     if not file.content.endswith(b"\n"):
         file = replace(file, content=file.content + b"\n")
     articles = _articles(file)
     if not any(article.has_text for article in articles):
         raise file.refusal("holds headings only, wanted articles with text")
-    num_tokens = sum(article.num_tokens for article in articles) + (articles[0].start > 0)
-    if num_tokens != wanted:
+    num_tokens = counted(articles)
+    if wanted is not None and num_tokens != wanted:
         count = f"{num_tokens:,} tokens, ends of lines included, wanted {wanted:,} as published"
         if (empty := next((article for article in articles if not article.has_text), None)) is not None:
             raise MissingDataError(
@@ -76,6 +76,11 @@ def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tupl
             )
         raise file.refusal(f"has {count} of the {split} split of {declared.name}")
     return file.content, articles
+
+
+def counted(articles: Sequence[Article]) -> int:
+    """Return the number of tokens of a file: words, and an end at each line, an empty first one included."""
+    return sum(article.num_tokens for article in articles) + (articles[0].start > 0)
 
 
 def context_before(content: bytes, first: int, stop: int, num_tokens: int) -> str:
@@ -159,7 +164,14 @@ def vocabulary(declared: TokenFiles, data_root: Path | None) -> list[str]:
     r"""Return the words of the papers' models: ``\n`` for ``<eos>``, then by frequency, ties by first occurrence.
 
     The unknown word ``<unk>`` is a word of the training file, with the place that its frequency has.
+
+    Raises:
+        UsageError: raw texts have no closed vocabulary.
     """
+    if declared.vocabulary_size is None:
+        raise UsageError(
+            f"dataset {declared.name!r} is raw text without a closed vocabulary, which models of words need"
+        )
     words = vocabulary_of(WikiText(declared, data_root, _TRAINING_SPLIT).articles(), first=UNKNOWN_BY_FREQUENCY)
     if len(words) != declared.vocabulary_size:
         raise MissingDataError(
@@ -189,7 +201,7 @@ class WikiText(OrderedTexts):
         for example_id in self.ids:
             digest.update(f"{example_id}\0{self._articles[self._places[example_id]].digest}\n".encode())
         self.identity = DatasetIdentity(name=declared.name, fingerprint=digest.hexdigest(), num_examples=len(self.ids))
-        self.num_tokens = declared.num_tokens_of(split)
+        self.num_tokens = counted(self._articles)
 
     def text(self, index: int) -> str:
         """Return the text of an example: context, ``CONTEXT_END`` and the scored part."""

@@ -22,7 +22,7 @@ from robench.core.errors import MissingDataError, UsageError
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.order import hash_order
-from robench.datasets.published_texts import WIKITEXT_2, WIKITEXT_103, TokenFiles
+from robench.datasets.published_texts import WIKITEXT_2, WIKITEXT_2_RAW, WIKITEXT_103, WIKITEXT_103_RAW, TokenFiles
 from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.datasets.verification import verify
 from robench.datasets.wikitext_impl import MOST_BYTES, WikiText, article_id, context_before, title_of, vocabulary
@@ -111,7 +111,7 @@ class TestDeclarations:
 
     @pytest.mark.parametrize("check", DECLARATION_CHECKS, ids=lambda check: check.__name__)
     def test_they_keep_what_every_declaration_promises(self, check: Any) -> None:
-        for declared in (WIKITEXT_103, WIKITEXT_2):
+        for declared in (WIKITEXT_103, WIKITEXT_2, WIKITEXT_103_RAW, WIKITEXT_2_RAW):
             check(declared)
 
     def test_sizes_of_some_splits_alone_are_refused(self) -> None:
@@ -127,6 +127,33 @@ class TestDeclarations:
             UsageError, match=r"'wikitext-2' has no split 'dev' here, only 'train' and 'valid' and 'test'"
         ):
             open_dataset(declared_for(TEXT), data_root=tmp_path, preprocessing=None, split="dev")
+
+
+class TestRaw:
+    """Texts before rare words became ``<unk>``, whose numbers of tokens nobody publishes."""
+
+    def write(self, root: Path) -> None:
+        path = root / WIKITEXT_2_RAW.folder / "wiki.test.raw"
+        path.parent.mkdir()
+        path.write_text(TEXT.replace("<unk>", "Fu"))
+
+    def test_articles_are_those_of_the_file_and_their_tokens_are_counted(self, tmp_path: Path) -> None:
+        self.write(tmp_path)
+        dataset = open_dataset(WIKITEXT_2_RAW, data_root=tmp_path, preprocessing=None)
+        assert isinstance(dataset, WikiText)
+        assert dataset.ids[0].startswith("wikitext-2-raw/test/")
+        texts = [each.rpartition(CONTEXT_END)[2] for each in by_place(dataset)]
+        assert " \n" + "".join(texts) == TEXT.replace("<unk>", "Fu")
+        *_, found = verify(WIKITEXT_2_RAW.name, tmp_path)
+        assert (found.num_texts, found.num_tokens) == (len(texts), len(file_tokens(TEXT)))
+
+    def test_it_has_no_vocabulary_and_the_files_of_tokens_are_not_taken_for_it(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="'wikitext-2-raw' is raw text without a closed vocabulary"):
+            vocabulary(WIKITEXT_2_RAW, tmp_path)
+        (tmp_path / WIKITEXT_2_RAW.folder).mkdir()
+        (tmp_path / WIKITEXT_2_RAW.folder / "wiki.test.tokens").write_text(TEXT)
+        with pytest.raises(MissingDataError, match=r"beside it wiki\.test\.tokens, whose tokens are others"):
+            open_dataset(WIKITEXT_2_RAW, data_root=tmp_path, preprocessing=None)
 
 
 class TestArticles:
