@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,11 @@ from robench.declare import read_registries
 from robench.exports import FORMATS, export
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from robench.exports.pictures import Pictured
+
+    Command = Callable[..., int]
 
 
 class _Group(click.Group):
@@ -93,22 +96,31 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
     return 0
 
 
+def examples_options(count: int) -> Callable[[Command], Command]:
+    """Return the options of commands that show ``count`` first examples, or chosen ones, of a run or of its results."""
+    kept = "What this folder has measured: its seed, its conditions, and nothing that differs from its results."
+    options = (
+        option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones."),
+        option(
+            "--count", type=click.IntRange(min=1), default=count, show_default=True, help="Number of first examples."
+        ),
+        option("--results", "kept", type=AbsolutePath(), metavar="DIR", help=kept),
+        device_option,
+        data_root_option,
+    )
+
+    def decorate(command: Command) -> Command:
+        return reduce(lambda decorated, each: each(decorated), reversed(options), command)
+
+    return decorate
+
+
 @command.command("images")
 @selecting((one_suite_option, dataset_option, registry_option, seed_option))
 @one_model_option("The model that is attacked.")
 @conditions_option("A condition of the suite; of a sweep all budgets, or one as NAME@8/255.", required=True)
-@option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones.")
-@option("--count", type=click.IntRange(min=1), default=8, show_default=True, help="Number of first examples.")
-@option(
-    "--results",
-    "kept",
-    type=AbsolutePath(),
-    metavar="DIR",
-    help="Draw what this folder has measured: its seed, and nothing that differs from its results.",
-)
+@examples_options(8)
 @path_option("--output", "FOLDER", "Folder for the images and their table.", required=True)
-@device_option
-@data_root_option
 def export_images(
     selection: Selection,
     model: str,

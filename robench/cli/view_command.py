@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from robench.cli.export_command import measured_in, pictures_of
+from robench.cli.export_command import examples_options, measured_in, pictures_of
 from robench.cli.names import models_of_registry
 from robench.cli.options import (
-    AbsolutePath,
     conditions_option,
-    data_root_option,
     dataset_option,
-    device_option,
     model_option,
     one_suite_option,
-    option,
     path_option,
     registry_option,
     seed_option,
@@ -32,18 +28,8 @@ if TYPE_CHECKING:
 @click.command("view")
 @selecting((one_suite_option, dataset_option, registry_option, model_option(required=True), seed_option))
 @conditions_option("A condition of the suite, by default all; of a sweep all budgets, or one as NAME@8/255.")
-@option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones.")
-@option("--count", type=click.IntRange(min=1), default=24, show_default=True, help="Number of first examples.")
-@option(
-    "--results",
-    "kept",
-    type=AbsolutePath(),
-    metavar="DIR",
-    help="Show what this folder has measured: its seed, its conditions, and nothing that differs from its results.",
-)
+@examples_options(24)
 @path_option("--output", "FILE", "File for the page.", required=True)
-@device_option
-@data_root_option
 def command(
     selection: Selection,
     conditions: tuple[str, ...],
