@@ -37,7 +37,7 @@ class Tracker:
     Attributes:
         title: its name for messages. The name of its extra and of its module is that in ``TRACKERS``.
         forbidden: pattern of a character that names of metrics cannot have; it becomes ``_``.
-        separator: what is between the key of a column and a part of its cell, such as ``low``.
+        separator: text between the key of a column and a part of its cell, such as ``low``.
         unset: values of environment variables that the user leaves unset: no network connection, and few repetitions.
         write: function that logs runs, and returns where they are.
     """
@@ -226,7 +226,7 @@ TRACKERS: Mapping[str, Tracker] = {
 
 
 def log(runs: Sequence[TrackedRun], name: str) -> str:
-    """Log runs to a tracker, or update those that it has, and return where they are.
+    """Log runs to a tracker, or update the known ones, and return where they are.
 
     The tracker's output goes to stderr.
 
