@@ -357,6 +357,13 @@ def test_smoke_runs_rehearsals_and_parts_are_not_logged(
     assert not (tmp_path / "runs.json").exists()
 
 
+def test_a_finished_run_is_logged_as_its_report(fake: Path, tmp_path: Path) -> None:
+    request: Any = SimpleNamespace(smoke=False, part=None, suites=(adv_suite(),), limit=None)
+    run_command._log(("mlflow",), request, [report_of()], is_rehearsal=False)
+    logged = {run["tags"][KEY] for run in json.loads((tmp_path / "runs.json").read_text())}
+    assert logged == {run.key for run in runs_of(adv_suite(), report_of(), MLFLOW)}
+
+
 def test_a_report_is_logged_without_torch(fake: Path, tmp_path: Path) -> None:
     code = (
         "import sys\nfrom robench.cli.main import main\ntry:\n    main()\nexcept SystemExit as end:\n"
