@@ -165,12 +165,10 @@ def _write_mlflow(runs: Sequence[TrackedRun]) -> str:
     for run in runs:
         found = client.search_runs([place], f"tags.{KEY} = '{run.key}'", max_results=1)
         logged = found[0] if found else client.create_run(place, run_name=run.name, tags={KEY: run.key})
-        known, now = logged.data, time.time_ns() // 1_000_000
+        known, now = logged.data.metrics, time.time_ns() // 1_000_000
         # An equal number would become a further point of the metric's history.
-        metrics = [
-            Metric(name, value, now, 0) for name, value in run.metrics.items() if known.metrics.get(name) != value
-        ]
-        params = [Param(name, str(value)) for name, value in run.params.items() if name not in known.params]
+        metrics = [Metric(name, value, now, 0) for name, value in run.metrics.items() if known.get(name) != value]
+        params = [Param(name, str(value)) for name, value in run.params.items()]
         tags = [RunTag(name, value) for name, value in run.tags.items()]
         for start in range(0, len(metrics), MOST_METRICS):
             client.log_batch(logged.info.run_id, metrics=metrics[start : start + MOST_METRICS])

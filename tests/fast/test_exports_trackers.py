@@ -300,6 +300,19 @@ def test_a_tracker_that_fails_costs_one_message_and_not_the_table(
     assert "logged 2 rows to wandb" in printed.err
 
 
+def test_variables_of_the_user_and_many_numbers_are_taken(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert ", mode disabled, " in log(runs_of(adv_suite(), report_of(), WANDB), "wandb")
+    (tmp_path / "runs.json").unlink()
+    (run, _) = runs_of(adv_suite(), report_of(), MLFLOW)
+    many = {f"m{number}": float(number) for number in range(2500)}
+    # The planted client refuses more than 1000 at a time, as a server does.
+    log([replace(run, metrics=many)], "mlflow")
+    assert json.loads((tmp_path / "runs.json").read_text())[0]["metrics"] == many
+
+
 def test_an_unwritable_folder_of_wandb_is_an_error(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_DIR", str(tmp_path / "adv.yaml"))
     with pytest.raises(RobenchError, match=r"did not take the results \(FileExistsError"):
