@@ -91,11 +91,12 @@ def test_parameters_and_tags_say_what_was_measured() -> None:
 
 def test_further_parameters_are_those_of_limits_and_precisions() -> None:
     report = report_of()
-    row = replace(report.rows[0], limit=60, all_examples=True, precision="bfloat16")
+    row = replace(report.rows[0], limit=60, all_examples=True, precision="bfloat16", notes=("long " * 500,))
     (run,) = runs_of(adv_suite(), replace(report, rows=(row,)), MLFLOW)
     further = {"limit": 60, "all_examples": True, "precision": "bfloat16"}
     assert further.items() <= run.params.items()
     assert run.name == f"adv/{row.model} (bfloat16)"
+    assert 400 < len(run.tags["notes"]) <= 500
 
 
 class TestKeys:
