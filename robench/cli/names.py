@@ -213,11 +213,12 @@ def run_command(*further: str, suite: str | None = None, model: str = "NAME") ->
     return shlex.join(["robench", "run", *_repeated(suite), "--model", model, *further])
 
 
-def same_command(*further: str, suite: str | None = None) -> str:
-    """Return the current command for the same measurements, with further words at the end."""
+def same_command(*further: str, suite: str | None = None, command: str | None = None) -> str:
+    """Return the current command, or ``command``, for the same measurements, with further words at the end."""
     context = click.get_current_context()
+    path = context.command_path.split() if command is None else ["robench", command]
     models = [word for model in context.params.get("models", ()) for word in ("--model", model)]
-    return shlex.join([*context.command_path.split(), *_repeated(suite), *models, *further])
+    return shlex.join([*path, *_repeated(suite), *models, *further])
 
 
 def _repeated(suite: str | None) -> list[str]:

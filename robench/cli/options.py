@@ -232,6 +232,25 @@ keep_adversarial_option = option(
     type=click.Choice(["float32", "float16"]),
     help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
 )
+
+
+def checked_trackers(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return trackers, each once; refuse unknown and missing ones before anything is measured."""
+    if names:
+        # Imported here, so that help is fast.
+        from robench.exports.trackers import check_trackers
+
+        check_trackers(names)
+    return tuple(dict.fromkeys(names))
+
+
+log_to_option = option(
+    "--log-to",
+    "log_to",
+    multiple=True,
+    metavar="TRACKER",
+    help="Log the rows of the tables to mlflow or wandb too, where the tracker's own environment variables say.",
+)
 no_audit_option = option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
 json_option = option("--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout.")
 

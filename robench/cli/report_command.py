@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from robench.cli.names import run_command, same_command
-from robench.cli.options import all_seeds_option, format_option, only_option, option, path_option, precision_option
+from robench.cli.options import (
+    all_seeds_option,
+    checked_trackers,
+    format_option,
+    log_to_option,
+    only_option,
+    option,
+    path_option,
+    precision_option,
+)
 from robench.cli.selection import OF_RESULTS, Selection, selecting
 from robench.cli.terminal import out_document, say
-from robench.core.errors import UsageError
+from robench.core.errors import RobenchError, UsageError
 from robench.core.files import write_whole, writing
 from robench.core.shard import EXACT_DTYPE
 from robench.costs import DEFAULT_RULE, RULES
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robench.core.report import Report
+    from robench.core.suite import Suite
     from robench.store import FolderStore
 
 NAME = "leaderboard"
@@ -40,7 +50,15 @@ NAME = "leaderboard"
     help="Only these columns: keys, metrics, conditions or patterns such as 'pgd*'.",
 )
 @option("--transpose", is_flag=True, help="Models as columns, in text, Markdown and LaTeX.")
-def command(selection: Selection, format_name: str, sort: str | None, columns: tuple[str, ...], transpose: bool) -> int:
+@log_to_option
+def command(
+    selection: Selection,
+    format_name: str,
+    sort: str | None,
+    columns: tuple[str, ...],
+    transpose: bool,
+    log_to: tuple[str, ...],
+) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
 
     Of several models the best of each column is marked, with models not distinguishable from it by a paired
@@ -50,6 +68,7 @@ def command(selection: Selection, format_name: str, sort: str | None, columns: t
     any results for a suite the exit code is 1.
     """
     _check_page(format_name, selection.precision)
+    log_to = checked_trackers(log_to)
     found, store, limit = selection.found_suites(), selection.store(), selection.limit
     is_empty = holds_nothing(store)
     if is_empty:
@@ -59,7 +78,7 @@ def command(selection: Selection, format_name: str, sort: str | None, columns: t
         board = selection.leaderboard()
         if board.rows:
             out_document(BOARD_RENDERERS["html"](arranged_board(board, columns=columns, sort=sort)))
-    has_rows = True
+    has_rows, whole = True, []
     for given, suite in zip(dict.fromkeys(selection.suites), found, strict=True):
         report = report_of_store(
             suite,
@@ -71,6 +90,7 @@ def command(selection: Selection, format_name: str, sort: str | None, columns: t
             precision=selection.precision,
         )
         report = ranked(report, suite, store, limit=limit)
+        whole.append((suite, report))
         report = arranged(report, columns=columns, sort=sort, is_transposed=transpose)
         has_rows = has_rows and bool(report.rows) and not is_empty
         # A table without rows says nothing, but a program that reads JSON expects some. One page has all suites.
@@ -78,7 +98,39 @@ def command(selection: Selection, format_name: str, sort: str | None, columns: t
             out_document(RENDERERS[format_name](report))
         if not is_empty:
             _explain_lack(report, store.path, given)
+    log_tables(log_to, whole, limit)
     return 0 if has_rows else 1
+
+
+def log_tables(trackers: Sequence[str], tables: Sequence[tuple[Suite, Report]], limit: int | None) -> None:
+    """Log the rows of suites' tables to trackers, and print how many.
+
+    Raises:
+        RobenchError: a tracker did not take them; the others have them.
+    """
+    if not trackers:
+        return
+    from robench.exports.trackers import TRACKERS, log, runs_of
+
+    problems = []
+    for name in trackers:
+        runs = [run for suite, report in tables for run in runs_of(suite, report, TRACKERS[name])]
+        if not runs:
+            say(f"No row has a number, so nothing is logged to {name}.")
+            continue
+        try:
+            where = log(runs, name)
+        except RobenchError as error:
+            again = same_command(*_limited(limit), "--log-to", name, command="report")
+            problems.append(f"{error}. All results are kept, and '{again}' logs them.")
+            continue
+        say(f"logged {len(runs)} row{'s' * (len(runs) != 1)} to {name}: {where}")
+    if problems:
+        raise RobenchError(*problems)
+
+
+def _limited(limit: int | None) -> tuple[str, ...]:
+    return () if limit is None else ("--limit", str(limit))
 
 
 def _check_page(format_name: str, precision: str) -> None:

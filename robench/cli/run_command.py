@@ -11,9 +11,11 @@ from click.core import ParameterSource
 from robench.cli.options import (
     PartType,
     all_seeds_option,
+    checked_trackers,
     executor_options,
     json_option,
     keep_adversarial_option,
+    log_to_option,
     measuring_options,
     no_audit_option,
     only_option,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from robench.core.protocols import Store
     from robench.core.report import Report
     from robench.core.suite import Suite
-    from robench.runs import PreparedRun
+    from robench.runs import PreparedRun, RunRequest
     from robench.runs.outlook import Outlook
     from robench.scheduling import Progress
     from robench.scheduling.pace import Source
@@ -62,6 +64,7 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
     " --results, and into no other table.",
 )
 @option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
+@log_to_option
 @json_option
 def command(
     selection: Selection,
@@ -69,6 +72,7 @@ def command(
     smoke: bool,
     random_weights: bool,
     dry_run: bool,
+    log_to: tuple[str, ...],
     as_json: bool,
     # Further options have the names and types of the request's fields.
     **settings: Any,
@@ -77,10 +81,10 @@ def command(
 
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
+    log_to, results = checked_trackers(log_to), selection.results
     from robench.cli.progress import fill_with_progress, has_kept
     from robench.runs import REHEARSALS, prepare, rehearsal_request, rounds, smoke_request
 
-    results = selection.results
     request = selection.request(audit=not no_audit, **settings)
     if random_weights:
         request, results = rehearsal_request(request), results / REHEARSALS
@@ -104,6 +108,7 @@ def command(
     _say_how_it_ended(progress, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
         return stopped_with
+    _log(log_to, request, reports, is_rehearsal=random_weights)
     is_complete = not progress.num_left if request.part else all(report.is_complete for report in reports)
     return 0 if is_complete and not progress.num_failed else 1
 
@@ -130,6 +135,21 @@ def _reports(prepared: PreparedRun, store: Store) -> list[Report]:
     return [
         ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite)) for suite, report in plain
     ]
+
+
+def _log(trackers: tuple[str, ...], request: RunRequest, reports: list[Report], *, is_rehearsal: bool) -> None:
+    """Log the tables to trackers, or print why they are not; raises like ``log_tables``."""
+    if not trackers:
+        return
+    if request.smoke or is_rehearsal:
+        say(f"The rows of a {'smoke run' if request.smoke else 'rehearsal'} are not logged.")
+    elif request.part:
+        say("A part of a run is not logged; 'robench report --log-to' logs the whole table once all parts are done.")
+    else:
+        # Imported here: it needs more than help does.
+        from robench.cli.report_command import log_tables
+
+        log_tables(trackers, list(zip(request.suites, reports, strict=True)), request.limit)
 
 
 def _say_how_it_ended(progress: Progress, *, is_interrupted: bool, smoke: bool) -> None:

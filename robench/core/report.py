@@ -86,6 +86,7 @@ class Row:
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
         weights: digest that identifies the weights (``ShardHeader.weights``); None for means and unmeasured models.
         ranks: by key of the column, of columns whose number the row has; empty where models were not compared.
+        measurements: sorted keys of the measurements behind the cells, failed ones too; audits are not among them.
     """
 
     model: str
@@ -99,6 +100,7 @@ class Row:
     ranks: Mapping[str, Rank] = field(default_factory=dict)
     precision: str | None = None
     all_examples: bool = False
+    measurements: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:

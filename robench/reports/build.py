@@ -185,7 +185,16 @@ def row_of(
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),
+        measurements=_measurements_of(coverages.values()),
     )
+
+
+def _measurements_of(coverages: Iterable[Coverage]) -> tuple[str, ...]:
+    keys: set[str] = set()
+    for coverage in coverages:
+        keys.update(record.shard.measurement_key for record in coverage.records)
+        keys.update(failure.shard.measurement_key for failure in coverage.failures)
+    return tuple(sorted(keys))
 
 
 def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failure]) -> bool:

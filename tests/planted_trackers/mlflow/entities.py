@@ -1,0 +1,8 @@
+"""Values of MLflow as tuples."""
+
+
+def Metric(*values):
+    return values
+
+
+Param = RunTag = Metric
