@@ -75,7 +75,8 @@ def import_weights(path: Path, checkpoint: Checkpoint, texts: Path) -> Imported:
 def _dataset_of(checkpoint: Checkpoint) -> TokenFiles:
     declared = {name: each for name, each in DATASETS.loaded() if isinstance(each, TokenFiles)}
     # Of a set's datasets, the one of its test split represents the training texts too.
-    found = {name: each for name, each in declared.items() if each.evaluation_split == TEST_SPLIT}
+    closed = {name: each for name, each in declared.items() if each.vocabulary_size is not None}
+    found = {name: each for name, each in closed.items() if each.evaluation_split == TEST_SPLIT}
     if checkpoint.trained_on not in found:
         raise DeclarationError(
             f"model {checkpoint.name!r} has trained_on: {checkpoint.trained_on}; the vocabulary is made of token files,"
