@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import hub_models
 import pytest
 from conftest import ROOT
+from environments import built_wheel, python_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,11 +57,7 @@ robench view --suite texts-adv --dataset reviews --registry mine.yaml --model my
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-    subprocess.run([*build, str(folder), str(ROOT)], check=True, capture_output=True)
-    (found,) = folder.glob("robench-*.whl")
-    return found
+    return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_in_under_ten_commands_own_models_have_tables_and_a_page(wheel: Path, tmp_path: Path) -> None:
@@ -102,13 +99,7 @@ def in_environment(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return uv, which alone resolves to the oldest permitted releases."""
-    folder: Path = tmp_path_factory.mktemp("uv")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "uv>=0.9"]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        pytest.skip(f"uv cannot be installed here: {installed.stderr[-300:]}")
-    return folder / "bin" / "uv"
+    return python_with(tmp_path_factory.mktemp("uv"), "uv>=0.9", is_beside=False).with_name("uv")
 
 
 def resolved(uv: Path, python: str, resolution: str) -> dict[str, str]:

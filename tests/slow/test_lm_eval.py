@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import hub_models
 import pytest
 import torch
 from conftest import ROOT
+from environments import python_with
 from hub_models import CONTEXT, TEXTS
 
 from robench.domains.code_points import encoded_batch
@@ -39,15 +39,7 @@ print("found", json.dumps(harness.loglikelihood_rolling(asked, disable_tqdm=True
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the Python of an environment with lm-evaluation-harness beside this one's packages."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "robench.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
-    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "lm-eval==0.4.13", "accelerate", "peft"]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        pytest.skip(f"lm-eval cannot be installed here: {installed.stderr[-300:]}")
-    return str(folder / "bin" / "python")
+    return str(python_with(tmp_path_factory.mktemp("environment"), "lm-eval==0.4.13", "accelerate", "peft"))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])

@@ -6,11 +6,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from environments import python_with
 
 NOTEBOOK = ROOT / "examples" / "first-steps.ipynb"
 PROGRAM = """
@@ -28,15 +28,7 @@ nbformat.write(notebook, sys.argv[3])
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the Python of an environment with a kernel beside this one's packages."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "robench.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
-    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "nbclient>=0.10", "ipykernel>=6.29"]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        pytest.skip(f"a kernel cannot be installed here: {installed.stderr[-300:]}")
-    return str(folder / "bin" / "python")
+    return str(python_with(tmp_path_factory.mktemp("environment"), "nbclient>=0.10", "ipykernel>=6.29"))
 
 
 def test_each_cell_runs_and_shows_what_it_measured(python: str, tmp_path: Path) -> None:

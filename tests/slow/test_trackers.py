@@ -7,13 +7,13 @@ import os
 import shlex
 import struct
 import subprocess
-import sys
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from conftest import ROOT
+from environments import python_with
 from leaderboard_examples import ADV, adv_suite, fill
 
 from robench.store import FolderStore
@@ -77,17 +77,9 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the Python of an environment with both trackers, as the extras have them, beside this one's packages."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "robench.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     asked = os.environ.get("ROBENCH_TEST_TRACKERS", "").split() or [*extras["mlflow"], *extras["wandb"]]
-    install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", *asked]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False)
-    if installed.returncode:
-        pytest.skip(f"the trackers cannot be installed here: {installed.stderr[-300:]}")
-    return str(folder / "bin" / "python")
+    return str(python_with(tmp_path_factory.mktemp("environment"), *asked))
 
 
 @pytest.fixture

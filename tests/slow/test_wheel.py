@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import ROOT
+from environments import built_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-    subprocess.run([*build, str(folder), str(ROOT)], check=True, capture_output=True)
-    (wheel,) = folder.glob("robench-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(built_wheel(folder)) as archive:
         archive.extractall(folder / "site")
     return folder / "site"
 
