@@ -34,7 +34,7 @@ test-fast: $(READY) ## style, types and the tests that need no torch: under a mi
 fast-tests: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/fast
 
-test: $(READY)   ## everything that CI checks: style, types and one test of each kind; under seven minutes on 2 cores
+test: $(READY)   ## everything that CI checks: style, types and one test of each kind; aim: seven minutes on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
 
 tests: $(READY)

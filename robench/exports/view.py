@@ -28,9 +28,7 @@ _BODY = """\
 <main>
 <div id="tools" class="tools" role="search" aria-label="Examples" hidden></div>
 <p id="status" class="status" role="status"></p>
-<div id="examples">
-{examples}</div>
-</main>
+{examples}</main>
 """
 
 
@@ -98,7 +96,7 @@ def _article(models: Mapping[str, Sequence[Pictured]], place: int) -> str:
     rows = "".join(_row(model, each) for model, each in of_models.items())
     name = escape(clipped(first.example_id))
     return (
-        f'<article data-place="{place}"><h2>{name}{target}</h2>\n'
+        f"<article><h2>{name}{target}</h2>\n"
         f'<div class="clean">{_shown(first, first.clean, f"{name}, clean")}</div>\n'
         f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"><table>\n'
         f'<thead><tr><th scope="col">model</th><th scope="col">clean</th>{heads}</tr></thead>\n'

@@ -71,7 +71,7 @@ def test_inputs_and_answers_are_those_of_the_run(page_of_run: tuple[Path, Path])
             assert (kind == "right") == outcome.correct_top1  # type: ignore[attr-defined]
 
 
-def test_results_of_one_model_alone_and_missing_ones_are_refused(
+def test_results_that_are_not_there_are_refused(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
     ended = robench(
