@@ -15,7 +15,7 @@ from robench.core.files import open_regular
 from robench.core.protocols import Dataset
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.decoding import resized_pixels
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays
@@ -36,7 +36,7 @@ from robench.domains.series import SERIES
 USUAL_CHANNELS = (1, 3, 4)
 
 
-class ArrayImages(OrderedImages):
+class ArrayImages(OrderedExamples):
     """Images in the order of the ids' SHA-256; 8-bit ones are resized as the preprocessing requires.
 
     ``pixels`` are (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; a model of several channels is given grey ones
@@ -76,7 +76,7 @@ class ArrayImages(OrderedImages):
         return pixels.to(torch.float32).div_(255)
 
 
-class ArrayInputs(OrderedImages):
+class ArrayInputs(OrderedExamples):
     """Inputs (N, ...) of any domain of real numbers, which its rules accept; arguments as of ``ArrayImages``."""
 
     def __init__(
