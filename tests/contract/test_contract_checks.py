@@ -415,7 +415,7 @@ def test_targets_of_another_task_may_have_any_shape_and_values() -> None:
 @pytest.mark.parametrize(
     ("check", "plugin", "found"),
     [
-        (check_attack, Softmax(), "is not an attack; expected an instance of a subclass of robench's Attack"),
+        (check_attack, Softmax(), "is not an attack; expected an instance of robench's Attack"),
         (check_attack, Fgsm, "is not an attack"),
         (lambda plugin: check_attack(plugin, "texts"), Fgsm(epsilon=EPSILON), "expected images or series"),
         (check_corruption, METRICS["auroc"], "is not a corruption"),
