@@ -70,6 +70,7 @@ class DatasetBase(DeclarationBase):
         evaluation_split: split that is measured, one of ``splits``.
         has_training_images: whether the publisher provides training images in a separate folder.
         num_training_examples: size of the training split, for forecasts; None likewise.
+        class_names: names of the classes, in their order, for columns of single classes; None for their numbers.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -94,6 +95,7 @@ class DatasetBase(DeclarationBase):
     evaluation_split: str = TEST_SPLIT
     has_training_images: bool = False
     num_training_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
+    class_names: tuple[str, ...] | None = None
 
     def num_examples_of(self, split: str) -> int | None:
         """Return the number of examples of a split; None if it is unknown."""
@@ -107,6 +109,11 @@ class DatasetBase(DeclarationBase):
     def classes(self) -> tuple[int, ...] | None:
         """Return the classes that may be predicted, ascending; None for all."""
         return None if self.class_subset is None else class_indices_of(self.class_subset)
+
+    @property
+    def has_one_size(self) -> bool:
+        """Return whether all examples have one shape; otherwise a pass has one of them."""
+        return True
 
     @property
     def known_fingerprint(self) -> str | None:

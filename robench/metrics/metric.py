@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Unit of metrics of distances, for which tables have that of the dataset's domain, such as pixels.
 DISTANCE = "distance"
-Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family"]
+Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family", "class"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Metric:
             ``threat-model``: the clean condition, and every attack within the threat model. ``detection``: examples out
             of distribution, and their negatives. ``search``: one minimum-norm attack. ``distance``: the same, within
             each distance that the condition states. ``type``: five severities of one type of corruption. ``family``:
-            all types of corruption of one family.
+            all types of corruption of one family. ``class``: one condition, by class of its dataset.
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, the only field recorded by attacks with early stopping.
         reads: optional fields of outcomes that it reads; None if unknown, so that it may read any.
@@ -134,6 +134,7 @@ class Readings:
         corrupted: outcomes by type and severity of corruption.
         family: name of the family of the corruptions, such as ``imagenet-c``.
         norm: norm of a minimum-norm attack. ``within``: distance of the column, in units of the inputs.
+        of_class: class that the column is about.
     """
 
     measured: tuple[Outcomes, ...] = ()
@@ -143,3 +144,4 @@ class Readings:
     family: str = ""
     norm: str | None = None
     within: float | None = None
+    of_class: int | None = None

@@ -238,6 +238,7 @@ def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
         family=column.family,
         norm=column.norm,
         within=None if column.distance is None else float(column.distance.value),
+        of_class=column.of_class,
     )
 
 
