@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from robench.core.flags import COUPLED_ROWS
 from robench.core.records import Provenance
+from robench.core.report import Cell
 from robench.core.shard import EXACT_DTYPE, is_compiled, number_format
 from robench.core.suite import Column, Condition
+from robench.metrics import METRICS
 from robench.metrics.intervals import INTERVAL
 from robench.reports.selection import Coverage
 
@@ -64,6 +66,18 @@ def precision_note(precision: str) -> str:
         f"the model's passes ran in {precision} ({how}), its inputs, perturbations and scores "
         "are float32; compare with rows in the same precision only"
     )
+
+
+def bias_notes(columns: Sequence[Column], cells: Mapping[str, Cell]) -> list[str]:
+    """Return a sentence for each metric whose bootstrap states its bias: the largest of the row, in points."""
+    largest: dict[str, float] = {}
+    for column in columns:
+        estimate = cells[column.key].estimate
+        if estimate is not None and estimate.bias is not None:
+            largest[column.metric] = max(largest.get(column.metric, 0.0), estimate.bias, key=abs)
+    return [
+        f"{METRICS[name].title}: bias of the bootstrap up to {100 * bias:+.2f} points" for name, bias in largest.items()
+    ]
 
 
 def are_coupled(coverages: Iterable[Coverage]) -> bool:
