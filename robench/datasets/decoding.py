@@ -80,7 +80,7 @@ def decode(image: Stored | Altered, preprocessing: ImagePreprocessing) -> NDArra
         with open_stored(stored) as opened, Image.open(opened) as file:
             decoded = converted(file, mode)
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        raise ExampleError(_unreadable(stored, error)) from None
+        raise ExampleError(unreadable(stored, error)) from None
     if isinstance(image, Altered):
         decoded = Image.fromarray(image.change(np.array(decoded)))
     return pixels_of(decoded, f"image {stored}", preprocessing)
@@ -114,9 +114,9 @@ def examine(stored: Stored) -> Oddity | None:
             oddity = _conversion(stored, file)
             converted(file, MODES[3])
     except UnidentifiedImageError as error:
-        return Oddity(kind="no-image", message=_unreadable(stored, error))
+        return Oddity(kind="no-image", message=unreadable(stored, error))
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        return Oddity(kind="corrupt-image", message=_unreadable(stored, error))
+        return Oddity(kind="corrupt-image", message=unreadable(stored, error))
     return oddity
 
 
@@ -211,9 +211,12 @@ def size_of(stored: Stored) -> tuple[int, int] | None:
         return None
 
 
-def _unreadable(stored: Stored, error: Exception) -> str:
+def unreadable(
+    stored: Stored, error: Exception, what: str = "image", wanted: str = "a whole image file (JPEG, PNG, ...)"
+) -> str:
+    """Return the message for a file of ``what`` that cannot be read."""
     return (
-        f"cannot read image {stored}: {_reason(stored, error)}. Wanted a whole image file (JPEG, PNG, ...);"
+        f"cannot read {what} {stored}: {_reason(stored, error)}. Wanted {wanted};"
         " restore it from the source of the dataset"
     )
 

@@ -47,7 +47,7 @@ class OrderedImages:
         return self._inputs(position, position + 1)[0], target if target.ndim else int(target)
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B, ...) int64."""
+        """Return examples [start, stop): inputs (B, ...), such as images in [0, 1], and targets (B, ...), int64."""
         check_range(start, stop, self.identity.name, len(self))
         return Batch(
             ids=self.ids[start:stop],
