@@ -49,10 +49,11 @@ class OrderedImages:
     def batch(self, start: int, stop: int) -> Batch:
         """Return examples [start, stop): inputs (B, ...), such as images in [0, 1], and targets (B, ...), int64."""
         check_range(start, stop, self.identity.name, len(self))
+        targets = self._targets(start, stop)
         return Batch(
             ids=self.ids[start:stop],
             inputs=self._inputs(start, stop),
-            targets=self._targets(start, stop),
+            targets=targets,
             task=self.task,
             domain=self.domain,
         )

@@ -124,8 +124,8 @@ class MaskedImages(DecodedImages):
                 (height, width), (rows, columns) = masks[0].shape, mask.shape
                 raise ExampleError(
                     f"images of one batch must have one size: {self.stored(start)} is {width}x{height} pixels,"
-                    f" {self.stored(position)} is {columns}x{rows}; leave out same_size in the entry of dataset"
-                    f" {self.identity.name!r}, so that they are read one at a time"
+                    f" {self.stored(position)} is {columns}x{rows}. Read them one at a time, and leave out"
+                    f" same_size if the entry of dataset {self.identity.name!r} has it"
                 )
         return torch.from_numpy(np.stack(masks))
 

@@ -116,7 +116,7 @@ def gives_inputs_of_its_domain(opened: Opened) -> None:
     if domain == IMAGES.name:
         gives_images_in_the_unit_range(opened)
         return
-    batch = opened.dataset.batch(0, min(len(opened.dataset), MOST_READ))
+    batch = opened.dataset.batch(0, opened.size_of_batch(MOST_READ))
     try:
         DOMAINS[domain].rules.check_clean(batch.inputs, opened.declared.name)
     except ContractError as error:
@@ -272,7 +272,7 @@ def two_openings_are_the_same(opened: Opened) -> None:
     same = first.identity == second.identity and key_of(first.identity) == key_of(second.identity)
     require(same, f"opens as {first.identity}, and then as {second.identity}", "one identity")
     require(first.ids == second.ids, "has other ids when opened again", "the same ids")
-    stop = min(len(first), 5)
+    stop = opened.size_of_batch(5)
     equal = torch.equal(first.batch(0, stop).inputs, second.batch(0, stop).inputs)
     require(equal, "has other images when opened again", "the same images")
 
@@ -281,7 +281,7 @@ def leaves_global_generators_alone(opened: Opened) -> None:
     """Check that opening and reading neither moves global generators nor depends on them."""
     with watched_generators():
         again = opened.open()
-        again.batch(0, min(len(again), 4))
+        again.batch(0, opened.size_of_batch(4))
     require(again.ids == opened.dataset.ids, "depends on global generators", "the same ids always")
 
 
