@@ -199,3 +199,14 @@ def test_contributions_of_images_are_their_counts() -> None:
     (sample,) = mean_iou_contributions(readings(HAND_MADE[3])).samples
     assert sample.values.shape == (2, 3, 3)
     assert all(one < other for one, other in pairwise(sample.ids.tolist()))
+
+
+def test_numbers_of_a_family_are_means_over_its_corruptions() -> None:
+    truth = [targets for targets, _ in drawn(3, 6)]
+    sets = [list(zip(truth, [g for _, g in drawn(40 + each, 6)], strict=True)) for each in range(3)]
+    one, two, three = (readings(images) for images in sets)
+    (first,), (second,), (third,) = (each.measured for each in (one, two, three))
+    found = METRICS["corrupted_mean_iou"].compute(Readings(corrupted={"fog": {3: first, 5: second}, "snow": {5: third}}))
+    wanted = np.mean([METRICS["mean_iou"].compute(each).value for each in (one, two, three)])
+    assert found.value == pytest.approx(wanted)
+    assert found.num_examples == 6
