@@ -260,7 +260,9 @@ class MaskLearner:
         order = torch.randperm(self._size, generator=generator).tolist()
         keys = [(row, seed_for(training.seed, "augmentation", epoch, place)) for place, row in enumerate(order)]
         batches = [keys[start : start + training.batch_size] for start in range(0, len(keys), training.batch_size)]
-        loader = DataLoader(self._images, batch_sampler=batches, num_workers=self._host.decode_workers)
+        # Examples in memory are not decoded.
+        num_workers = 0 if training.is_embedded else self._host.decode_workers
+        loader = DataLoader(self._images, batch_sampler=batches, num_workers=num_workers)
         total = torch.zeros((), device=self._device)
         for step, (images, masks) in enumerate(loader):
             done = (epoch + step / len(batches)) / training.num_epochs
