@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # tests/slow/test_segmentation_coverage.py simulates the coverage.
 FEWEST_IMAGES = 30
-DIRICHLET = f"Bayesian bootstrap 95 %, {NUM_RESAMPLES} Dirichlet weights of images; none below {FEWEST_IMAGES} images"
+DIRICHLET = f"Bayesian bootstrap 95 %, {NUM_RESAMPLES} Dirichlet weights of images, none below {FEWEST_IMAGES} images"
 _TRUE, _PREDICTED, _BOTH = range(3)
 
 
@@ -71,7 +71,7 @@ SEGMENTATION_METRICS = (
     _metric("mean_iou", "mean IoU"),
     _metric("class_iou", "IoU", "class"),
     _metric("image_mean_iou", "mean IoU of an image", interval=BOOTSTRAP),
-    _metric("worst_image_accuracy", "pixel accuracy of the worst image", interval="none"),
+    _metric("worst_image_accuracy", "pixel accuracy of the worst image", interval=""),
     _metric("robust_pixel_accuracy", "robust pixel accuracy", "threat-model"),
     _metric("robust_mean_iou", "robust mean IoU", "threat-model"),
     _metric("corrupted_pixel_accuracy", "mean pixel accuracy", "family"),

@@ -122,7 +122,7 @@ def _report(
             used += [record.provenance for coverage in covered for record in coverage.records]
         else:
             limited[model] = max(result.provenance.limit or 0 for result in found)
-    intervals = dict.fromkeys(METRICS[name].interval for name in suite.metrics)
+    intervals = dict.fromkeys(interval for name in suite.metrics if (interval := METRICS[name].interval))
     return Report(
         suite=suite.name,
         version=suite.version,

@@ -7,7 +7,6 @@ from robench.core.records import Provenance
 from robench.core.report import Cell
 from robench.core.shard import EXACT_DTYPE, is_compiled, number_format
 from robench.core.suite import Column, Condition
-from robench.metrics import METRICS
 from robench.metrics.intervals import INTERVAL
 from robench.reports.selection import Coverage
 
@@ -69,15 +68,13 @@ def precision_note(precision: str) -> str:
 
 
 def bias_notes(columns: Sequence[Column], cells: Mapping[str, Cell]) -> list[str]:
-    """Return a sentence for each metric whose bootstrap states its bias: the largest of the row, in points."""
-    largest: dict[str, float] = {}
-    for column in columns:
-        estimate = cells[column.key].estimate
-        if estimate is not None and estimate.bias is not None:
-            largest[column.metric] = max(largest.get(column.metric, 0.0), estimate.bias, key=abs)
-    return [
-        f"{METRICS[name].title}: bias of the bootstrap up to {100 * bias:+.2f} points" for name, bias in largest.items()
-    ]
+    """Return a sentence on the largest bias of a bootstrap, in points; none where no number has one."""
+    estimates = {column.label: cells[column.key].estimate for column in columns}
+    biases = {label: each.bias for label, each in estimates.items() if each is not None and each.bias is not None}
+    if not biases:
+        return []
+    label = max(biases, key=lambda each: abs(biases[each]))
+    return [f"the bootstrap's bias is at most {100 * abs(biases[label]):.2f} points ({label})"]
 
 
 def are_coupled(coverages: Iterable[Coverage]) -> bool:

@@ -206,7 +206,8 @@ def test_numbers_of_a_family_are_means_over_its_corruptions() -> None:
     sets = [list(zip(truth, [g for _, g in drawn(40 + each, 6)], strict=True)) for each in range(3)]
     one, two, three = (readings(images) for images in sets)
     (first,), (second,), (third,) = (each.measured for each in (one, two, three))
-    found = METRICS["corrupted_mean_iou"].compute(Readings(corrupted={"fog": {3: first, 5: second}, "snow": {5: third}}))
+    family = {"fog": {3: first, 5: second}, "snow": {5: third}}
+    found = METRICS["corrupted_mean_iou"].compute(Readings(corrupted=family))
     wanted = np.mean([METRICS["mean_iou"].compute(each).value for each in (one, two, three)])
     assert found.value == pytest.approx(wanted)
     assert found.num_examples == 6
