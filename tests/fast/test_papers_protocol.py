@@ -178,7 +178,11 @@ def test_authors_weights_were_trained_as_they_were() -> None:
 
 
 def test_settings_name_fields_of_a_recipe() -> None:
-    others = {"elliptical-fan": "boost-fan", "primal-long-range": "lra-listops-transformer"}
+    others = {
+        "elliptical-fan": "boost-fan",
+        "primal-long-range": "lra-listops-transformer",
+        "segmenter": "segmenter-symvit",
+    }
     recipes = {name: registry()[model].training for name, model in others.items()}
     for name, fields in SETTINGS.items():
         recipe = recipes.get(name, registry()["wikitext-softmax-small"].training)
