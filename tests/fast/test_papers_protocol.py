@@ -317,6 +317,7 @@ def test_what_papers_do_not_print_is_inferred() -> None:
         ("primal:3", ("num_directions", "auxiliary_weight")): 22,
         ("primal:4", ("num_directions", "auxiliary_weight")): 12,
         ("bilateral:1", ("own definition",)): 20,
+        ("rpc:6", ("severity",)): 10,
     }
 
 
