@@ -21,12 +21,19 @@ from numpy.typing import NDArray
 
 from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, permuted_readings
 from robench.metrics import Metric, Readings
-from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, resample_counts, resampled_sums
+from robench.metrics.intervals import (
+    NUM_RESAMPLES,
+    percentile_interval,
+    resample_counts,
+    resampled_sums,
+    weighted_sums,
+)
 from robench.metrics.paired import NEWCOMBE, discordant, exact_p_value, newcombe_interval, tail_p_value
 
 MCNEMAR = "exact McNemar"
 PERMUTATION = "paired permutation"
 PAIRED_BOOTSTRAP = f"paired percentile bootstrap 95 %, {NUM_RESAMPLES} resamples of examples"
+PAIRED_WEIGHTS = f"paired Bayesian bootstrap 95 %, {NUM_RESAMPLES} Dirichlet weights of examples"
 WELCH = "Welch's t over seeds"
 WELCH_INTERVAL = "Welch's t 95 % over training seeds"
 
@@ -146,12 +153,12 @@ def difference_of(paired: Paired) -> Difference:
         both = int((first & second).sum())
         low, high = newcombe_interval(both, only_first, only_second, len(first) - both - only_first - only_second)
         return Difference(value=value, low=low, high=high, method=NEWCOMBE)
-    drawn = _resampled(paired)
+    drawn, method = _resampled(paired), PAIRED_WEIGHTS if paired.is_of_sums else PAIRED_BOOTSTRAP
     if not np.isfinite(drawn).all():
-        return Difference(value=value, low=None, high=None, method=PAIRED_BOOTSTRAP)
+        return Difference(value=value, low=None, high=None, method=method)
     low, high = percentile_interval(drawn)
     # Where no two examples differ, rounding alone would leave the value outside.
-    return Difference(value=value, low=min(low, value), high=max(high, value), method=PAIRED_BOOTSTRAP)
+    return Difference(value=value, low=min(low, value), high=max(high, value), method=method)
 
 
 def _resampled(paired: Paired) -> NDArray[np.float64]:
@@ -159,6 +166,11 @@ def _resampled(paired: Paired) -> NDArray[np.float64]:
     if paired.is_mean:
         (sample,) = paired.samples
         return resampled_sums(sample.ids, (sample.first - sample.second) / len(sample.ids))
+    if paired.is_of_sums:
+        return paired.differences(
+            [weighted_sums(sample.ids, sample.first) for sample in paired.samples],
+            [weighted_sums(sample.ids, sample.second) for sample in paired.samples],
+        )
     streams = [resample_counts(sample.ids, purpose=sample.purpose) for sample in paired.samples]
     found = []
     for counts in zip(*streams, strict=True):

@@ -41,7 +41,7 @@ class PairedSample:
     """Values of two models on the same examples.
 
     Attributes:
-        first, second: value (N,) of each example for each model.
+        first, second: value (N,) of each example for each model, or values (N, ...) whose sums decide.
     """
 
     ids: NDArray[Any]
@@ -58,17 +58,19 @@ class Paired:
         samples: one sample for most metrics, see ``Contributions``.
         statistic: function of one model's values that gives its number.
         is_binary: whether it is the mean of one binary outcome per example.
+        is_of_sums: whether the statistic takes sums over the examples; see ``Contributions``.
     """
 
     samples: tuple[PairedSample, ...]
     statistic: Statistic
     is_mean: bool
     is_binary: bool
+    is_of_sums: bool = False
 
     def differences(
         self, first: Sequence[NDArray[np.float64]], second: Sequence[NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """Return the first number less the second for each row of values (rows, N) of each sample.
+        """Return the first number less the second for each row of each sample's values (rows, N) or sums (rows, ...).
 
         It is 0 where both are infinite, and NaN where a number is undefined.
         """
@@ -79,8 +81,10 @@ class Paired:
     @property
     def difference(self) -> float:
         """Difference of the first model's number and the second's."""
-        first = [sample.first[None] for sample in self.samples]
-        return float(self.differences(first, [sample.second[None] for sample in self.samples])[0])
+        first, second = ([getattr(each, name)[None] for each in self.samples] for name in ("first", "second"))
+        if self.is_of_sums:
+            first, second = ([each.sum(1) for each in values] for values in (first, second))
+        return float(self.differences(first, second)[0])
 
     @property
     def verdicts(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -129,17 +133,26 @@ def pair(first: Contributions, second: Contributions, where: str) -> Paired:
         order, places = order_of(one.ids), order_of(other.ids)
         if len(order) != len(places) or not np.array_equal(one.ids[order], other.ids[places]):
             raise IncomparableError(_difference_of(one.ids, other.ids, where))
-        samples.append(
-            PairedSample(
-                one.ids[order],
-                one.values[order].astype(np.float64),
-                other.values[places].astype(np.float64),
-                one.purpose,
-            )
-        )
+        values = _as_wide(one.values[order].astype(np.float64), other.values[places].astype(np.float64))
+        samples.append(PairedSample(one.ids[order], *values, one.purpose))
     return Paired(
-        tuple(samples), first.statistic, first.is_mean and second.is_mean, first.is_binary and second.is_binary
+        tuple(samples),
+        first.statistic,
+        first.is_mean and second.is_mean,
+        first.is_binary and second.is_binary,
+        first.is_of_sums,
     )
+
+
+def _as_wide(
+    first: NDArray[np.float64], second: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return arrays (N, ...) of one shape: a model may have counts of more classes than another; missing ones are 0."""
+
+    def padded(values: NDArray[np.float64], like: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.pad(values, [(0, max(0, b - a)) for a, b in zip(values.shape, like.shape, strict=True)])
+
+    return padded(first, second), padded(second, first)
 
 
 def _difference_of(first: NDArray[Any], second: NDArray[Any], where: str) -> str:
@@ -160,6 +173,8 @@ def permuted(paired: Paired, num_draws: int = NUM_DRAWS) -> Permuted:
         decided = np.flatnonzero(gaps)
         # A swap turns a gap's sign.
         found = [gaps.sum() - 2 * (swapped[:, decided] * gaps[decided]).sum(1) for (swapped,) in draws]
+    elif paired.is_of_sums:
+        found = [_swapped_sums(paired, swapped) for swapped in draws]
     else:
         found = [_swapped_differences(paired, swapped) for swapped in draws]
     return Permuted(paired.difference, np.concatenate(found))
@@ -191,6 +206,16 @@ def _swapped_differences(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -
         [np.where(swap, sample.second, sample.first) for sample, swap in pairs],
         [np.where(swap, sample.first, sample.second) for sample, swap in pairs],
     )
+
+
+def _swapped_sums(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    first, second = [], []
+    for sample, swap in zip(paired.samples, swapped, strict=True):
+        gaps = (sample.second - sample.first).reshape(len(sample.ids), -1)
+        moved = (swap.astype(np.float64) @ gaps).reshape(len(swap), *sample.first.shape[1:])
+        first.append(sample.first.sum(0) + moved)
+        second.append(sample.second.sum(0) - moved)
+    return paired.differences(first, second)
 
 
 def permuted_readings(metric: Metric, first: Readings, second: Readings, num_draws: int = NUM_DRAWS) -> Permuted:

@@ -17,16 +17,29 @@ from robench.core.outcomes import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Name of a column, Python type of its values, and whether values may be missing."""
+    """Name of a column, Python type of its values (``tuple``: lists of integers), and whether some may be missing."""
 
     name: str
     type: type
     optional: bool
 
 
-_DTYPES: Mapping[type, Any] = {str: np.dtypes.StringDType(), bool: np.bool_, int: np.int64, float: np.float64}
+# Lists of integers are arrays of objects, each an array of int64.
+_DTYPES: Mapping[type, Any] = {
+    str: np.dtypes.StringDType(),
+    bool: np.bool_,
+    int: np.int64,
+    float: np.float64,
+    tuple: np.object_,
+}
 # Types that a column accepts without changing a value: numpy alone would turn 1.5 into the integer 1.
-_TAKEN: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (float, int)}
+_TAKEN: Mapping[type, tuple[type, ...]] = {
+    str: (str,),
+    bool: (bool,),
+    int: (int,),
+    float: (float, int),
+    tuple: (tuple, list),
+}
 
 
 _FIELDS: dict[type[Outcome], Mapping[str, Field]] = {}
@@ -36,7 +49,7 @@ def fields_of(row_type: type[Outcome]) -> Mapping[str, Field]:
     """Return the fields of an outcome by name, in the order of their declaration.
 
     Raises:
-        TypeError: a field is not a str, bool, int or float.
+        TypeError: a field is not a str, bool, int, float or tuple[int, ...].
     """
     if row_type not in _FIELDS:
         hints = typing.get_type_hints(row_type)
@@ -221,6 +234,8 @@ class Outcomes(Sequence[Outcome]):
         if values is None:
             return [None] * self._length
         pairs = zip(values.array.tolist(), values.mask.tolist(), strict=True)
+        if values.array.dtype == np.object_:
+            return [None if is_missing else tuple(value.tolist()) for value, is_missing in pairs]
         return [None if is_missing else value for value, is_missing in pairs]
 
 
@@ -233,16 +248,26 @@ def column_of(field: Field, values: Sequence[Any]) -> Values:
         else:
             fits = isinstance(value, taken) and (field.type is bool or not isinstance(value, bool))
             fits = fits and (field.type is not float or float(value) == value or value != value)
+            fits = fits and (field.type is not tuple or all(type(each) is int for each in value))
         if not fits:
             kind = "" if value is None else f" of type {type(value).__name__}"
             raise ContractError(f"{field.name} must be {_wanted(field)}, got {value!r}{kind}")
     missing = np.array([value is None for value in values], np.bool_)
     filler = field.type()
+    filled = [filler if value is None else value for value in values]
     try:
-        array = np.array([filler if value is None else value for value in values], _DTYPES[field.type])
+        array = lists_of(filled) if field.type is tuple else np.array(filled, _DTYPES[field.type])
     except (OverflowError, UnicodeError) as error:
         raise ContractError(f"{field.name} must be {_wanted(field)}: {error}") from error
     return Values(array, missing if missing.any() else None)
+
+
+def lists_of(values: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.object_]:
+    """Return the array (N,) of a column of lists of integers, each an array of int64."""
+    array = np.empty(len(values), np.object_)
+    for place, value in enumerate(values):
+        array[place] = np.asarray(value, np.int64)
+    return array
 
 
 def _concatenated(name: str, parts: Sequence[Outcomes]) -> Values:
@@ -264,6 +289,8 @@ def _are_equal(first: Values | None, second: Values | None) -> bool:
     if not np.array_equal(first.mask, second.mask):
         return False
     one, other = (each.array[~each.mask] for each in (first, second))
+    if one.dtype == np.object_:
+        return all(map(np.array_equal, one, other))
     if one.dtype != np.float64:
         return np.array_equal(one, other)
     is_nan = np.isnan(one)
@@ -283,12 +310,15 @@ def _typed(field: Field, values: Values, length: int) -> Values:
 
 
 def _wanted(field: Field) -> str:
-    return f"{field.type.__name__} or None" if field.optional else field.type.__name__
+    name = "a list of integers" if field.type is tuple else field.type.__name__
+    return f"{name} or None" if field.optional else name
 
 
 def _field(row_type: type[Outcome], name: str, hint: object) -> Field:
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    wanted = [option for option in options if option is not type(None)]
-    if len(wanted) != 1 or wanted[0] not in _DTYPES:
-        raise TypeError(f"{row_type.__name__}.{name} must be str, bool, int or float, or one of them and None")
+    wanted = [tuple if option == tuple[int, ...] else option for option in options if option is not type(None)]
+    if len(wanted) != 1 or wanted[0] not in _DTYPES or tuple in options:
+        raise TypeError(
+            f"{row_type.__name__}.{name} must be str, bool, int, float or tuple[int, ...], or one of them and None"
+        )
     return Field(name, wanted[0], optional=len(options) > 1)

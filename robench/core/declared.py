@@ -201,6 +201,14 @@ class DatasetDeclaration(Declaration, Protocol):
         """Return the size of the evaluation split; None if only the files contain it."""
 
     @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Return the names of the classes, in their order; None if they have none."""
+
+    @property
+    def has_one_size(self) -> bool:
+        """Return whether all examples have one shape; otherwise a pass has one of them."""
+
+    @property
     def known_fingerprint(self) -> str | None:
         """Return the fingerprint of the evaluation split as published; None if unknown."""
 

@@ -27,6 +27,7 @@ class Estimate:
         unit: ``share`` for proportions in [0, 1]; ``ratio`` for errors relative to a reference's; only renderers use
             per cent. Other units are printed as they are.
         of_seeds: values of the single training seeds, for a mean over them; empty for one checkpoint.
+        bias: mean of the bootstrap's resamples less the value, for numbers that are not a mean over examples; or None.
     """
 
     value: float
@@ -35,6 +36,7 @@ class Estimate:
     num_examples: int
     unit: str = "share"
     of_seeds: tuple[float, ...] = ()
+    bias: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

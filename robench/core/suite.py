@@ -148,6 +148,7 @@ class Column:
         norm: norm of the attack, for metrics of minimum-norm attacks.
         family: family of corrupted images, such as ``imagenet-c``, for metrics over corruptions.
         unit: unit of a distance in the dataset's domain; empty for the unit of the metric.
+        of_class: class of the dataset that the column is about.
     """
 
     key: str
@@ -159,6 +160,7 @@ class Column:
     norm: str | None = None
     family: str = ""
     unit: str = ""
+    of_class: int | None = None
 
     @property
     def reads(self) -> tuple[tuple[str, Role], ...]:

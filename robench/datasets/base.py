@@ -70,6 +70,7 @@ class DatasetBase(DeclarationBase):
         evaluation_split: split that is measured, one of ``splits``.
         has_training_images: whether the publisher provides training images in a separate folder.
         num_training_examples: size of the training split, for forecasts; None likewise.
+        class_names: names of the classes, in their order, for columns of single classes; None for their numbers.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -94,6 +95,7 @@ class DatasetBase(DeclarationBase):
     evaluation_split: str = TEST_SPLIT
     has_training_images: bool = False
     num_training_examples: Annotated[int | None, Ge(1), Le(1000 * LARGEST)] = None
+    class_names: tuple[str, ...] | None = None
 
     def num_examples_of(self, split: str) -> int | None:
         """Return the number of examples of a split; None if it is unknown."""
@@ -109,6 +111,11 @@ class DatasetBase(DeclarationBase):
         return None if self.class_subset is None else class_indices_of(self.class_subset)
 
     @property
+    def has_one_size(self) -> bool:
+        """Return whether all examples have one shape; otherwise a pass has one of them."""
+        return True
+
+    @property
     def known_fingerprint(self) -> str | None:
         """Return the fingerprint of the evaluation split as published; None if unknown."""
         return None
@@ -121,7 +128,7 @@ class DatasetBase(DeclarationBase):
         if self.evaluation_split not in self.splits:
             wanted = f"must be one of {', '.join(self.splits)}"
             problems.append(("evaluation_split", f"{wanted}, got {self.evaluation_split!r}"))
-        return problems
+        return problems + class_name_problems(self.class_names, self.num_classes)
 
     def check_split(self, split: str) -> None:
         """Refuse a split that the dataset does not have."""
@@ -129,6 +136,18 @@ class DatasetBase(DeclarationBase):
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
+
+
+def class_name_problems(names: tuple[str, ...] | None, num_classes: int | None) -> list[FieldProblem]:
+    """Return the problem of class names that occur twice, or of another number than the classes."""
+    if names is None:
+        return []
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        return [("class_names", f"must be different names, got {twice!r} twice")]
+    if num_classes not in (None, len(names)):
+        return [("class_names", f"must be {num_classes} names, as many as num_classes, got {len(names)}")]
+    return []
 
 
 def stand_in(task: str, domain: str = IMAGES.name) -> DatasetBase:

@@ -133,6 +133,8 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
                 continue
             if METRICS[name].scope == "condition" or (METRICS[name].scope == "search" and view.attack.search_norm):
                 yield _view_column(view, name)
+            if METRICS[name].scope == "class":
+                yield from _class_columns(view, name)
     for distance in distances_of(condition):
         for name in metrics:
             if METRICS[name].scope == "distance":
@@ -156,6 +158,20 @@ def _view_column(view: View, metric: str) -> Column:
         unit=_unit_in(view.condition.dataset) if METRICS[metric].unit == DISTANCE else "",
     )
     return replace(column, label=f"{view.label} {title_of(column)}")
+
+
+def _class_columns(view: View, metric: str) -> Iterator[Column]:
+    """Yield a column for each class of the dataset; none if the declaration does not know their number."""
+    dataset = view.condition.dataset
+    names = dataset.class_names or tuple(map(str, range(dataset.num_classes or 0)))
+    for of_class, name in enumerate(names):
+        yield Column(
+            key=f"{view.name}/{name}/{metric}",
+            label=f"{view.label} {METRICS[metric].title} of {name}",
+            metric=metric,
+            conditions=(view.name,),
+            of_class=of_class,
+        )
 
 
 def _unit_in(dataset: DatasetDeclaration) -> str:
@@ -244,12 +260,20 @@ def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[st
         problems += [
             f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
             for corruption, severities in types.items()
-            if (missing := [str(each) for each in SEVERITIES if each not in severities])
+            if not declared.takes_any_severity
+            and (missing := [str(each) for each in SEVERITIES if each not in severities])
         ]
         problems += _reference_problems(family, types, declared) if declared.needs_reference else []
         if declared.needs_clean and not _clean_of(family, conditions):
             problems.append(f"{metric} needs the images of {family} without corruption; add {{name: clean}}")
     return problems
+
+
+def class_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
+    """Return why a metric of single classes has no columns."""
+    if any(condition.dataset.num_classes is not None for condition in conditions):
+        return []
+    return [f"{metric} needs a dataset whose entry states its classes; give num_classes or class_names there"]
 
 
 def detection_problems(conditions: Sequence[Condition], metric: str) -> list[str]:

@@ -18,6 +18,7 @@ from robench.datasets import DATASETS
 from robench.datasets.base import stand_in
 from robench.declarations.base import LARGEST, SEEDS, PerturbationBase
 from robench.declare.columns import (
+    class_problems,
     columns_of,
     corruption_problems,
     detection_problems,
@@ -296,6 +297,7 @@ _SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] =
     "threat-model": threat_problems,
     "search": search_problems,
     "distance": search_problems,
+    "class": class_problems,
     "type": corruption_problems,
     "family": corruption_problems,
     "detection": detection_problems,

@@ -9,6 +9,7 @@ from robench.metrics.distances import ACCURACY_AT_DISTANCE, MEDIAN_DISTANCE
 from robench.metrics.language import LANGUAGE_METRICS
 from robench.metrics.metric import Metric, Readings, Scope
 from robench.metrics.robust_accuracy import ROBUST_ACCURACY
+from robench.metrics.segmentation import SEGMENTATION_METRICS
 from robench.metrics.several_predictions import MEAN_ACCURACY, WORST_ACCURACY
 
 _BUILTIN: dict[str, Metric] = {
@@ -24,6 +25,7 @@ _BUILTIN: dict[str, Metric] = {
         *CORRUPTION_METRICS,
         *DETECTION_METRICS,
         *LANGUAGE_METRICS,
+        *SEGMENTATION_METRICS,
     )
 }
 METRICS = Plugins("metric", _BUILTIN, base=Metric, instances=True, by_target=True)

@@ -35,7 +35,7 @@ class Sample:
 
     Attributes:
         ids: ids of the examples (N,), each once.
-        values: values (N,), truth values or floats.
+        values: values (N,), truth values or floats; or (N, ...), where their sums decide the number.
         name: name of the population where a metric has several, such as ``positives``.
     """
 
@@ -56,10 +56,13 @@ class Contributions:
     Attributes:
         samples: one sample for most metrics; two of detection, whose examples are of two datasets.
         statistic: function of the samples' values that gives the number; the mean unless stated.
+        is_of_sums: whether the statistic takes the sums (rows, ...) of values (N, ...) over the examples in place of
+            the values. Resamples then weight examples by a Dirichlet distribution, and every example keeps a weight.
     """
 
     samples: tuple[Sample, ...]
     statistic: Statistic = mean_of_rows
+    is_of_sums: bool = False
 
     @property
     def is_mean(self) -> bool:
@@ -74,7 +77,8 @@ class Contributions:
     @property
     def number(self) -> float:
         """Number that the contributions make, up to rounding."""
-        return float(self.statistic([sample.values[None].astype(float) for sample in self.samples])[0])
+        values = [sample.values[None].astype(float) for sample in self.samples]
+        return float(self.statistic([each.sum(1) for each in values] if self.is_of_sums else values)[0])
 
 
 def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:

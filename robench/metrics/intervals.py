@@ -102,6 +102,40 @@ def resampled_sums(ids: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np
     return np.concatenate([(counts * ordered).sum(1) for counts in resample_counts(ids[order])])
 
 
+def weighted_sums(ids: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sums (resamples, ...) of values (N, ...) with each resample's Dirichlet weights, up to their scale.
+
+    Weights are whole numbers, so that sums of whole numbers are exact in any order, up to 2^53.
+
+    Raises:
+        IncompleteError: there are no examples.
+    """
+    import numpy as np
+
+    if not len(ids):
+        raise IncompleteError("there are no outcomes to resample; measure an example first")
+    order = order_of(ids)
+    weights = _weights(int(key_of(ids[order].tolist()), 16), len(ids))
+    ordered = values[order].reshape(len(ids), -1).astype(np.float64)
+    parts = [weights[start : start + _CHUNK].astype(np.float64) @ ordered for start in range(0, NUM_RESAMPLES, _CHUNK)]
+    return np.concatenate(parts).reshape(NUM_RESAMPLES, *values.shape[1:])
+
+
+@lru_cache(maxsize=2)
+def _weights(seed: int, num_examples: int) -> NDArray[np.uint32]:
+    """Return weights (resamples, examples), in the order of the ids: exponential, in units of 1 / 4096, at least one.
+
+    Divided by their sum, exponential weights have the Dirichlet distribution with parameters 1.
+    """
+    import numpy as np
+
+    generator = np.random.PCG64(stream_seed(seed, Stream(purpose="bayesian bootstrap")))
+    uniform = ((generator.random_raw(NUM_RESAMPLES * num_examples) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
+    weights = np.maximum(1, np.rint(-4096 * np.log(uniform))).astype(np.uint32)
+    by_resample: NDArray[np.uint32] = weights.reshape(NUM_RESAMPLES, num_examples)
+    return by_resample
+
+
 # All columns over the same examples follow each other; a second entry is for the negatives of detection.
 @lru_cache(maxsize=2)
 def _counts(seed: int, num_examples: int, purpose: str) -> NDArray[np.uint8]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Unit of metrics of distances, for which tables have that of the dataset's domain, such as pixels.
 DISTANCE = "distance"
-Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family"]
+Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family", "class"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,15 @@ class Metric:
             ``threat-model``: the clean condition, and every attack within the threat model. ``detection``: examples out
             of distribution, and their negatives. ``search``: one minimum-norm attack. ``distance``: the same, within
             each distance that the condition states. ``type``: five severities of one type of corruption. ``family``:
-            all types of corruption of one family.
+            all types of corruption of one family. ``class``: one condition, by class of its dataset.
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, the only field recorded by attacks with early stopping.
         reads: optional fields of outcomes that it reads; None if unknown, so that it may read any.
-        interval: name of the method of its bounds in tables.
+        interval: name of the method of its bounds in tables; empty for a metric without bounds.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether its unit is a reference's errors, which not every family has.
+        takes_any_severity: whether it averages over the severities that there are, and needs not all five; of the scope
+            ``family``.
         of_changes: whether it is about what a perturbation changed and left, so that clean conditions have no column of
             it.
         lower_is_better: whether a smaller number is the better one, as of errors.
@@ -61,6 +63,7 @@ class Metric:
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False
+    takes_any_severity: bool = False
     of_changes: bool = False
     lower_is_better: bool = False
     contributions: str | None = None
@@ -134,6 +137,7 @@ class Readings:
         corrupted: outcomes by type and severity of corruption.
         family: name of the family of the corruptions, such as ``imagenet-c``.
         norm: norm of a minimum-norm attack. ``within``: distance of the column, in units of the inputs.
+        of_class: class that the column is about.
     """
 
     measured: tuple[Outcomes, ...] = ()
@@ -143,3 +147,4 @@ class Readings:
     family: str = ""
     norm: str | None = None
     within: float | None = None
+    of_class: int | None = None

@@ -46,6 +46,8 @@ from robench.tasks import TASKS
 from robench.tasks.base import Contradiction, ModelCheck
 
 NUM_EXAMPLES = 32
+# Outputs on images of several sizes may take a gigabyte each.
+NUM_OF_SEVERAL_SIZES = 4
 # Not one: a model with batch statistics may refuse a single row, regardless of sizes.
 FEW = 2
 # Eight passes of eight rows, forward and backward: the batch three times, permuted, and copies of four of its rows.
@@ -100,12 +102,12 @@ def check_fit(
         )
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
-        examples = _readable(dataset, NUM_EXAMPLES if is_expected else FEW)
+        most = NUM_EXAMPLES if declared.has_one_size else NUM_OF_SEVERAL_SIZES
+        examples = _readable(dataset, most if is_expected else FEW)
         if examples:
-            inputs = _excerpts(declared, [example for example, _ in examples])
-            outputs = _outputs(checkpoint, model, declared.name, inputs)
-            task.rules.check_fit(outputs, _num_classes(declared, dataset), checkpoint.name, declared.name)
-            if is_expected and bool(torch.isfinite(outputs).all()):
+            inputs = _excerpts(declared, [example for example, _ in examples[: None if declared.has_one_size else 1]])
+            outputs = _fitting_outputs(checkpoint, model, declared, dataset, [example for example, _ in examples])
+            if is_expected and all(bool(torch.isfinite(each).all()) for each in outputs):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
             for condition in conditions:
                 if condition.dataset == declared:
@@ -116,6 +118,25 @@ def check_fit(
                 with _refused(f"model {checkpoint.name!r} does not fit {task.name}"):
                     check(model, [example for example, _ in examples])
     return None if checkpoint.coupled else _check_rows_are_independent(checkpoint, model, datasets)
+
+
+def _fitting_outputs(
+    checkpoint: Checkpoint,
+    model: Model,
+    declared: DatasetDeclaration,
+    dataset: Dataset,
+    examples: Sequence[torch.Tensor],
+) -> torch.Tensor | list[torch.Tensor]:
+    """Return the checked outputs of examples: (B, ...), or of several sizes a list of them."""
+    rules, num_classes = TASKS[checkpoint.task].rules, _num_classes(declared, dataset)
+
+    def of_batch(batch: Sequence[torch.Tensor]) -> torch.Tensor:
+        inputs = _excerpts(declared, batch)
+        outputs = _outputs(checkpoint, model, declared.name, inputs)
+        rules.check_fit(outputs, num_classes, checkpoint.name, declared.name, inputs)
+        return outputs
+
+    return of_batch(examples) if declared.has_one_size else [of_batch([each])[0] for each in examples]
 
 
 def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
@@ -142,7 +163,9 @@ def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:
     return dataset.num_classes if isinstance(dataset, ClassifiedDataset) else None
 
 
-def _check_expected(checkpoint: Checkpoint, dataset: str, outputs: torch.Tensor, targets: Sequence[Any]) -> None:
+def _check_expected(
+    checkpoint: Checkpoint, dataset: str, outputs: torch.Tensor | list[torch.Tensor], targets: Sequence[Any]
+) -> None:
     task = TASKS[checkpoint.task]
     expected = checkpoint.expected.get(task.metric or "")
     if expected is None or task.contradiction is None:
@@ -161,7 +184,8 @@ def _check_rows_are_independent(
     are returned where inputs are whole, and not excerpts.
     """
     for declared, dataset in datasets.items():
-        inputs = [each for each, _ in _readable(dataset, COUPLING_ROWS)]
+        # A pass over images of several sizes has one row.
+        inputs = [each for each, _ in _readable(dataset, COUPLING_ROWS)] if declared.has_one_size else []
         if len(inputs) > 1:
             rows = [row % len(inputs) for row in range(COUPLING_ROWS)]
             batch = _excerpts(declared, [inputs[row] for row in rows])

@@ -8,6 +8,7 @@ records give equal bytes under one release of pyarrow, which names itself in the
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 from numpy.typing import NDArray
 
-from robench.core.columns import Field, Outcomes, Values, fields_of
+from robench.core.columns import Field, Outcomes, Values, fields_of, lists_of
 from robench.core.errors import ContractError, StoreError
 from robench.core.outcomes import Outcome
 from robench.core.records import Manifest, Record
@@ -28,11 +29,18 @@ METADATA_KEY = b"robench"
 LABELS = ("model", "dataset", "condition", "budget")
 
 _LABEL_TYPE = pa.dictionary(pa.int32(), pa.string())
-_ARROW_TYPES: Mapping[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+_LISTS = pa.list_(pa.field("element", pa.int64(), nullable=False))
+_ARROW_TYPES: Mapping[type, pa.DataType] = {
+    str: pa.string(),
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    tuple: _LISTS,
+}
 
 
 def schema_of(outcome_type: type[Outcome]) -> pa.Schema:
-    """Return the columns of an outcome: text, whole numbers, booleans and floats, each optional or not.
+    """Return the columns of an outcome: text, whole numbers, booleans, floats and lists, each optional or not.
 
     Raises:
         TypeError: a field has another type.
@@ -136,6 +144,11 @@ def _values(field: Field, column: pa.ChunkedArray) -> Values:
         return Values(np.array([text or "" for text in array.to_pylist()], np.dtypes.StringDType()), missing)
     if field.type is bool:
         return Values(_bits(others[0], array.offset, length), missing)
+    if field.type is tuple:
+        bounds = np.frombuffer(others[0] or bytes(4), np.int32)[array.offset : array.offset + length + 1]
+        inner = array.values
+        flat = np.frombuffer(inner.buffers()[1] or b"", np.int64)[inner.offset : inner.offset + len(inner)]
+        return Values(lists_of([flat[start:stop] for start, stop in pairwise(bounds.tolist())]), missing)
     dtype = np.dtype(np.float64 if field.type is float else np.int64)
     numbers = np.frombuffer(others[0] or b"", dtype)[array.offset : array.offset + length]
     return Values(numbers if missing is None else np.where(missing, dtype.type(0), numbers), missing)
@@ -180,6 +193,10 @@ def _array(values: Values | None, arrow_type: pa.DataType, length: int) -> pa.Ar
     if values is None:
         return pa.nulls(length, arrow_type)
     array = values.array.astype(object) if arrow_type == pa.string() else values.array
+    if arrow_type == _LISTS:
+        # Arrow takes no mask beside nested arrays.
+        lists = [None if is_missing else each for each, is_missing in zip(array, values.mask, strict=True)]
+        return pa.array(lists, arrow_type)
     return pa.array(array, arrow_type, mask=values.missing)
 
 

@@ -5,12 +5,14 @@ from robench.core.protocols import Batch
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 from robench.tasks.language_modeling import LANGUAGE_MODELING
+from robench.tasks.segmentation import SEGMENTATION
 
 _BUILTIN: dict[str, Task] = {
     task.name: task
     for task in (
         CLASSIFICATION,
         LANGUAGE_MODELING,
+        SEGMENTATION,
     )
 }
 TASKS = Plugins("task", _BUILTIN, base=Task, instances=True)

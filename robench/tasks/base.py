@@ -112,11 +112,11 @@ class Scoring:
 class Contradiction(Protocol):
     """Function that says why outputs contradict the score that is expected of a model."""
 
-    def __call__(self, outputs: torch.Tensor, targets: Sequence[Any], expected: float, dataset: str) -> str:
+    def __call__(self, outputs: Any, targets: Sequence[Any], expected: float, dataset: str) -> str:
         """Return the contradiction and what should be checked, after "model 'x'"; else "".
 
-        Outputs (B, ...) are finite, of excerpts of the first clean examples; ``expected`` is the value of the task's
-        metric that the registry entry expects.
+        Outputs are finite, of excerpts of the first clean examples: a tensor (B, ...), or a list of B tensors where
+        examples have several sizes. ``expected`` is the value of the task's metric that the registry entry expects.
         """
 
 
@@ -201,10 +201,12 @@ class TaskRules(Protocol):
         Outputs (B, ...) have one entry per prediction of the same inputs.
         """
 
-    def check_fit(self, outputs: torch.Tensor, num_classes: int | None, model: str, dataset: str) -> None:
+    def check_fit(
+        self, outputs: torch.Tensor, num_classes: int | None, model: str, dataset: str, inputs: torch.Tensor
+    ) -> None:
         """Refuse a model whose outputs on a dataset's first examples do not fit the task or the dataset.
 
-        ``num_classes`` is None if the dataset does not know it.
+        ``inputs`` (B, ...) are those examples, or excerpts of them; ``num_classes`` is None if it is unknown.
 
         Raises:
             UsageError: the message says what was found and what to do.

@@ -176,7 +176,7 @@ class ClassificationRules:
             columns["num_correct"] = torch.stack([each == 0 for each in (places, *other_places)]).sum(0)
         return {name: Values(column.numpy()) for name, column in columns.items()}
 
-    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str) -> None:
+    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str, inputs: Tensor) -> None:
         """Refuse logits for a number of classes other than the dataset's, and probabilities.
 
         Raises:

@@ -93,7 +93,7 @@ class LanguageRules:
         clean_losses = None if scoring.clean_outputs is None else _array(scoring.clean_outputs)
         return {**columns, **_kept(losses, clean_losses, decoded(scoring.inputs), decoded(targets))}
 
-    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str) -> None:
+    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str, inputs: Tensor) -> None:
         """Accept every model: its vocabulary is its own."""
 
     def labels_of(self, outputs: Tensor) -> Any:

@@ -19,6 +19,7 @@ from robench.metrics.contributions import Contributions
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 from robench.tasks.language_modeling import LANGUAGE_MODELING, LanguageOutcome
+from robench.tasks.segmentation import SEGMENTATION, SegmentationOutcome
 from robench.testing.expectations import (
     refusal,
     require,
@@ -41,6 +42,7 @@ NUM_CONDITIONS = {
     "threat-model": 3,
     "search": 1,
     "distance": 1,
+    "class": 1,
     "detection": 2,
     "type": 1 + 5,
     "family": 1 + 15 * 5,
@@ -211,6 +213,28 @@ def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
     return found
 
 
+def segmented(seed: int) -> list[SegmentationOutcome]:
+    """Return outcomes of 50 images of 64 pixels and some of 5 classes, about half of the pixels right."""
+    draw, truth = random.Random(seed), random.Random(0)
+    found = []
+    for index in range(NUM_EXAMPLES):
+        targets = [truth.randint(0, truth.randint(0, 4)) for _ in range(64)]
+        guesses = [target if draw.random() < 0.4 else draw.randint(0, 4) for target in targets]
+        classes = sorted({*targets, *guesses})
+        both = [guess for target, guess in zip(targets, guesses, strict=True) if target == guess]
+        found.append(
+            SegmentationOutcome(
+                example_id=f"example/{index}",
+                classes=tuple(classes),
+                num_true=tuple(map(targets.count, classes)),
+                num_predicted=tuple(map(guesses.count, classes)),
+                num_both=tuple(map(both.count, classes)),
+                loss_nats=draw.expovariate(1),
+            )
+        )
+    return found
+
+
 def conditions_for(metric: Metric, outcomes: MakeOutcomes | None = None) -> list[Sequence[Outcome]]:
     """Return outcomes for the conditions of a column of the metric."""
     make = outcomes or outcomes_for(metric)
@@ -222,6 +246,8 @@ def outcomes_for(metric: Metric) -> MakeOutcomes:
     if metric.task == LANGUAGE_MODELING.name:
         # Numbers of texts need their bytes, which models of a closed vocabulary do not score.
         return partial(read_texts, in_pieces="num_bytes" in (metric.reads or ()))
+    if metric.task == SEGMENTATION.name:
+        return segmented
     return searched if metric.scope in ("search", "distance") else classified
 
 
@@ -234,8 +260,8 @@ def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
     """Return conditions in the roles required by the metric's scope."""
     first, *others = conditions
     match metric.scope:
-        case "condition" | "search" | "distance":
-            return Readings(measured=(first,), norm="l2", within=0.5)
+        case "condition" | "search" | "distance" | "class":
+            return Readings(measured=(first,), norm="l2", within=0.5, of_class=1)
         case "threat-model":
             return Readings(clean=first, measured=tuple(others))
         case "detection":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS
 from robench.datasets.sotu import SOTU
 from robench.domains.code_points import encoded_batch
@@ -59,9 +60,17 @@ def read() -> Sample:
     return Sample((first, second), targets, SOTU)
 
 
+def segmented() -> Sample:
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, NUM_ROWS, 4, 5, 6, generator=generator)
+    targets = torch.randint(-1, 4, (NUM_ROWS, 5, 6), generator=generator)
+    return Sample((first, second), targets, stand_in("segmentation"))
+
+
 SAMPLES = {
     "classification": classified,
     "language-modeling": read,
+    "segmentation": segmented,
 }
 
 

@@ -108,7 +108,7 @@ BUGS = (
     Bug("half of the noise", A + "noise_impl.py", "(2.0 * noise - 1.0)", "(noise - 0.5)"),
     Bug(
         "every example has the same draws",
-        "perturbations/draws.py",
+        "draws.py",
         "stream_seed(seed, stream) for seed in self._seeds",
         "stream_seed(0, stream) for seed in self._seeds",
     ),

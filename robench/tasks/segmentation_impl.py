@@ -1,0 +1,276 @@
+"""Rules of semantic segmentation: outputs are logits (B, K, h, w) of the inputs' size, targets int64 (B, H, W).
+
+Where a mask has another size than the inputs, such as the original size of an image that was resized for the network,
+logits are resized to it, bilinearly. Neither the resized logits of a whole mask nor their softmax is ever in memory:
+masks are read in strips of rows, and gradients go through one strip at a time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
+
+from robench.core.columns import Outcomes, Values, lists_of
+from robench.core.errors import ContractError, UsageError
+from robench.tasks.base import Loss, Scoring, resolved
+from robench.tasks.segmentation import COUNTS, IGNORED
+
+# Logits of a strip: 64 MB of float32.
+MOST_VALUES = 1 << 24
+# A model whose mean IoU is below this part of the expected one has other weights, or classes in another order.
+LEAST_PROPORTION = 0.25
+# Function of the logits (B, K, rows, W) and the targets (B, rows, W) of a strip.
+OfStrip = Callable[[Tensor, Tensor], Tensor]
+
+
+def strips(outputs: Tensor, targets: Tensor) -> Iterator[tuple[slice, Callable[[], Tensor]]]:
+    """Yield rows of the targets (B, H, W), and a function that returns the logits (B, K, rows, W) resized to them.
+
+    Logits are resized bilinearly, without aligned corners, as by ``torch.nn.functional.interpolate``; those of the
+    targets' size stay as they are.
+    """
+    height, width = targets.shape[-2:]
+    num_rows = max(1, MOST_VALUES // max(1, outputs.shape[0] * outputs.shape[1] * width))
+    down, across = (
+        _weights(one, other, outputs) for one, other in zip(outputs.shape[-2:], (height, width), strict=True)
+    )
+
+    def resized(rows: slice) -> Tensor:
+        logits = outputs[:, :, rows] if down is None else torch.einsum("rh,bkhw->bkrw", down[rows], outputs)
+        return logits if across is None else logits @ across.T
+
+    for start in range(0, height, num_rows):
+        rows = slice(start, min(start + num_rows, height))
+        yield rows, lambda rows=rows: resized(rows)  # type: ignore[misc]  # bound early
+
+
+def _weights(size: int, wanted: int, like: Tensor) -> Tensor | None:
+    """Return the weights (wanted, size) of a linear interpolation between pixel centres; None if nothing changes."""
+    if size == wanted:
+        return None
+    places = ((torch.arange(wanted, dtype=torch.float64) + 0.5) * (size / wanted) - 0.5).clamp(0, size - 1)
+    lower = places.floor().long()
+    part = places - lower
+    weights = torch.zeros(wanted, size, dtype=torch.float64)
+    weights.scatter_(1, lower[:, None], (1 - part)[:, None])
+    weights.scatter_add_(1, (lower + 1).clamp(max=size - 1)[:, None], part[:, None])
+    return weights.to(like)
+
+
+def summed(outputs: Tensor, targets: Tensor, of_strip: OfStrip) -> Tensor:
+    """Return the sum over strips of ``of_strip``, (B, ...), differentiable in the outputs."""
+    total: Tensor | None = None
+    for rows, resized in strips(outputs, targets):
+        is_whole = rows == slice(0, targets.shape[-2])
+
+        def of_rows(rows: slice = rows, resized: Callable[[], Tensor] = resized) -> Tensor:
+            return of_strip(resized(), targets[..., rows, :])
+
+        # The graph of one strip at a time is in memory.
+        keeps = is_whole or not outputs.requires_grad
+        part = of_rows() if keeps else checkpoint(of_rows, use_reentrant=False)
+        total = part if total is None else total + part
+    assert total is not None  # a mask has a row
+    return total
+
+
+def num_counted(targets: Tensor) -> Tensor:
+    """Return the number of pixels (B,) that are not ignored, at least 1, so that means over none are 0."""
+    return (targets != IGNORED).flatten(1).sum(1).clamp(min=1)
+
+
+@resolved
+def pixel_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean cross-entropy (B,) of the pixels that are not ignored, in nats."""
+
+    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
+        return cross_entropy(logits, classes, ignore_index=IGNORED, reduction="none").flatten(1).sum(1)
+
+    return summed(outputs, targets, of_strip) / num_counted(targets)
+
+
+def predicted(logits: Tensor) -> Tensor:
+    """Return the class of each pixel (B, H, W): the lowest of those with the highest of the logits (B, K, H, W)."""
+    return (logits == logits.amax(1, keepdim=True)).int().argmax(1)
+
+
+def confusion(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the numbers of true, predicted and both pixels by class, (B, 3, K) int64."""
+    num_classes = outputs.shape[1]
+
+    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
+        own, counted = predicted(logits), classes != IGNORED
+        pixels = (classes, own, torch.where(own == classes, own, IGNORED))
+        places = [torch.where(counted & (each != IGNORED), each, num_classes).flatten(1) for each in pixels]
+        ones = torch.ones_like(places[0])
+        counts = [each.new_zeros(len(each), num_classes + 1).scatter_add_(1, each, ones) for each in places]
+        return torch.stack(counts, 1)[:, :, :num_classes]
+
+    with torch.no_grad():
+        return summed(outputs, targets, of_strip)
+
+
+class SegmentationRules:
+    """Rules of segmentation; see ``tasks.base.TaskRules``."""
+
+    losses: Mapping[str, Loss] = {"ce": pixel_cross_entropy}
+    objective: Loss = staticmethod(pixel_cross_entropy)
+
+    def outputs_of(self, output: object, num_rows: int) -> Tensor:
+        """Extract the logits (B, classes, H, W) from a module's return value, which may be an object or a mapping.
+
+        Raises:
+            ContractError: it contains no such logits.
+        """
+        # Models of torchvision return a mapping, those of the transformers library an object.
+        logits: object = output.get("out", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
+        if not isinstance(logits, torch.Tensor):
+            raise ContractError(
+                f"the model returned a {type(output).__name__}, wanted logits (batch, classes, height, width), an"
+                " object with .logits or a mapping with 'out': wrap it so that it returns those alone"
+            )
+        if logits.ndim != 4 or len(logits) != num_rows or not logits.is_floating_point():
+            raise ContractError(
+                f"the model returned {tuple(logits.shape)} of {logits.dtype} for {num_rows} images, wanted "
+                f"floating-point logits ({num_rows}, classes, height, width)"
+            )
+        return logits
+
+    def check_outputs(self, outputs: Tensor, num_rows: int, model: str) -> None:
+        """Refuse logits that are not (B, classes, H, W) finite numbers.
+
+        Raises:
+            ContractError: the logits are invalid; nothing is recorded.
+        """
+        if outputs.ndim != 4 or len(outputs) != num_rows:
+            raise ContractError(
+                f"model {model!r} returned shape {tuple(outputs.shape)}, wanted ({num_rows}, classes, height, width)"
+            )
+        if rows := int((~torch.isfinite(outputs)).flatten(1).any(1).sum()):
+            raise ContractError(f"model {model!r} returned NaN or infinite logits for {rows} of {num_rows} images")
+
+    def columns(self, outputs: Sequence[Tensor], targets: Tensor, scoring: Scoring) -> Mapping[str, Values]:
+        """Return the counts and the loss, (B,) each, of the first prediction."""
+        logits = outputs[0]
+        if scoring.inputs is not None:
+            _check_size(logits, scoring.inputs)
+        num_classes = logits.shape[1]
+        if bool(((targets < 0) & (targets != IGNORED) | (targets >= num_classes)).any()):
+            worst = int(targets.max())
+            raise ContractError(
+                f"a mask has the class {worst if worst >= num_classes else int(targets.min())}, and the model gives "
+                f"{num_classes} classes; check num_classes and the masks of {scoring.dataset.name}"
+            )
+        counts = confusion(logits, targets).cpu().numpy()
+        present = [np.flatnonzero(each[:2].any(0)) for each in counts]
+        columns = {"classes": Values(lists_of(present))}
+        for place, name in enumerate(COUNTS):
+            columns[name] = Values(
+                lists_of([each[place][classes] for each, classes in zip(counts, present, strict=True)])
+            )
+        with torch.no_grad():
+            losses = pixel_cross_entropy(logits.double(), targets).cpu().numpy()
+        is_empty = np.array([not len(classes) for classes in present])
+        return columns | {"loss_nats": Values(losses, is_empty)}
+
+    def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str, inputs: Tensor) -> None:
+        """Refuse logits of another size than the inputs, or of another number of classes than the dataset's.
+
+        Raises:
+            UsageError: the message says what was found and what to do.
+        """
+        try:
+            _check_size(outputs, inputs)
+        except ContractError as error:
+            raise UsageError(f"model {model!r} does not fit segmentation: {error}") from error
+        if num_classes is not None and outputs.shape[1] != num_classes:
+            raise UsageError(
+                f"model {model!r} gives {outputs.shape[1]} classes, but dataset {dataset!r} has {num_classes}; "
+                "choose a suite on the data that the model was trained for"
+            )
+
+    def labels_of(self, outputs: Tensor) -> Any:
+        """Return the predicted class of each pixel, (B, H, W)."""
+        return predicted(outputs)
+
+    def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return (B,) false: of an image some pixels are right, and attacks go on to their end."""
+        return torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+
+
+RULES = SegmentationRules()
+
+
+def _check_size(outputs: Tensor, inputs: Tensor) -> None:
+    if outputs.shape[-2:] != inputs.shape[-2:]:
+        found, wanted = (" x ".join(map(str, each.shape[-2:])) for each in (outputs, inputs))
+        raise ContractError(
+            f"its logits have {found} pixels, and its inputs {wanted}; resize them in the model, as its authors do "
+            "(torch.nn.functional.interpolate)"
+        )
+
+
+def mean_iou_of(counts: Tensor) -> float:
+    """Return the mean IoU of the counts (3, K), over the classes that are true or predicted somewhere; NaN of none."""
+    true, guessed, both = counts.double()
+    union = true + guessed - both
+    return float((both / union)[union > 0].mean())
+
+
+def contradiction(outputs: Sequence[Tensor], targets: Sequence[Tensor], expected: float, dataset: str) -> str:
+    """Return whether the mean IoU is far below the expected one; see ``tasks.base``.
+
+    On a few images it is lower than on all, since a class that is only predicted counts as 0.
+    """
+    counts = sum(
+        confusion(each[None], target.to(each.device)[None])[0] for each, target in zip(outputs, targets, strict=True)
+    )
+    assert isinstance(counts, Tensor)  # of at least one example
+    found = mean_iou_of(counts)
+    if not found < LEAST_PROPORTION * expected:
+        return ""
+    return (
+        f"has a mean IoU of {found:.1%} on the first {len(targets)} images of {dataset!r}, where its registry entry "
+        f"expects {expected:.1%}: check its weights, its preprocessing (mean, std, resize) and the order of its classes"
+    )
+
+
+def gap(outputs: Tensor, targets: Tensor, recorded: Outcomes, scoring: Scoring) -> Tensor:
+    """Return by how much the logits (B, K, H, W) must change to give the recorded counts; see ``tasks.base``.
+
+    Counts say of no pixel which class it got. So many pixels as differ must change at least: the smallest leads of the
+    predicted class over the next are theirs.
+    """
+    del scoring
+    gaps = []
+    for row in range(len(outputs)):
+        logits, target = outputs[row : row + 1], targets[row : row + 1]
+        counts = confusion(logits, target)[0].cpu()
+        wanted = torch.zeros_like(counts)
+        present = torch.from_numpy(recorded.column("classes")[row].copy())
+        if len(present) and int(present.max()) >= wanted.shape[1]:
+            gaps.append(torch.inf)
+            continue
+        for place, name in enumerate(COUNTS):
+            wanted[place, present] = torch.from_numpy(recorded.column(name)[row].copy())
+        if not torch.equal(wanted[0], counts[0]):
+            gaps.append(torch.inf)
+            continue
+        # A pixel that changes its class takes one from a count of predicted ones and adds one to another.
+        guessed, both = (wanted - counts)[1:].abs().sum(1).tolist()
+        num_changed = max(guessed // 2, both)
+        gaps.append(float(_leads(logits, target).sort().values[:num_changed].max()) if num_changed else 0.0)
+    return torch.tensor(gaps, dtype=torch.float64)
+
+
+def _leads(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the leads of the first class over the second at the pixels that count, of one image."""
+    parts = []
+    for rows, resized in strips(logits, target):
+        first, second = resized().double().topk(2, 1).values[0]
+        parts.append((first - second)[target[0, rows] != IGNORED])
+    return torch.cat(parts).cpu()
