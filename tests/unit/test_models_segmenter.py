@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,12 +25,17 @@ from robench.core.errors import DeclarationError, WeightsError
 from robench.core.seeds import LazySeeds, Stream, stream_seed
 from robench.costs.counting import counts_of
 from robench.declarations.base import FieldsError
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.in_memory import in_memory_checkpoint
+from robench.models.in_memory_impl import model_of
+from robench.models.loaded import LoadedModel
 from robench.models.loading import load_strictly
 from robench.models.segmenter import Segmenter, TimmSegmenter
 from robench.models.segmenter_impl import SegmenterModel, encoder_state_from
 from robench.models.transformer import Boost
 from robench.models.vit import Vit
+from robench.tasks.segmentation import SEGMENTATION
 
 if TYPE_CHECKING:
     from robench.attention.base import AttentionBase
@@ -138,6 +145,35 @@ class TestParts:
         assert [tokens.shape for tokens in found.tokens_BNC] == [(2, 5, 8)] * 3
         assert len(found.layers) == 2
         assert (found.layout.num_special, found.layout.grid) == (1, (2, 2))
+
+
+class TestLoaded:
+    def test_pixels_are_normalised_before_zeros_are_padded(self) -> None:
+        mean, std = (0.3, 0.4, 0.5), (0.2, 0.2, 0.3)
+        model = seeded(SMALL).float()
+        pixels = torch.rand(1, 3, 6, 8, generator=torch.Generator().manual_seed(0))
+        normalised = (pixels - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
+        wanted = model(nn.functional.pad(normalised, (0, 0, 0, 2)))[..., :6, :].detach()
+        loaded = LoadedModel(model, ImagePreprocessing(mean=mean, std=std), task=SEGMENTATION)
+        torch.testing.assert_close(loaded.outputs(pixels, [3]), wanted)
+
+    @pytest.mark.parametrize("form", ["logits", "out", "tensor"])
+    def test_modules_in_memory_return_logits_in_the_forms_of_libraries(self, form: str) -> None:
+        """A segmentation model of torchvision returns a mapping with ``out``, one of transformers ``.logits``."""
+
+        class Theirs(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.head = nn.Conv2d(3, 4, 1)
+
+            def forward(self, images: Tensor) -> object:
+                logits = self.head(images)
+                return {"logits": SimpleNamespace(logits=logits), "out": {"out": logits}, "tensor": logits}[form]
+
+        module = Theirs()
+        entry = in_memory_checkpoint("theirs", "0" * 64, ImagePreprocessing(mean=(), std=()), Path(), "segmentation")
+        pixels = torch.rand(1, 3, 5, 7)
+        assert torch.equal(model_of(entry, module).outputs(pixels), module.head(pixels))
 
 
 class TestPublishedSizes:
