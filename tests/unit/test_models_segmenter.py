@@ -18,9 +18,11 @@ from robench.attention.linformer import Linformer
 from robench.attention.mom import Mom
 from robench.attention.primal import Primal
 from robench.attention.rpc import Rpc
+from robench.attention.rpc_impl import RpcAttention
 from robench.attention.rvt import Rvt
 from robench.attention.scaled import Scaled
 from robench.attention.symmetric import Symmetric
+from robench.attention.symmetric_impl import SymmetricAttention
 from robench.core.errors import DeclarationError, WeightsError
 from robench.core.seeds import LazySeeds, Stream, stream_seed
 from robench.costs.counting import counts_of
@@ -134,6 +136,15 @@ class TestParts:
             assert decoder.get_parameter(name).std().item() == pytest.approx(128**-0.5, rel=0.1)
         assert [block.attn.num_heads for block in decoder.blocks] == [2, 2]  # type: ignore[union-attr]
         assert {norm.eps for norm in seeded(SMALL).modules() if isinstance(norm, nn.LayerNorm)} == {1e-5}
+
+    def test_a_decoder_with_the_encoders_mechanism_has_its_layers(self) -> None:
+        """As in rachtsy/segm: RPC-Attention in the first block, symmetric attention in the second, and dropout."""
+        model: Any = build(replace(SMALL, attention=Rpc(num_iterations=3), decoder_attention="encoder"))
+        kinds = [type(block.attn) for block in model.decoder.blocks]
+        assert kinds == [type(block.attn) for block in model.encoder.blocks] == [RpcAttention, SymmetricAttention]
+        assert model.decoder.blocks[0].attn.qkv.weight.std().item() == pytest.approx(0.02, rel=0.2)
+        assert [block.drop_path1.p for block in model.decoder.blocks] == [0.1, 0.1]
+        assert len(observe(model, lambda: model(torch.rand(1, 3, 8, 8)), layout_of(SMALL, model)).layers) == 2
 
     def test_one_projection_serves_all_layers_of_the_encoder(self) -> None:
         model: Any = build(replace(SMALL, attention=Linformer(projection_length=3, is_shared=True)))
@@ -320,6 +331,7 @@ class TestWeightsOfClassifiers:
         ({"stride": 9}, "stride must be at most image_size 8, got 9"),
         ({"decoder_heads": 3}, "decoder_heads must divide dim 8, got 3"),
         ({"decoder": "linear", "decoder_depth": 3}, "decoder_depth has no effect with decoder linear, got 3"),
+        ({"decoder_attention": "encoder"}, "must be softmax unless .* attention symmetric or rpc, got encoder"),
         ({"num_classes": 1}, "num_classes must be at least 2"),
         ({"image_size": 10}, "image_size must be a multiple of patch_size 4"),
         ({"attention": Rpc(layers=(2,))}, r"attention.layers must lie in 0..1 \(depth 2\)"),
