@@ -3,10 +3,9 @@
 Source: Strudel et al. 2021, arXiv:2105.05633, in the form of the authors' code (rstrudel/segmenter), whose names of
 parameters this has (``encoder.``, ``decoder.``):
 
-* An image is read in square windows, ``stride`` pixels apart, the last of a row or column shifted to end at the border;
-  logits are averaged where windows overlap. Windows end at the right and bottom border of an image that is smaller: it
-  is padded there by zeros after the normalisation, and the logits of padding are cut off. (The authors' evaluation
-  enlarges such images in place of padding them.)
+* An image is read in square windows at a ``stride``, the last of a row or column shifted to end at the border; logits
+  are averaged where windows overlap. An image that is smaller than a window is padded on the right and below by zeros,
+  after the normalisation, and the logits of padding are cut off. (The authors' evaluation enlarges such images.)
 * The encoder is a vision transformer (``vit``) without head, LayerNorm's epsilon 1e-5; the decoder reads the tokens of
   patches after its last norm, and neither class nor distillation token.
 * ``linear``: one linear map of each token to the logits of its patch.
@@ -152,7 +151,7 @@ class SegmenterModel(nn.Module):
 
 
 def starts(length: int, window: int, stride: int) -> list[int]:
-    """Return the first pixels of windows along a side of ``length`` pixels, of which the last ends at the border.
+    """Return the first pixels of windows along a side of ``length`` pixels; the last window ends at the border.
 
     >>> starts(700, 512, 512), starts(512, 512, 512), starts(11, 4, 3)
     ([0, 188], [0], [0, 3, 6, 7])
