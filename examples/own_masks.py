@@ -1,7 +1,7 @@
-"""Measure your own segmentation network on your own masks: python examples/own_masks.py IMAGES MASKS
+"""Measure your own segmentation network on your own masks: ``python examples/own_masks.py IMAGES MASKS``.
 
-IMAGES has RGB images of one size, MASKS a PNG of class numbers for each, of the same name. The first half of them trains
-a small network, which stands for yours; robench corrupts and attacks it on the other half.
+IMAGES has RGB images of one size, MASKS a PNG of class numbers for each, of the same name. The first half of them
+trains a small network in the place of yours; robench corrupts and attacks it on the other half.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Scenes of digits: scikit-learn's handwritten digits on parts of its two photographs, with labels of all pixels.
 
-A scene is a part of 48x48 pixels of a photograph at half its size, with two to four digits, where there is room. A scan
+A scene is a part of 48x48 pixels of a photograph at half its size, with four to seven digits, where there is room. A scan
 of 8x8 pixels is drawn at 16x16, bilinearly (half-pixel centres, edges clamped); its ink, 0 to 256, is the opacity of a
 colour, which is the one of four random colours that differs most from the background there. Labels follow from the ink:
 pixels of at least 160 are their digit, below 64 they keep the label from before, and in between are ignored. A later
@@ -30,7 +30,7 @@ from robench.tasks.segmentation import IGNORED
 
 SIDE: Final = 48
 DIGIT_SIDE: Final = 16
-MOST_DIGITS: Final = 4
+FEWEST_DIGITS, MOST_DIGITS = 4, 7
 LARGEST_OVERLAP: Final = 4
 BACKGROUND: Final = 10
 # Ink from which a pixel is of its digit, and below which it keeps its label.
@@ -116,7 +116,7 @@ def _scene(
     pixels = photograph[top : top + SIDE, left : left + SIDE].astype(np.int64)
     targets = np.full((SIDE, SIDE), BACKGROUND)
     is_free = np.ones((_PLACES, _PLACES), dtype=np.bool_)
-    for _ in range(2 + below(MOST_DIGITS - 1)):
+    for _ in range(FEWEST_DIGITS + below(MOST_DIGITS - FEWEST_DIGITS + 1)):
         free = np.flatnonzero(is_free)
         if not len(free):
             break

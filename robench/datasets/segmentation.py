@@ -85,7 +85,7 @@ def _moved(declared: Ade20k) -> Ade20k:
 
 DIGIT_SCENES = EmbeddedImages(
     name="digit-scenes",
-    title="Two to four digits on parts of two photographs, 48x48 RGB, with a class of 11 for each pixel",
+    title="Four to seven digits on parts of two photographs, 48x48 RGB, with a class of 11 for each pixel",
     task=SEGMENTATION.name,
     num_classes=11,
     class_names=(*map(str, range(10)), "background"),

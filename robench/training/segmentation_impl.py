@@ -111,8 +111,8 @@ def start_from(model: nn.Module, initial: Weights, checkpoint: Checkpoint) -> st
     """
     if not isinstance(model, SegmenterModel):
         raise DeclarationError(
-            f"checkpoint {checkpoint.name!r} has training.initial_weights, those of a classifier, and its model is no"
-            " segmenter; leave them out"
+            f"checkpoint {checkpoint.name!r} has training.initial_weights, those of a classifier, and its model is not"
+            " a segmenter; leave them out"
         )
     named = Named(checkpoint.name, field="training.initial_weights", noun="initial weights")
     path, digest = resolve_file(initial, checkpoint.folder, named)
