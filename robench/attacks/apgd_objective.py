@@ -66,7 +66,7 @@ class Objective:
         self._num_draws = declaration.num_draws
         is_targeted = declaration.loss == "dlr-targeted"
         self._own: Loss = targeted_dlr_loss if is_targeted else problem.loss(declaration.loss)
-        self._judge = problem.task.judged_by if isinstance(problem.task, ManyAnswers) else self._own
+        self._judge: Loss = problem.task.judged_by if isinstance(problem.task, ManyAnswers) else self._own
         self.compared: Loss = dlr_loss if is_targeted else self._judge
         self._targets = Targets(problem, declaration.num_draws) if is_targeted else None
 

@@ -97,9 +97,9 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
     if declaration.labels == "true":
         return problem
     outputs = problem.predict(problem.clean)
-    has_many = isinstance(problem.task, ManyAnswers)
-    own = problem.task.own_labels(outputs, batch.targets) if has_many else problem.task.labels_of(outputs)
-    return replace(problem, labels=own)
+    if isinstance(problem.task, ManyAnswers):
+        return replace(problem, labels=problem.task.own_labels(outputs, batch.targets))
+    return replace(problem, labels=problem.task.labels_of(outputs))
 
 
 def free_of(domain: Domain, inputs: Tensor) -> Tensor | None:

@@ -96,7 +96,7 @@ class SegmentationRules:
                 lists_of([each[place][classes] for each, classes in zip(counts, present, strict=True)])
             )
         with torch.no_grad():
-            losses = pixel_cross_entropy(logits.double(), targets).cpu().numpy()
+            losses = pixel_cross_entropy(logits.double(), targets).clamp(min=0).cpu().numpy()
         is_empty = np.array([not len(classes) for classes in present])
         return columns | {"loss_nats": Values(losses, is_empty)}
 

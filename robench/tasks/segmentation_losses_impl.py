@@ -34,6 +34,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
+from robench.devices import is_asynchronous
 from robench.tasks.base import Loss, resolved, scheduled
 from robench.tasks.segmentation import IGNORED
 
@@ -115,8 +116,19 @@ def predicted(logits: Tensor) -> Tensor:
 
 
 def _of_pixels(logits: Tensor, classes: Tensor) -> Tensor:
-    """Return the cross-entropy of each pixel (B, rows, W), 0 where it is ignored."""
-    return cross_entropy(logits, classes, ignore_index=IGNORED, reduction="none")
+    """Return the cross-entropy of each pixel (B, rows, W), 0 where it is ignored.
+
+    Where it rounds to 0, its continuation along a tangent, as of classifiers (``cross_entropy_loss``): it is below 0 by
+    less than rounding errors of other pixels, and its gradient does not vanish.
+    """
+    losses: Tensor = cross_entropy(logits, classes, ignore_index=IGNORED, reduction="none")
+    is_lost = (losses <= 0) & (classes != IGNORED)
+    if logits.shape[1] < 2 or not (is_asynchronous(losses) or bool(is_lost.any())):
+        return losses
+    places = classes.clamp(min=0)[:, None]
+    leads = logits.scatter(1, places, -torch.inf).logsumexp(1) - logits.gather(1, places)[:, 0]
+    resolution = torch.finfo(losses.dtype).eps / 2
+    return torch.where(is_lost, resolution * (1 + leads - log(resolution)), losses)
 
 
 @resolved
@@ -135,6 +147,7 @@ def segpgd(outputs: Tensor, targets: Tensor, progress: Tensor) -> Tensor:
     return summed(outputs, targets, of_strip) / num_counted(targets)
 
 
+@resolved
 def cospgd(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy (B,), each pixel's times the cosine of its probabilities and its target."""
 
@@ -146,6 +159,7 @@ def cospgd(outputs: Tensor, targets: Tensor) -> Tensor:
     return summed(outputs, targets, of_strip) / num_counted(targets)
 
 
+@resolved
 def masked_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy (B,) over all pixels, with 0 for those that are wrong already."""
 
@@ -156,6 +170,7 @@ def masked_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return summed(outputs, targets, of_strip) / num_counted(targets)
 
 
+@resolved
 def balanced_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean over the classes of a mask of their pixels' mean masked cross-entropy, (B,)."""
     num_classes = outputs.shape[1]
@@ -172,6 +187,7 @@ def balanced_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return summed(outputs, targets, of_strip) / (counts[:, :-1] > 0).sum(1).clamp(min=1)
 
 
+@resolved
 def jensen_shannon(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean Jensen-Shannon divergence (B,) of the pixels' probabilities and their targets, in nats."""
 
