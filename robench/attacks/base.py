@@ -24,6 +24,7 @@ Stop = Literal["never", "at_success"]
 UNIT_INTERVAL = (0.0, 1.0)
 # The objective of the task: cross-entropy in classification. Each is a loss of one task or several (``Task.losses``).
 Loss = Literal["ce", "margin", "dlr", "objective", "segpgd", "cospgd", "masked-ce", "balanced-ce", "js"]
+PLAIN = ("ce", "objective")
 # Losses whose weights depend on the number of the step.
 SCHEDULED = ("segpgd",)
 # Smallest number of classes of losses that need more than two.
@@ -149,6 +150,11 @@ class Attack(PerturbationBase):
     def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:
         """Return why the budget cannot be meant in a domain; empty for attacks without one."""
         return []
+
+    @property
+    def follows_plain_loss(self) -> bool:
+        """Return whether the attack maximises the cross-entropy, or the task's objective."""
+        return self.loss in PLAIN
 
     @property
     def stop(self) -> Stop:

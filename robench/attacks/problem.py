@@ -283,6 +283,12 @@ class Problem:
             return self.task.num_right(outputs, self.labels)
         return (~self.fooled(outputs)).long()
 
+    def num_answers(self) -> Tensor:
+        """Return (B,) how many answers count; 1 where an example has one."""
+        if isinstance(self.task, ManyAnswers):
+            return self.task.num_answers(self.labels)
+        return torch.ones(len(self), dtype=torch.int64, device=self.inputs.device)
+
     def loss(self, name: str) -> Loss:
         """Return the loss to maximise, by the name in the attack's declaration.
 

@@ -65,6 +65,8 @@ class Task:
         gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
+        proportion: ``module:name`` of a ``Proportion``, by which attacks are compared where examples have many answers;
+            None for tasks with a verdict, or whose attacks are not compared.
         compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
         targets_are_inputs: whether the inputs are their own targets, so that examples need no labels.
         consistency: ``module:name`` of a ``Consistency``, by which edited records are recognised; None if no column
@@ -86,6 +88,7 @@ class Task:
     check: str | None = None
     gap: str | None = None
     is_audited: bool = False
+    proportion: str | None = None
     compares_clean: bool = False
     targets_are_inputs: bool = False
     consistency: str | None = None
@@ -174,6 +177,13 @@ class Broken:
     rule: str
 
 
+class Proportion(Protocol):
+    """Function that reads from outcomes how many of an example's answers are right, without torch."""
+
+    def __call__(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        """Return the proportion (N,) of right answers of each example, 0 where none counts."""
+
+
 class Consistency(Protocol):
     """Function that finds contradictions between columns of stored outcomes, without torch."""
 
@@ -248,6 +258,9 @@ class ManyAnswers(Protocol):
 
     def num_right(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the number (B,) of right answers, int64."""
+
+    def num_answers(self, labels: torch.Tensor) -> torch.Tensor:
+        """Return the number (B,) of answers that count, int64, at least 1."""
 
     def own_labels(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return a model's own answers (B, ...) where labels (B, ...) count, for attacks with labels predicted."""

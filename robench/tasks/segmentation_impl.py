@@ -14,7 +14,14 @@ from robench.core.columns import Outcomes, Values, lists_of
 from robench.core.errors import ContractError, UsageError
 from robench.tasks.base import Loss, Scoring
 from robench.tasks.segmentation import COUNTS, IGNORED
-from robench.tasks.segmentation_losses_impl import LOSSES, pixel_cross_entropy, predicted, strips, summed
+from robench.tasks.segmentation_losses_impl import (
+    LOSSES,
+    num_counted,
+    pixel_cross_entropy,
+    predicted,
+    strips,
+    summed,
+)
 
 # A model whose mean IoU is below this part of the expected one has other weights, or classes in another order.
 LEAST_PROPORTION = 0.25
@@ -133,6 +140,10 @@ class SegmentationRules:
 
         with torch.no_grad():
             return summed(outputs, labels, of_strip)
+
+    def num_answers(self, labels: Tensor) -> Tensor:
+        """Return the number (B,) of pixels that are not ignored, at least 1."""
+        return num_counted(labels)
 
     def own_labels(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the predicted class of each pixel of the masks (B, H, W), ignored where they ignore it."""

@@ -128,7 +128,8 @@ def _of_pixels(logits: Tensor, classes: Tensor) -> Tensor:
     places = classes.clamp(min=0)[:, None]
     leads = logits.scatter(1, places, -torch.inf).logsumexp(1) - logits.gather(1, places)[:, 0]
     resolution = torch.finfo(losses.dtype).eps / 2
-    return torch.where(is_lost, resolution * (1 + leads - log(resolution)), losses)
+    continued: Tensor = torch.where(is_lost, resolution * (1 + leads - log(resolution)), losses)
+    return continued
 
 
 @resolved
@@ -153,7 +154,8 @@ def cospgd(outputs: Tensor, targets: Tensor) -> Tensor:
 
     def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
         losses = _of_pixels(logits, classes)
-        cosines = torch.exp(-losses.detach()) / logits.detach().softmax(1).norm(dim=1)
+        lengths: Tensor = logits.detach().softmax(1).norm(dim=1)
+        cosines = torch.exp(-losses.detach()) / lengths
         return (cosines * losses).flatten(1).sum(1)
 
     return summed(outputs, targets, of_strip) / num_counted(targets)

@@ -119,10 +119,9 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
 }
 # The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"
-CLASSIFIERS = "the audit is of classifiers, which the task says (`is_audited`)"
+CLASSIFIERS = "some checks of the audit are of classifiers alone"
 LOSSES = "robench.tasks.classification_impl"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
-    "evaluation/audit.py": {"robench.tasks.classification": CLASSIFIERS},
     "evaluation/probe.py": {
         "robench.attacks.apgd": AUDIT,
         "robench.attacks.apgd_impl": AUDIT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from robench.metrics import METRICS
 from robench.tasks import DEFAULT_TASK, TASKS
 from robench.tasks.base import Scoring
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
+from robench.tasks.segmentation import IGNORED
 from robench.testing.task import TASK_CHECKS
 
 if TYPE_CHECKING:
@@ -59,9 +60,19 @@ def read() -> Sample:
     return Sample((first, second), targets, SOTU)
 
 
+def segmented() -> Sample:
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, NUM_ROWS, 4, 3, 5, generator=generator)
+    targets = first.argmax(1)
+    targets[:, 0] = (targets[:, 0] + 1) % 4
+    targets[:, :, 0] = IGNORED
+    return Sample((first, second), targets, replace(DIGITS, name="scenes", task="segmentation"))
+
+
 SAMPLES = {
     "classification": classified,
     "language-modeling": read,
+    "segmentation": segmented,
 }
 
 
