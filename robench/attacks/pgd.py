@@ -32,6 +32,7 @@ class Pgd(SearchingAttack):
     implementation: ClassVar[str] = "robench.attacks.pgd_impl:pgd"
     is_iterated: ClassVar[bool] = True
     can_warm_start: ClassVar[bool] = True
+    follows_schedules: ClassVar[bool] = True
     length_field: ClassVar[str | None] = "num_steps"
     budget_fields: ClassVar[tuple[str, ...]] = ("epsilon", "step_size")
     version: ClassVar[int] = 3
