@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 # tests/slow/test_segmentation_coverage.py simulates the coverage of mean IoU with classes that few images have.
 FEWEST_IMAGES = 100
 DIRICHLET = (
-    f"Bayesian bootstrap 95 %, {NUM_RESAMPLES} Dirichlet weights of images, which covers about 88 % with 100 images and "
-    f"93 % with 200; none below {FEWEST_IMAGES}"
+    f"Bayesian bootstrap 95 %, {NUM_RESAMPLES} Dirichlet weights of images, which covers about 88 % with 100 images "
+    f"and 93 % with 200; none below {FEWEST_IMAGES}"
 )
 _TRUE, _PREDICTED, _BOTH = range(3)
 

@@ -251,7 +251,7 @@ class ManyAnswers(Protocol):
     No example is fooled as a whole, so attacks run to their end, and keep the point with the fewest right answers.
 
     Attributes:
-        judged_by: loss by which attacks with adaptive steps judge these, whatever loss gives the gradients.
+        judged_by: loss by which attacks with adaptive steps judge these; gradients may be of another loss.
     """
 
     judged_by: Loss
