@@ -100,7 +100,7 @@ def _digest(folder: Path, names: Sequence[str], read: Sequence[str]) -> str:
 
 @cache
 def _snapshot(address: str, revision: str, read: tuple[str, ...]) -> Path:
-    """Return the folder of a repository's files, of which those ``read`` are downloaded once in a process."""
+    """Return the folder of a repository, whose files that match ``read`` are downloaded once in a process."""
     # Here because it is heavy, and an optional dependency not needed for local folders.
     from huggingface_hub import snapshot_download
 
