@@ -22,7 +22,7 @@ from robench.core.files import open_regular
 from robench.core.protocols import Dataset
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.decoding import resized_pixels
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.masks_impl import MaskRule
 from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
 from robench.datasets.user import UserDataset
@@ -45,7 +45,7 @@ from robench.tasks.segmentation import SEGMENTATION
 USUAL_CHANNELS = (1, 3, 4)
 
 
-class ArrayImages(OrderedImages):
+class ArrayImages(OrderedExamples):
     """Images in the order of the ids' SHA-256; 8-bit ones are resized as the preprocessing requires.
 
     ``pixels`` are (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; a model of several channels is given grey ones
@@ -87,7 +87,7 @@ class ArrayImages(OrderedImages):
         return pixels.to(torch.float32).div_(255)
 
 
-class ArrayInputs(OrderedImages):
+class ArrayInputs(OrderedExamples):
     """Inputs (N, ...) of any domain of real numbers, which its rules accept; arguments as of ``ArrayImages``."""
 
     def __init__(

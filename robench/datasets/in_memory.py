@@ -1,4 +1,4 @@
-"""Images in a fixed order: their base class, and small images that libraries generate or store, held in memory."""
+"""Examples in a fixed order: their base class, and small images that libraries generate or store, held in memory."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from robench.datasets.order import check_range, checked_index, hash_order, hash_
 from robench.declarations.preprocessing import ImagePreprocessing
 
 
-class OrderedImages:
-    """Base class of datasets of images, or of inputs of another domain, in the order of the ids' SHA-256.
+class OrderedExamples:
+    """Base class of datasets of any domain, with examples in the order of the ids' SHA-256.
 
     Subclasses provide the inputs; ``_order`` holds the positions of the given ids in this order.
 
@@ -83,7 +83,7 @@ def open_embedded(declared: EmbeddedImages, *, preprocessing: object, split: str
     return declared.made(split)
 
 
-class InMemoryImages(OrderedImages):
+class InMemoryImages(OrderedExamples):
     """Images in the order of the ids' SHA-256.
 
     Args:

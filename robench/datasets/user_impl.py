@@ -18,7 +18,7 @@ from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.core.files import read_regular
 from robench.core.protocols import Dataset
 from robench.datasets.decoding import Altered, Begun, decode, shared_pool, size_after, size_of
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.order import checked_index
 from robench.datasets.packed_images import Stored
 from robench.datasets.user import UserDataset
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 T = TypeVar("T")
 
 
-class DecodedImages(OrderedImages):
+class DecodedImages(OrderedExamples):
     """Base class of datasets of encoded images; subclasses provide the place of each example.
 
     Mean and std of the preprocessing are left to the model; 0 ``decode_workers`` decode in the current process.

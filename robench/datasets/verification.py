@@ -18,7 +18,7 @@ from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.findings import Finding, Kind, Verification, refused
 from robench.datasets.image_verification import decoding_findings, verify_images
 from robench.datasets.imagenet_folder import layout_of
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import TokenSet
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
@@ -236,7 +236,7 @@ def _verify_tokens(declared: TokenSet, data_root: Path | None, split: str) -> Ve
     except MissingDataError as error:
         is_absent = folder is None or not folder.is_dir() or len(error.lines) > 1
         return refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
-    assert isinstance(dataset, OrderedImages)  # what all token sets open
+    assert isinstance(dataset, OrderedExamples)  # what all token sets open
     return Verification(
         dataset=declared.name,
         num_sequences=len(dataset),

@@ -36,8 +36,7 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Problem
 from robench.attacks.search import Kept
-from robench.attacks.square import RandomSearch, Square
-from robench.attacks.square_series import SquareSeries
+from robench.attacks.square import RandomSearch, random_searches
 from robench.core.budgets import spelling_of
 from robench.core.errors import NoGradientError
 from robench.core.flags import Flag
@@ -58,8 +57,6 @@ UNSTABLE = 0.10
 LAST_STEPS = 10
 INCOMPLETE = 0.05
 NUM_QUERIES = 500
-# The first that works on the axes of the inputs.
-RANDOM_SEARCHES: Sequence[type[RandomSearch]] = (Square, SquareSeries)
 QUARTER = Fraction(1, 4)
 # Of models whose graph is missing, or broken on the way to the inputs.
 NO_GRADIENT = (NoGradientError, RuntimeError)
@@ -98,6 +95,11 @@ class Probe:
     def domain(self) -> Domain:
         """Return the domain of the inputs."""
         return domain_of(self.batch)
+
+    @property
+    def random_searches(self) -> Sequence[type[RandomSearch]]:
+        """Return the form of the Square attack that works on the inputs; empty if robench has none."""
+        return random_searches(self.domain.axes)[:1]
 
     def problem(self, declaration: Attack) -> Problem:
         """Return the problem of an attack."""
@@ -331,10 +333,10 @@ def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
     pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
     apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))
     fgsm = probe.survives(Fgsm(epsilon=epsilon))
-    searches = [each for each in RANDOM_SEARCHES if each.needed_axes == probe.domain.axes][:1]
     loss: Literal["objective", "margin"] = "objective" if probe.has_many else "margin"
     squares = [
-        probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8, loss=loss)) for each in searches
+        probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8, loss=loss))
+        for each in probe.random_searches
     ]
     larger = probe.survives(Apgd(epsilon=twice, num_steps=50))
     longer = probe.survives(Apgd(epsilon=epsilon, num_steps=100))

@@ -33,6 +33,7 @@ from robench.attention.state import ForwardState
 from robench.core.errors import ContractError, DeclarationError, UsageError, WeightsError, described
 from robench.core.providers import install_command
 from robench.domains.code_points import CONTEXT_END, decoded, lines_of
+from robench.domains.sequences import padded
 from robench.domains.texts import TEXTS
 from robench.models.hub import CAUSAL, Transformers
 from robench.models.language_impl import windows_of
@@ -185,8 +186,7 @@ class PiecesModel(_Pieces):
     def forward(self, points: Tensor) -> Tensor:
         """Return the negative log-likelihoods (B, 1 + T) of texts (B, T), ``NO_TOKEN`` after the last one."""
         rows = [self.losses(text) for text in decoded(points)]
-        longest = 1 + points.shape[1]
-        return torch.stack([nn.functional.pad(row, (0, longest - len(row)), value=NO_TOKEN) for row in rows])
+        return padded(rows, NO_TOKEN, 1 + points.shape[1])
 
     def losses(self, text: str) -> Tensor:
         """Return the negative log-likelihoods of the words and line ends of a text after its context."""

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from robench.core.errors import ContractError
 from robench.domains.code_points import CONTEXT_END, decoded
+from robench.domains.sequences import padded
 from robench.models.word_transformer import Language
 from robench.models.word_transformer_impl import WordModel
 from robench.tasks.language_modeling_impl import END_OF_LINE, NO_TOKEN, tokens_of
@@ -70,8 +71,7 @@ class LanguageModel(WordModel):
                 )
             losses = self.losses(ids, num_scored, seed, target_ids)
             rows.append(self.word_losses(losses, text) if self.reads_pieces else losses)
-        longest = 1 + points.shape[1]
-        return torch.stack([nn.functional.pad(row, (0, longest - len(row)), value=NO_TOKEN) for row in rows])
+        return padded(rows, NO_TOKEN, 1 + points.shape[1])
 
     def tokens(self, text: str) -> tuple[Tensor, int]:
         """Return the ids of a text's tokens after an end of line, (1 + tokens,), and how many of them are scored."""

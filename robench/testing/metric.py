@@ -20,7 +20,14 @@ from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 from robench.tasks.language_modeling import LANGUAGE_MODELING, LanguageOutcome
 from robench.tasks.segmentation import SEGMENTATION, SegmentationOutcome
-from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
+from robench.testing.expectations import (
+    refusal,
+    require,
+    require_import_without_torch,
+    run_checks,
+    subject_of,
+    watched_generators,
+)
 
 # A seed to the outcomes of the examples of one condition.
 MakeOutcomes = Callable[[int], Sequence[Outcome]]
@@ -50,14 +57,13 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
         outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
             for classified examples or language models' texts, which metrics of other tasks cannot read.
     """
-    if not isinstance(metric, Metric):
-        raise AssertionError(f"{metric!r} is not a metric; expected an instance of robench's Metric")
+    subject = subject_of("metric", metric, Metric, "name")
     if outcomes is None and metric.task not in (CLASSIFICATION.name, LANGUAGE_MODELING.name):
         raise AssertionError(
-            f"metric {metric.name!r} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
+            f"{subject} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
             f"function from a seed to outcomes of {NUM_EXAMPLES} examples (outcomes=...)"
         )
-    run_checks(f"metric {metric.name!r}", METRIC_CHECKS, metric, outcomes)
+    run_checks(subject, METRIC_CHECKS, metric, outcomes)
 
 
 def is_described(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:

@@ -129,7 +129,6 @@ ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
         "robench.attacks.fgsm": AUDIT,
         "robench.attacks.pgd": AUDIT,
         "robench.attacks.square": AUDIT,
-        "robench.attacks.square_series": AUDIT,
         LOSSES: CLASSIFIERS,
     },
     "evaluation/model_checks.py": {
