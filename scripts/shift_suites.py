@@ -28,7 +28,8 @@ class Corruptions:
         dataset: of the clean examples, None for any that a run is given; ``domain``: the domain that it must have.
         condition: all but the name of a condition, from its type and severity.
         num_examples: number of first examples of each condition, None for all.
-        severities: severities of each type; ``batch_size``: number of images per pass.
+        severities: severities of each type; ``batch_size``: number of images per pass; ``task``: of suites without a
+            dataset.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Corruptions:
     domain: str | None = None
     severities: tuple[int, ...] = tuple(SEVERITIES)
     batch_size: int = 100
+    task: str = "classification"
 
 
 def published(corruption: str, severity: int) -> str:
@@ -178,6 +180,18 @@ SUITES_OF_CORRUPTIONS = (
         batch_size=20,
     ),
     Corruptions(
+        name="masks-c",
+        comment="Any dataset of images with masks (--dataset): 15 types made on the fly with ImageNet-C's constants.",
+        title="15 corruptions at three severities, of images with masks: mean IoU",
+        dataset=None,
+        types=COMMON_CORRUPTIONS,
+        metrics=f"[mean_iou, {OF_MASKS}]",
+        condition=large,
+        severities=(1, 3, 5),
+        batch_size=8,
+        task="segmentation",
+    ),
+    Corruptions(
         name="ade20k-c",
         comment="Corrupted ADE20K as in RPC 6: 15 types; the paper does not print the severity, and 5 is inferred.",
         title="ADE20K with 15 corruptions of severity 5, masks untouched: means over the corruptions",
@@ -214,7 +228,7 @@ def _lines(suite: Corruptions) -> Iterator[str]:
     yield "version: 1"
     yield f'description: "{suite.title}"'
     yield "seed: 0"
-    yield "task: classification" if suite.dataset is None else f"dataset: {suite.dataset}"
+    yield f"task: {suite.task}" if suite.dataset is None else f"dataset: {suite.dataset}"
     if suite.domain is not None:
         yield f"domain: {suite.domain}"
     yield f"batch_size: {suite.batch_size}"

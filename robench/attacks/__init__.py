@@ -19,5 +19,6 @@ _BUILTIN: dict[str, str] = {
     "sparse-l1": "robench.attacks.sparse_l1:SparseL1",
     "apgd": "robench.attacks.apgd:Apgd",
     "autoattack": "robench.attacks.autoattack:AutoAttack",
+    "sea": "robench.attacks.sea:Sea",
 }
 ATTACKS: Plugins[type[Attack]] = Plugins("attack", _BUILTIN, base=Attack)

@@ -20,7 +20,9 @@ l1 form.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -44,7 +46,7 @@ SPARSER = 0.95
 class Phase:
     """Steps at one radius, ``factor`` times epsilon, from step ``start`` on; the last phase has the budget itself."""
 
-    factor: int
+    factor: Fraction
     start: int
     num_steps: int
 
@@ -63,7 +65,7 @@ class Phase:
         budget = problem.region
         if self.is_last:
             return budget
-        radius = self.factor * budget.epsilon
+        radius = float(self.factor) * budget.epsilon
         return region_of("l1", problem.inputs, radius, budget.lower, budget.upper, budget.free)
 
 
@@ -107,7 +109,7 @@ class ApgdL1Search:
         self.num_steps = declaration.num_steps
         self.objective = Objective(declaration, problem)
         self.loss = self.objective.compared
-        self.phases = phases(declaration.num_steps, shrinks=declaration.radii == "shrinking")
+        self.phases = phases(declaration.num_steps, declaration.wider)
 
     def begin(self, problem: Problem, restart: int) -> ApgdL1State:
         """Return Gaussian noise in the first ball, or the given starting points."""
@@ -120,7 +122,7 @@ class ApgdL1Search:
 
     def step(self, problem: Problem, state: ApgdL1State, step: int) -> ApgdL1State:
         """Return the points after one step; only passes within the budget are reported."""
-        phase = next(phase for phase in reversed(self.phases) if phase.start <= step)
+        phase = phase_at(self.phases, step)
         region = phase.region(problem)
         begins = step == phase.start
         points = self._carried(region, problem, state) if begins else state.points
@@ -154,20 +156,21 @@ class ApgdL1Search:
         return Sparsity(density, num_moved, torch.full_like(density, region.epsilon), int(num_moved.max()))
 
 
-def phases(num_steps: int, *, shrinks: bool) -> tuple[Phase, ...]:
-    """Return the phases of a search: one, or those of radius 3, 2 and 1 epsilon.
+def phases(num_steps: int, wider: Sequence[Fraction]) -> tuple[Phase, ...]:
+    """Return the phases of a search: of 30 % of the steps for each wider radius, then of the budget.
 
-    >>> [phase.num_steps for phase in phases(100, shrinks=True)]
+    >>> [phase.num_steps for phase in phases(100, (Fraction(3), Fraction(2)))]
     [30, 30, 40]
     """
-    if not shrinks:
-        return (Phase(factor=1, start=0, num_steps=num_steps),)
-    wider = max(3 * num_steps // 10, 1)
-    return (
-        Phase(factor=3, start=0, num_steps=wider),
-        Phase(factor=2, start=wider, num_steps=wider),
-        Phase(factor=1, start=2 * wider, num_steps=num_steps - 2 * wider),
-    )
+    length = max(3 * num_steps // 10, 1)
+    first = [Phase(factor=each, start=length * number, num_steps=length) for number, each in enumerate(wider)]
+    start = length * len(wider)
+    return (*first, Phase(factor=Fraction(1), start=start, num_steps=num_steps - start))
+
+
+def phase_at(phases: Sequence[Phase], step: int) -> Phase:
+    """Return the phase of a step."""
+    return next(phase for phase in reversed(phases) if phase.start <= step)
 
 
 def num_changed(points: Tensor, problem: Problem) -> Tensor:

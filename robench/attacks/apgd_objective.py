@@ -14,7 +14,7 @@ from robench.attacks.apgd import Apgd
 from robench.attacks.problem import Passed, Problem
 from robench.attacks.rows import chosen
 from robench.devices import to_device
-from robench.tasks.base import Loss
+from robench.tasks.base import Loss, ManyAnswers
 from robench.tasks.classification_impl import dlr_loss, targeted_dlr_loss
 
 
@@ -56,12 +56,18 @@ class Targets:
 
 
 class Objective:
-    """Loss of a search, and the loss used to compare the points of all searches."""
+    """Loss of a search, the loss by which its steps are judged, and the loss that compares the points of all searches.
+
+    The first gives the gradients. The others are the same, but for targeted losses, and in tasks of many answers
+    (``tasks.base.ManyAnswers``), which state one for both.
+    """
 
     def __init__(self, declaration: Apgd, problem: Problem) -> None:
         self._num_draws = declaration.num_draws
         is_targeted = declaration.loss == "dlr-targeted"
-        self.compared: Loss = dlr_loss if is_targeted else problem.loss(declaration.loss)
+        self._own: Loss = targeted_dlr_loss if is_targeted else problem.loss(declaration.loss)
+        self._judge: Loss = problem.task.judged_by if isinstance(problem.task, ManyAnswers) else self._own
+        self.compared: Loss = dlr_loss if is_targeted else self._judge
         self._targets = Targets(problem, declaration.num_draws) if is_targeted else None
 
     def targets(self, problem: Problem, restart: int) -> Tensor | None:
@@ -69,16 +75,15 @@ class Objective:
         return None if self._targets is None else self._targets.of(problem, restart)
 
     def differentiate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
-        """Return a pass with the search's own loss."""
-        if targets is None:
-            return problem.differentiate(points, self.compared, self._num_draws)
-        return problem.differentiate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
+        """Return a pass with the gradient of the search's own loss, and the values of the one that judges it."""
+        seen = problem.differentiate(points, self._own, self._num_draws, beside=() if targets is None else [targets])
+        if self._judge is self._own:
+            return seen
+        return replace(seen, values=self._judge(seen.outputs, problem.labels))
 
     def evaluate(self, problem: Problem, points: Tensor, targets: Tensor | None) -> Passed:
-        """Return a pass with the search's own loss, without its gradient."""
-        if targets is None:
-            return problem.evaluate(points, self.compared, self._num_draws)
-        return problem.evaluate(points, targeted_dlr_loss, self._num_draws, beside=[targets])
+        """Return a pass with the loss that judges the search, without a gradient."""
+        return problem.evaluate(points, self._judge, self._num_draws, beside=() if targets is None else [targets])
 
     def comparable(self, seen: Passed, problem: Problem) -> Passed:
         """Return a pass with the loss common to all searches."""

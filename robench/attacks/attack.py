@@ -15,6 +15,7 @@ from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.providers import title_of
 from robench.domains import Domain, domain_of
 from robench.tasks import task_of
+from robench.tasks.base import ManyAnswers
 
 # Any: each attack takes its own declaration.
 AttackFunction = Callable[[Any, Problem], Reached]
@@ -95,7 +96,10 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
     )
     if declaration.labels == "true":
         return problem
-    return replace(problem, labels=problem.task.labels_of(problem.predict(problem.clean)))
+    outputs = problem.predict(problem.clean)
+    if isinstance(problem.task, ManyAnswers):
+        return replace(problem, labels=problem.task.own_labels(outputs, batch.targets))
+    return replace(problem, labels=problem.task.labels_of(outputs))
 
 
 def free_of(domain: Domain, inputs: Tensor) -> Tensor | None:

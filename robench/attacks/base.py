@@ -13,7 +13,7 @@ from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.identity import Plain, to_plain
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
 from robench.domains import DOMAINS, Domain
-from robench.tasks import TASKS
+from robench.tasks import TASKS, Task
 
 Epsilon = Annotated[Fraction, Ge(0), Le(LARGEST)]
 StepSize = Annotated[Fraction | None, Gt(0), Le(LARGEST)]
@@ -22,8 +22,11 @@ Norm = Literal["linf", "l2", "l1"]
 Stop = Literal["never", "at_success"]
 # Limits that other libraries' attacks assume.
 UNIT_INTERVAL = (0.0, 1.0)
-# The objective of the task: cross-entropy in classification.
-Loss = Literal["ce", "margin", "dlr", "objective"]
+# The objective of the task: cross-entropy in classification. Each is a loss of one task or several (``Task.losses``).
+Loss = Literal["ce", "margin", "dlr", "objective", "segpgd", "cospgd", "masked-ce", "balanced-ce", "js"]
+PLAIN = ("ce", "objective")
+# Losses whose weights depend on the number of the step.
+SCHEDULED = ("segpgd",)
 # Smallest number of classes of losses that need more than two.
 CLASSES_NEEDED = {"dlr": 3, "dlr-targeted": 4}
 
@@ -49,12 +52,14 @@ class Attack(PerturbationBase):
         gradients: gradients as defined by the model's code (``own``); or also through inner optimisations that it
             solves outside the graph, such as the quadratic program of SPKDE as released (``through_solvers``).
         exact: whether to pass a library one example at a time, so that no other example affects the outcome.
+        follows_schedules: whether losses may depend on the number of the step.
     """
 
     version: ClassVar[int] = 2
     is_attack: ClassVar[bool] = True
     reads_outputs: ClassVar[bool] = True
     needed_axes: ClassVar[tuple[str, ...]] = ()
+    follows_schedules: ClassVar[bool] = False
 
     space: Literal["input", "normalised"] = "input"
     clip: Literal["box", "none", "unit"] = "box"
@@ -81,6 +86,9 @@ class Attack(PerturbationBase):
             raise FieldsError([("clip", "must be box with space input, where that is [0, 1], got unit")])
         if self.clip == "unit" and self.budget[0] != "linf":
             raise FieldsError([("norm", f"must be linf with clip unit, got {self.budget[0]}")])
+        if self.loss in SCHEDULED and not self.follows_schedules:
+            wanted = f"must be another one for {self.kind}: the weights of {self.loss} depend on the step of a pgd"
+            raise FieldsError([("loss", wanted)])
         if problems := backend_problems(self):
             raise FieldsError(problems)
 
@@ -107,20 +115,46 @@ class Attack(PerturbationBase):
         if domain.is_padded and self.space != "input":
             message = f"must be input on {dataset.name}, whose inputs ({dataset.domain}) have padding, got {self.space}"
             return [("space", message)]
-        # Attacks without a field for the loss read class scores.
-        needed_loss = self.loss.removesuffix("-targeted") or "margin"
-        if self.reads_outputs and needed_loss not in ("objective", *task.losses):
-            wanted = "have loss objective" if self.loss else f"be another attack than {self.kind}"
-            return [("", f"must {wanted} on {dataset.name}, whose task is {dataset.task}")]
+        if self.reads_outputs and (problems := self._problems_on_task(task, dataset.name)):
+            return problems
         classes, needed_classes = dataset.num_classes, CLASSES_NEEDED.get(self.loss, 2)
         if classes is not None and classes < needed_classes:
             message = f"must be ce or margin on {dataset.name}, which has {classes} classes: {self.loss} needs at least"
             return [("loss", f"{message} {needed_classes}")]
         return self.problems_of_budget(domain)
 
+    def _problems_on_task(self, task: Task, dataset: str) -> list[FieldProblem]:
+        """Return why the loss, the stopping rule or the library do not fit the task of a dataset."""
+        where = f"on {dataset}, whose task is {task.name}"
+        # Attacks without a loss read class scores.
+        needed = self.loss.removesuffix("-targeted") or "margin"
+        losses = ("objective", *task.losses)
+        if needed not in losses:
+            has_field = any(field.name == "loss" for field in fields(self))
+            wanted = f"have loss {' or '.join(losses)}" if has_field else f"be another attack than {self.kind}"
+            reason = f": its examples have no class of their own, and no {needed}" if task.verdict is None else ""
+            return [("", f"must {wanted} {where}{reason}")]
+        if task.verdict is not None:
+            return []
+        problems: list[FieldProblem] = []
+        if self.stops_at_success:
+            problems.append(("stop", f"must be never {where}: no example is fooled as a whole, got at_success"))
+        if self.returns_published_point:
+            problems.append(
+                ("returns", f"must be best or last {where}: no example is fooled as a whole, got published")
+            )
+        if self.backend != "robench":
+            problems.append(("backend", f"must be robench {where}: libraries attack classifiers, got {self.backend}"))
+        return problems
+
     def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:
         """Return why the budget cannot be meant in a domain; empty for attacks without one."""
         return []
+
+    @property
+    def follows_plain_loss(self) -> bool:
+        """Return whether the attack maximises the cross-entropy, or the task's objective."""
+        return self.loss in PLAIN
 
     @property
     def stop(self) -> Stop:

@@ -29,6 +29,7 @@ class Pgd(GradientAscent):
     kind: ClassVar[str] = "pgd"
     implementation: ClassVar[str] = "robench.attacks.pgd_impl:pgd"
     is_iterated: ClassVar[bool] = True
+    follows_schedules: ClassVar[bool] = True
     budget_fields: ClassVar[tuple[str, ...]] = ("epsilon", "step_size")
     version: ClassVar[int] = 3
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")

@@ -10,17 +10,17 @@ Where libraries differ: torchattacks, cleverhans and the paper return the last p
 ART and torchattacks draw the l2 start from within a cube. cleverhans (torch) has no l1 form.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from robench.attacks.pgd import Pgd
-from robench.attacks.problem import Problem, Reached
+from robench.attacks.problem import Passed, Problem, Reached
 from robench.attacks.regions import TINY, sparse_steepest, steepest
 from robench.attacks.rows import spread
 from robench.attacks.search import State, declared_search, starting_points
-from robench.tasks.base import Loss
+from robench.tasks.base import Loss, is_scheduled
 
 L1_PROPORTION = 0.01
 
@@ -33,12 +33,16 @@ class PgdState(State):
 
 
 class PgdSearch:
-    """Search with steps of constant length."""
+    """Search with steps of constant length.
 
-    def __init__(self, declaration: Pgd, loss: Loss) -> None:
+    Points of a scheduled loss, whose values at different steps do not compare, are compared by the task's objective.
+    """
+
+    def __init__(self, declaration: Pgd, problem: Problem) -> None:
         self.declaration = declaration
         self.num_steps = declaration.num_steps
-        self.loss = loss
+        self._followed = problem.loss(declaration.loss)
+        self.loss: Loss = problem.task.objective if is_scheduled(self._followed) else self._followed
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
         """Return the clean inputs, random points of the ball, or the given starting points."""
@@ -46,7 +50,7 @@ class PgdSearch:
 
     def step(self, problem: Problem, state: PgdState, step: int) -> PgdState:
         """Return the points after one projected step."""
-        seen = problem.differentiate(state.points, self.loss, self.declaration.num_draws)
+        seen = self._differentiated(problem, state.points, step)
         gradient = direction = seen.gradient()
         if self.declaration.momentum:
             direction = gradient / spread(gradient.abs().flatten(1).mean(1).clamp(min=TINY), gradient)
@@ -56,6 +60,13 @@ class PgdSearch:
         change = step_along(direction, problem, state.points).mul_(float(self.declaration.step_length))
         moved = change.add_(state.points)
         return PgdState(problem.region.project(moved), seen, direction if self.declaration.momentum else None)
+
+    def _differentiated(self, problem: Problem, points: Tensor, step: int) -> Passed:
+        if not is_scheduled(self._followed):
+            return problem.differentiate(points, self._followed, self.declaration.num_draws)
+        progress = points.new_full((len(points),), step / self.num_steps)
+        seen = problem.differentiate(points, self._followed, self.declaration.num_draws, beside=[progress])
+        return replace(seen, values=self.loss(seen.outputs, problem.labels))
 
 
 def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
@@ -69,4 +80,4 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
-    return declared_search(declaration, PgdSearch(declaration, problem.loss(declaration.loss)), problem)
+    return declared_search(declaration, PgdSearch(declaration, problem), problem)

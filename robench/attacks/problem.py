@@ -25,7 +25,7 @@ from robench.core.errors import ContractError, DeclarationError
 from robench.core.protocols import Draws, Model
 from robench.core.seeds import LazySeeds, Stream
 from robench.devices import indices_on_cpu, is_asynchronous, to_device
-from robench.tasks.base import Loss, TaskRules
+from robench.tasks.base import Loss, ManyAnswers, TaskRules
 from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
 
 # Passes between two looks at whether outputs are finite, on devices that a look waits for.
@@ -115,7 +115,7 @@ class Passed:
 
     Attributes:
         points: (B, ...) inputs of the pass.
-        outputs: (B, classes); the mean over the draws, if there were several.
+        outputs: (B, classes), or (B, ...) of another task; the mean over the draws, if there were several.
         values: (B,) the attack's loss.
         is_final: whether the final prediction would give the same outputs, since the victim drew nothing.
     """
@@ -145,7 +145,7 @@ class Problem:
 
     Attributes:
         inputs: (B, ...) clean inputs in the attack's space, clipped if ``uncut`` is given; ``labels``: (B,) classes to
-            move away from.
+            move away from, or (B, ...) answers of another task.
         region: search region; ``draws``: random numbers of these rows.
         rows: (B,) int64 on the CPU, indices of these rows in the batch, whose passes ``ledger`` counts.
         scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 if the attack's space is pixels.
@@ -276,6 +276,18 @@ class Problem:
     def fooled(self, outputs: Tensor) -> Tensor:
         """Return (B,) whether these outputs are a success of the attack, such as a class other than the label."""
         return self.task.is_fooled(outputs, self.labels)
+
+    def num_right(self, outputs: Tensor) -> Tensor:
+        """Return (B,) how many answers are right; where an example has one, 0 if the attack succeeded, else 1."""
+        if isinstance(self.task, ManyAnswers):
+            return self.task.num_right(outputs, self.labels)
+        return (~self.fooled(outputs)).long()
+
+    def num_answers(self) -> Tensor:
+        """Return (B,) how many answers count; 1 where an example has one."""
+        if isinstance(self.task, ManyAnswers):
+            return self.task.num_answers(self.labels)
+        return torch.ones(len(self), dtype=torch.int64, device=self.inputs.device)
 
     def loss(self, name: str) -> Loss:
         """Return the loss to maximise, by the name in the attack's declaration.

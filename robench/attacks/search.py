@@ -36,6 +36,8 @@ class State:
 
 
 AnyState = TypeVar("AnyState", bound=State)
+# Right answers of a point that has not been evaluated.
+MANY = torch.iinfo(torch.int64).max
 
 
 class Algorithm(Protocol[AnyState]):
@@ -57,7 +59,7 @@ class Algorithm(Protocol[AnyState]):
 
 
 class Kept:
-    """Best point of each example so far: fooled before not fooled, then by highest loss.
+    """Best point of each example so far: fewest right answers, so fooled before not fooled, then highest loss.
 
     With ``published`` the last fooled point, and until there is one the clean input before any clipping.
     """
@@ -66,26 +68,32 @@ class Kept:
         self.points = (problem.clean if published else problem.inputs).clone()
         self._published = published
         self._values = torch.full((len(problem),), -torch.inf, device=problem.inputs.device)
-        self._fooled = torch.zeros(len(problem), dtype=torch.bool, device=problem.inputs.device)
+        self._num_right = torch.full_like(self._values, MANY, dtype=torch.int64)
 
     def offer(self, problem: Problem, places: Tensor, seen: Passed) -> None:
         """Keep points that are better than before; ``places`` are the indices of the problem's rows in the batch."""
-        fooled, was_fooled = problem.fooled(seen.outputs), self._fooled.index_select(0, places)
-        is_higher = seen.values > self._values.index_select(0, places)
-        is_better = fooled if self._published else (fooled & ~was_fooled) | ((fooled == was_fooled) & is_higher)
-        self._put(places, is_better, seen.points, seen.values, fooled)
+        num_right = problem.num_right(seen.outputs)
+        best = self._num_right.index_select(0, places), self._values.index_select(0, places)
+        chosen = num_right == 0 if self._published else is_better((num_right, seen.values), best)
+        self._put(places, chosen, seen.points, seen.values, num_right)
 
     def fooled(self, places: Tensor) -> Tensor:
         """Return (B,) whether a fooling point is kept for these examples."""
-        return self._fooled.index_select(0, places)
+        return self._num_right.index_select(0, places) == 0
 
     def settle(self, places: Tensor, points: Tensor) -> None:
         """Fix the points of these examples permanently."""
         values, everywhere = torch.full_like(places, torch.inf, dtype=self._values.dtype), places >= 0
-        self._put(places, everywhere, points, values, everywhere)
+        self._put(places, everywhere, points, values, torch.zeros_like(places))
 
-    def _put(self, places: Tensor, chosen: Tensor, points: Tensor, values: Tensor, fooled: Tensor) -> None:
-        put(places, chosen, (self.points, points), (self._values, values), (self._fooled, fooled))
+    def _put(self, places: Tensor, chosen: Tensor, points: Tensor, values: Tensor, num_right: Tensor) -> None:
+        put(places, chosen, (self.points, points), (self._values, values), (self._num_right, num_right))
+
+
+def is_better(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
+    """Return (B,) whether points have fewer right answers than others, or as many and a higher loss; (B,) each."""
+    (num_right, values), (other_num_right, other_values) = one, other
+    return (num_right < other_num_right) | ((num_right == other_num_right) & (values > other_values))
 
 
 def search(

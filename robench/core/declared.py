@@ -138,6 +138,11 @@ class PerturbationDeclaration(Declaration, Protocol):
         return False
 
     @property
+    def follows_plain_loss(self) -> bool:
+        """Return whether an attack maximises the loss that models are trained with, and no other one."""
+        return False
+
+    @property
     def keeps_scores(self) -> bool:
         """Return whether top-5, loss and confidence are recorded beside the verdict.
 

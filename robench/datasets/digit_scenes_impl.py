@@ -1,10 +1,10 @@
 """Scenes of digits: scikit-learn's handwritten digits on parts of its two photographs, with labels of all pixels.
 
-A scene is a part of 48x48 pixels of a photograph at half its size, with two to four digits, where there is room. A scan
-of 8x8 pixels is drawn at 16x16, bilinearly (half-pixel centres, edges clamped); its ink, 0 to 256, is the opacity of a
-colour, which is the one of four random colours that differs most from the background there. Labels follow from the ink:
-pixels of at least 160 are their digit, below 64 what is behind it, and in between are ignored. A later digit covers an
-earlier one; their squares share at most 4 rows or columns.
+A scene is a part of 48x48 pixels of a photograph at half its size, with four to seven digits where there is room. A
+scan of 8x8 pixels is drawn at 16x16, bilinearly (half-pixel centres, edges clamped); its ink, 0 to 256, is the opacity
+of a colour, which is the one of four random colours that differs most from the background there. Labels follow from the
+ink: pixels of at least 160 are their digit, below 64 they keep the label from before, and in between are ignored. A
+later digit covers an earlier one; their squares share at most 4 rows or columns.
 
 Nothing is in both splits: digits are those of the split of ``digits``, and training scenes have the left three quarters
 of the photographs, test scenes the last one. All is computed in whole numbers from per-example random words, so that
@@ -30,10 +30,10 @@ from robench.tasks.segmentation import IGNORED
 
 SIDE: Final = 48
 DIGIT_SIDE: Final = 16
-MOST_DIGITS: Final = 4
+FEWEST_DIGITS, MOST_DIGITS = 4, 7
 LARGEST_OVERLAP: Final = 4
 BACKGROUND: Final = 10
-# Ink from which a pixel is of its digit, and below which it is of what is behind.
+# Ink from which a pixel is of its digit, and below which it keeps its label.
 STRONG, WEAK = 160, 64
 _OPAQUE: Final = 256
 _NUM_COLOURS: Final = 4
@@ -56,7 +56,8 @@ def made(split: str) -> ArrayImages:
         random = iter(words.of(example_seed(0, DIGIT_SCENES.name, "scene", example_id), _NUM_WORDS).tolist())
         pixels[number], targets[number] = _scene(photographs, inks, classes, random)
     digest = hashlib.sha256("\n".join(ids).encode())
-    digest.update(pixels.tobytes() + targets.astype("<i8").tobytes())
+    digest.update(pixels.tobytes())
+    digest.update(targets.astype("<i8").tobytes())
     return ArrayImages(
         DIGIT_SCENES.name,
         pixels=pixels,
@@ -115,7 +116,7 @@ def _scene(
     pixels = photograph[top : top + SIDE, left : left + SIDE].astype(np.int64)
     targets = np.full((SIDE, SIDE), BACKGROUND)
     is_free = np.ones((_PLACES, _PLACES), dtype=np.bool_)
-    for _ in range(2 + below(MOST_DIGITS - 1)):
+    for _ in range(FEWEST_DIGITS + below(MOST_DIGITS - FEWEST_DIGITS + 1)):
         free = np.flatnonzero(is_free)
         if not len(free):
             break
@@ -126,9 +127,10 @@ def _scene(
         square = slice(row, row + DIGIT_SIDE), slice(column, column + DIGIT_SIDE)
         ink, behind = inks[scan], pixels[square]
         # The farthest of several colours can be seen on any background.
-        colours = [[below(256) for _ in range(3)] for _ in range(_NUM_COLOURS)]
-        mean = (behind.sum((0, 1)) // DIGIT_SIDE**2).tolist()
-        colour = max(colours, key=lambda each: sum(abs(one - other) for one, other in zip(each, mean, strict=True)))
+        levels = [next(random) >> 56 for _ in range(3 * _NUM_COLOURS)]
+        colours = [levels[start : start + 3] for start in range(0, len(levels), 3)]
+        red, green, blue = (behind.sum((0, 1)) // DIGIT_SIDE**2).tolist()
+        colour = max(colours, key=lambda each: abs(each[0] - red) + abs(each[1] - green) + abs(each[2] - blue))
         opacity = ink[..., None]
         pixels[square] = (behind * (_OPAQUE - opacity) + np.array(colour) * opacity + _OPAQUE // 2) // _OPAQUE
         targets[square] = np.where(ink >= STRONG, classes[scan], np.where(ink < WEAK, targets[square], IGNORED))

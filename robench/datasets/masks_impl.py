@@ -25,7 +25,7 @@ class MaskRule:
     Attributes:
         num_classes: number of classes.
         ignore_index: value of pixels that count nowhere; None for none.
-        reduce_zero_label: whether 0 is ignored, and all others stand for one class less.
+        reduce_zero_label: whether 0 is ignored, and all others are one class less.
         colours: class of each colour, or ``IGNORED``; empty for masks of class numbers.
         may_be_empty: whether a mask may have ignored pixels alone.
     """

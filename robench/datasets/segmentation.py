@@ -85,7 +85,7 @@ def _moved(declared: Ade20k) -> Ade20k:
 
 DIGIT_SCENES = EmbeddedImages(
     name="digit-scenes",
-    title="Two to four digits on parts of two photographs, 48x48 RGB, with a class of 11 for each pixel",
+    title="Four to seven digits on parts of two photographs, 48x48 RGB, with a class of 11 for each pixel",
     task=SEGMENTATION.name,
     num_classes=11,
     class_names=(*map(str, range(10)), "background"),
@@ -116,7 +116,7 @@ class ImageMasks(FilesFormat):
         image_column, mask_column: names of the columns of a CSV file.
         class_names: names of the classes 0, 1, ...; with ``colours`` they are its names.
         ignore_index: value in masks of pixels that count nowhere; None for none.
-        reduce_zero_label: whether 0 in masks is ignored, and all others stand for one class less.
+        reduce_zero_label: whether 0 in masks is ignored, and all others are one class less.
         colours: colour [red, green, blue] of each class, in their order; empty for masks of class numbers.
         colour_table: path of a CSV file with the columns name, red, green and blue in place of ``colours``.
         ignore_colour: colour of pixels that count nowhere; None for none.

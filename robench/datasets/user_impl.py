@@ -89,7 +89,7 @@ class DecodedImages(OrderedExamples):
         raise NotImplementedError
 
     def image(self, position: int) -> Stored | Altered:
-        """Return what is decoded for an example: its encoded image, or one that is changed before the resize."""
+        """Return an example's encoded image, or one that is changed after decoding, before the resize."""
         return self.stored(position)
 
     def _stack(self, images: Sequence[Stored | Altered], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:

@@ -152,7 +152,7 @@ def _verify_masks(declared: Ade20k, data_root: Path | None, split: str, *, decod
 
 
 def _mask_findings(dataset: MaskedImages) -> Iterator[Finding]:
-    """Decode all images and read all masks, and yield what is unusual or wrong."""
+    """Decode all images and read all masks, and yield the unusual and the wrong ones."""
     yield from decoding_findings([*map(dataset.stored, range(len(dataset)))])
     for position in range(len(dataset)):
         try:

@@ -94,9 +94,10 @@ class ImagePreprocessing(PreprocessingBase):
         mean, std: per channel, in pixel units; applied inside the model, after any perturbation. Their number is that
             of the channels: one for grey images, three for colour; () for images of any number, not normalised.
         resize: target length in pixels of the shorter side, None for images of the right size.
-        longer_at_most: largest length in pixels of the longer side after the resize, whatever the shorter one then is.
-            With it sides are rounded to the nearest pixel, and pixels interpolated bilinearly without antialiasing, as
-            by mmcv's ``imrescale``; None for the resize of timm and torchvision, with no such limit.
+        longer_at_most: largest length in pixels of the longer side after the resize; the shorter one is then below
+            ``resize`` if the image's ratio requires it. With it sides are rounded to the nearest pixel, and pixels
+            interpolated bilinearly without antialiasing, as by mmcv's ``imrescale``; None for the resize of timm and
+            torchvision, with no such limit.
         crop: side in pixels of the central crop, None for none.
         interpolation: filter of the resize.
     """

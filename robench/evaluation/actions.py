@@ -82,7 +82,8 @@ class Rescore(DeclarationBase, Action):
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
     """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    Tasks without audit checks have none, nor have domains without a budget for it, such as texts.
+    Tasks without audit checks have none, nor have domains without a budget for it, such as texts, nor datasets
+    whose examples have several sizes and form no batch.
     """
     is_audited = suite.audit and TASKS[suite.task].is_audited
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]
@@ -95,5 +96,5 @@ def audits_of(suite: Suite) -> tuple[Condition, ...]:
             num_examples=AUDIT_EXAMPLES,
         )
         for dataset in dict.fromkeys(attacked)
-        if is_audited and (epsilon := DOMAINS[dataset.domain].audit_epsilon) is not None
+        if is_audited and dataset.has_one_size and (epsilon := DOMAINS[dataset.domain].audit_epsilon) is not None
     )

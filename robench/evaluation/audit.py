@@ -16,9 +16,12 @@ from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct, comparisons, indicators
 from robench.perturbations.draws import ExampleDraws, predict
-from robench.tasks.classification import CLASSIFICATION
+from robench.tasks import task_of
+from robench.tasks.base import ManyAnswers
 
 BATCH_SIZE = 100
+# Numbers of the outputs of one pass: 1 GB of float32.
+MOST_VALUES = 1 << 28
 
 
 def audit_shard(
@@ -29,14 +32,16 @@ def audit_shard(
     record = evaluate(shard, model, dataset, limit=limit)
     declaration = shard.measurement.condition.action
     assert isinstance(declaration, Audit)  # this function is its implementation
-    batch = dataset.batch(shard.start, shard.stop)
+    batch = replace(dataset.batch(shard.start, shard.stop), task=shard.measurement.checkpoint.task)
     flags = audit(model, batch, dataset.identity, declaration.epsilon, seed=shard.measurement.seed)
     whole = replace(provenance(model.device, started, limit), versions=record.provenance.versions)
     return replace(record, flags=tuple(flags), provenance=whole)
 
 
 def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
-    """Return every check of a classifier at a budget in l-infinity, in units of the inputs, on a batch of the dataset.
+    """Return every check of a model at a budget in l-infinity, in units of the inputs, on a batch of the dataset.
+
+    The model's task has a verdict on each example, or examples of many answers (``tasks.base.ManyAnswers``).
 
     Raises:
         ContractError: the dataset or the model broke its contract.
@@ -48,13 +53,22 @@ def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fractio
     with fixed_arithmetic(model.device):
         batch = replace(batch, inputs=batch.inputs.to(model.device), targets=batch.targets.to(model.device))
         draws = ExampleDraws(seeds, model.device, [stream_seed(each, prediction) for each in of_prediction])
-        probe = clean_correct(model, batch, draws, epsilon, BATCH_SIZE)
+        batch_size = _rows_at_once(model, batch, draws)
+        probe = clean_correct(model, batch, draws, epsilon, batch_size)
         if not len(probe):
             return [_nothing_to_attack(len(batch.ids))]
         # All rows of a pass: a model with batch statistics may not accept a single one.
-        logits = predict(model, probe.batch.inputs, probe.draws.prediction_seeds, BATCH_SIZE)
-        CLASSIFICATION.rules.check_outputs(logits, len(probe), "audited")
-        return [*model_checks(probe), *indicators(probe), *comparisons(probe, logits.shape[1])]
+        outputs = predict(model, probe.batch.inputs, probe.draws.prediction_seeds, batch_size)
+        task_of(batch).rules.check_outputs(outputs, len(probe), "audited")
+        return [*model_checks(probe), *indicators(probe), *comparisons(probe, outputs.shape[1])]
+
+
+def _rows_at_once(model: Model, batch: Batch, draws: ExampleDraws) -> int:
+    """Return the number of rows of a pass: fewer where outputs have many answers and are large."""
+    if not isinstance(task_of(batch).rules, ManyAnswers):
+        return BATCH_SIZE
+    outputs = predict(model, batch.inputs[:1], draws.prediction_seeds[:1], 1)
+    return min(BATCH_SIZE, max(1, MOST_VALUES // outputs.numel()))
 
 
 def _nothing_to_attack(num_examples: int) -> Flag:

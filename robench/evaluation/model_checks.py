@@ -10,17 +10,19 @@ from itertools import combinations
 from torch import Tensor
 
 from robench.attacks.fgsm import Fgsm
+from robench.attacks.problem import Problem
 from robench.core.flags import Flag
 from robench.core.protocols import Batch, Model
 from robench.domains import domain_of
 from robench.evaluation.coupling import coupling_flag, measure_coupling
 from robench.evaluation.probe import NO_GRADIENT, Probe
+from robench.tasks import task_of
+from robench.tasks.base import Loss, ManyAnswers
 from robench.tasks.classification_impl import (
     FALSE_REFUSAL,
     SIMPLEX,
     are_probabilities,
     chance_of_at_most,
-    cross_entropy_loss,
     dlr_loss,
     margin_loss,
     off_one,
@@ -40,22 +42,26 @@ OFF_CENTRE, SPREAD = 1.0, 2.0
 def model_checks(probe: Probe) -> list[Flag]:
     """Return the checks for randomness, probabilities, zero gradients, and coupled rows."""
     problem = probe.problem(Fgsm(epsilon=probe.epsilon)).within("checks").at(search=0, step=0)
-    passes = [problem.evaluate(problem.inputs, cross_entropy_loss).outputs for _ in range(NUM_PASSES)]
-    return [
-        _random(passes, problem.labels),
-        _probabilities(passes[0]),
-        _zero_gradients(probe, passes[0].shape[1]),
-        _coupled(probe),
-    ]
+    passes = [problem.evaluate(problem.inputs, probe.objective).outputs for _ in range(NUM_PASSES)]
+    loss = probe.objective if probe.has_many else dlr_loss if passes[0].shape[1] > 2 else margin_loss
+    return [_random(passes, problem), _probabilities(passes[0]), _zero_gradients(probe, loss), _coupled(probe)]
 
 
 def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float | None) -> Flag:
     """Return whether a model is right about far too few clean examples, and whether mean and std explain it.
 
     Examples have inputs (B, ...), whose padding does not count, and logits (B, classes); ``expected`` is the accuracy
-    stated for these data, None to compare with chance.
+    stated for these data, None to compare with chance. Of examples of many answers, logits (B, classes, ...), these are
+    counted, and compared with chance alone.
     """
-    num_right, num_examples = int((logits.argmax(1) == batch.targets.to(logits.device)).sum()), len(batch.ids)
+    targets, rules = batch.targets.to(logits.device), task_of(batch).rules
+    if isinstance(rules, ManyAnswers):
+        counts = rules.num_right(logits, targets), rules.num_answers(targets)
+        num_right, num_examples = (int(each.sum()) for each in counts)
+        what, expected = "answers of clean examples", None
+    else:
+        num_right, num_examples = int((logits.argmax(1) == targets).sum()), len(batch.ids)
+        what = "clean examples"
     chance = 1 / logits.shape[1]
     if expected is None:
         is_raised = 1 - chance_of_at_most(num_right - 1, num_examples, chance) >= NEAR_CHANCE
@@ -82,18 +88,20 @@ def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float |
         value=num_right / num_examples,
         limit=chance if expected is None else expected,
         is_raised=is_raised,
-        finding=f"the model is right about {num_right} of {num_examples} clean examples; {compared}",
+        finding=f"the model is right about {num_right} of {num_examples} {what}; {compared}",
         advice=advice,
     )
 
 
-def _random(passes: list[Tensor], labels: Tensor) -> Flag:
-    unit = [each / each.norm(dim=1, keepdim=True).clamp(min=1e-12) for each in passes]
+def _random(passes: list[Tensor], problem: Problem) -> Flag:
+    rows = [each.flatten(1) for each in passes]
+    unit = [each / each.norm(dim=1, keepdim=True).clamp(min=1e-12) for each in rows]
     value = max(float((first - second).norm(dim=1).max()) for first, second in combinations(unit, 2))
-    counts = {int((each.argmax(1) == labels).sum()) for each in passes}
+    counts = {int(problem.num_right(each).sum()) for each in passes}
+    total = int(problem.num_answers().sum())
     finding = f"{len(passes)} repeated predictions are equal"
     if value > 0 or len(counts) > 1:
-        right = f"{min(counts)} to {max(counts)} of {len(labels)}" if len(counts) > 1 else "equally many"
+        right = f"{min(counts)} to {max(counts)} of {total}" if len(counts) > 1 else "equally many"
         finding = f"{len(passes)} repeated predictions differ by at most {value:.2g}; {right} are correct"
     return Flag(
         name="random victim",
@@ -124,9 +132,9 @@ def _probabilities(logits: Tensor) -> Flag:
     )
 
 
-def _zero_gradients(probe: Probe, num_classes: int) -> Flag:
+def _zero_gradients(probe: Probe, loss: Loss) -> Flag:
     try:
-        gradient = probe.gradient(dlr_loss if num_classes > 2 else margin_loss)
+        gradient = probe.gradient(loss)
         value = float((gradient.flatten(1).abs().sum(1) == 0).double().mean())
     except NO_GRADIENT:
         value = 1.0

@@ -10,13 +10,21 @@ says is not unstable, only steep: what counts is the rest of the change. It is s
 the sum of the margins; relative to each example's own margin, a few near the boundary would outweigh all others.
 Incomplete optimisation is the mean drop over surviving examples. Transfer failure compares the verdict of the attack's
 own passes with that of the final prediction at the same points.
+
+Where examples have many answers, such as pixels, the numbers of right ones take the place of verdicts, and the task's
+objective that of the cross-entropy. Without any constraint fewer of them may stay right than with another example in
+the place of each. Stability, which needs a margin, and rightness at any distance are left out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import fsum
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -38,8 +46,9 @@ from robench.domains import Domain, domain_of
 from robench.metrics.sanity import MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET, beaten, right_at_any_distance
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import predict
-from robench.tasks.base import Loss, resolved
-from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
+from robench.tasks import task_of
+from robench.tasks.base import Loss, ManyAnswers, resolved
+from robench.tasks.classification_impl import margin_loss
 
 SOURCE = "Pintor et al. 2022"
 NUM_STEPS = 100
@@ -73,6 +82,16 @@ class Probe:
         return len(self.batch.ids)
 
     @property
+    def has_many(self) -> bool:
+        """Return whether examples have many answers."""
+        return isinstance(task_of(self.batch).rules, ManyAnswers)
+
+    @property
+    def objective(self) -> Loss:
+        """Return the loss that the model's task maximises by default: of classifiers the cross-entropy."""
+        return task_of(self.batch).rules.objective
+
+    @property
     def domain(self) -> Domain:
         """Return the domain of the inputs."""
         return domain_of(self.batch)
@@ -95,18 +114,32 @@ class Probe:
         problem = self.problem(Fgsm(epsilon=self.epsilon)).within("gradient").at(search=0, step=0)
         return problem.differentiate(problem.inputs, loss).gradient()
 
-    def survives(self, declaration: Attack) -> list[bool]:
-        """Return whether each example survives an attack in the space of the inputs, by the final prediction."""
+    def survives(self, declaration: Attack) -> NDArray[np.bool_] | NDArray[np.float64]:
+        """Return whether each example survives an attack in the space of the inputs, by the final prediction.
+
+        Of examples of many answers it is the proportion that is still right.
+        """
         made = perturb(declaration, self.batch, self.model, self.draws, self.batch_size)
         problem = self.problem(declaration)
-        verdicts: list[bool] = (~problem.fooled(problem.predict(made.inputs))).tolist()
-        return verdicts
+        num_right = problem.num_right(problem.predict(made.inputs)).cpu().numpy()
+        return num_right / problem.num_answers().cpu().numpy() if self.has_many else num_right > 0
+
+    def text_of(self, proportion: float) -> str:
+        """Return a proportion of the examples, or of their answers, in words."""
+        return f"{proportion:.0%} of the {'answers' if self.has_many else 'examples'}"
 
 
 def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
-    """Return a probe of the examples of a batch that the final prediction classifies correctly."""
-    logits = predict(model, batch.inputs, draws.prediction_seeds, batch_size)
-    places = (logits.argmax(1) == batch.targets).nonzero()[:, 0]
+    """Return a probe of the examples of a batch that the final prediction classifies correctly.
+
+    Examples of many answers are in it if one of these is right.
+    """
+    logits, rules = predict(model, batch.inputs, draws.prediction_seeds, batch_size), task_of(batch).rules
+    if isinstance(rules, ManyAnswers):
+        is_right = rules.num_right(logits, batch.targets) > 0
+    else:
+        is_right = logits.argmax(1) == batch.targets
+    places = is_right.nonzero()[:, 0]
     rows, ids = places.tolist(), batch.ids
     chosen = replace(
         batch, ids=tuple(ids[row] for row in rows), inputs=batch.inputs[places], targets=batch.targets[places]
@@ -123,29 +156,31 @@ def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, b
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Trace of an attack: (steps, B) losses and verdicts of its passes, and of the returned point.
+    """Trace of an attack: (steps, B) losses of its passes, and how many answers were right, 0 or 1 of a classifier.
 
     Attributes:
-        fooled: (B,) whether the returned point fools the model in the attack's passes; ``predicted_fooled``: in the
-            final prediction.
+        fewest: (B,) right answers at the best point on the way; ``returned``: at the returned point in the attack's
+            passes; ``predicted``: there in the final prediction.
     """
 
     values: Tensor
-    fooled_on_the_way: Tensor
-    fooled: Tensor
-    predicted_fooled: Tensor
+    fewest: Tensor
+    returned: Tensor
+    predicted: Tensor
 
 
 def indicators(probe: Probe) -> list[Flag]:
     """Return the six indicators, in the order of the paper."""
     attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
     unavailable, is_differentiable = _unavailable_gradients(probe)
+    # There is no margin of many answers.
+    unstable = [] if probe.has_many else [_unstable_predictions(probe)]
     if not is_differentiable:
-        return [unavailable, _unstable_predictions(probe)]
+        return [unavailable, *unstable]
     path = _walk(probe.problem(attack).within("path"), attack)
     return [
         unavailable,
-        _unstable_predictions(probe),
+        *unstable,
         _silent_success(path),
         _incomplete_optimisation(path),
         _transfer_failure(path),
@@ -158,7 +193,8 @@ def _unavailable_gradients(probe: Probe) -> tuple[Flag, bool]:
     stand_in = "attack through a differentiable stand-in (BPDA)"
     try:
         # Attacks continue a cross-entropy that rounds to 0; this one is as it is.
-        is_missing, is_zero = (_without_gradient(probe, loss) for loss in (cross_entropy_loss, _rounding_cross_entropy))
+        rounding = probe.objective if probe.has_many else _rounding_cross_entropy
+        is_missing, is_zero = (_without_gradient(probe, loss) for loss in (probe.objective, rounding))
     except NO_GRADIENT as error:
         finding = f"the backward pass fails: {str(error).partition(chr(10))[0]}"
         return _flag("unavailable gradients", 1.0, 0.0, finding, stand_in), False
@@ -211,30 +247,30 @@ def _walk(problem: Problem, attack: Apgd) -> Path:
     search = ApgdSearch(attack, problem)
     state = search.begin(problem, restart=0)
     kept, places = Kept(problem), torch.arange(len(problem), device=problem.inputs.device)
-    values, fooled = [], []
+    values, num_right = [], []
     for step in range(search.num_steps):
         state = search.step(problem.at(search=0, step=step), state, step)
         assert state.seen is not None  # a step reports its pass
         kept.offer(problem, places, state.seen)
         values.append(state.seen.values)
-        fooled.append(problem.fooled(state.seen.outputs))
+        num_right.append(problem.num_right(state.seen.outputs))
     last = problem.at(search=0, step=search.num_steps)
     return Path(
         values=torch.stack(values),
-        fooled_on_the_way=torch.stack(fooled).any(0),
-        fooled=problem.fooled(last.evaluate(kept.points, cross_entropy_loss).outputs),
-        predicted_fooled=problem.fooled(problem.predict(kept.points)),
+        fewest=torch.stack(num_right).amin(0),
+        returned=problem.num_right(last.evaluate(kept.points, search.loss).outputs),
+        predicted=problem.num_right(problem.predict(kept.points)),
     )
 
 
 def _silent_success(path: Path) -> Flag:
-    value = float((path.fooled_on_the_way & ~path.fooled).double().mean())
+    value = float((path.fewest < path.returned).double().mean())
     finding = f"{value:.0%} of the examples were fooled during the search, but not at the returned point"
     return _flag("silent success", value, 0.0, finding, "return the best point (returns: best), average over draws")
 
 
 def _incomplete_optimisation(path: Path) -> Flag:
-    survives = ~path.predicted_fooled
+    survives = path.predicted > 0
     if not bool(survives.any()):
         return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example survives", "")
     best = path.values[:, survives].cummax(0).values
@@ -245,7 +281,7 @@ def _incomplete_optimisation(path: Path) -> Flag:
 
 
 def _transfer_failure(path: Path) -> Flag:
-    value = float((path.fooled & ~path.predicted_fooled).double().mean())
+    value = float((path.returned < path.predicted).double().mean())
     finding = f"{value:.0%} of the examples are fooled in the attack's passes and not in the prediction"
     return _flag(
         "transfer failure", value, 0.0, finding, "attack the predicting model: average over its draws (num_draws)"
@@ -254,11 +290,27 @@ def _transfer_failure(path: Path) -> Flag:
 
 def _unconstrained_failure(probe: Probe) -> Flag:
     survives = probe.survives(Apgd(epsilon=2 * probe.half_range, num_steps=NUM_STEPS))
-    value = sum(survives) / len(survives)
-    finding = f"{value:.0%} of the examples survive without any constraint"
-    return _flag(
-        "unconstrained attack failure", value, 0.0, finding, "try another loss (margin, dlr) or a black-box attack"
-    )
+    value, limit = fsum(survives) / len(survives), 0.0
+    finding = f"{probe.text_of(value)} survive without any constraint"
+    if probe.has_many:
+        limit = _right_by_another(probe)
+        finding = f"{finding}; {limit:.0%} do in the best other example's place"
+    other = "masked-ce, js" if probe.has_many else "margin, dlr"
+    advice = f"try another loss ({other}) or a black-box attack"
+    return _flag("unconstrained attack failure", value, limit, finding, advice)
+
+
+def _right_by_another(probe: Probe) -> float:
+    """Return the proportion of many answers that stay right if each example becomes the other one that leaves least.
+
+    Without any constraint an attack can do that. It is 1 for a single example.
+    """
+    problem = probe.problem(Fgsm(epsilon=probe.epsilon))
+    outputs, num_answers = problem.predict(problem.inputs), problem.num_answers()
+    fewest = num_answers
+    for shift in range(1, len(probe)):
+        fewest = torch.minimum(fewest, problem.num_right(outputs.roll(shift, 0)))
+    return float((fewest / num_answers).double().mean())
 
 
 def _flag(name: str, value: float, limit: float, finding: str, advice: str) -> Flag:
@@ -275,23 +327,29 @@ def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
     epsilon, half_range = probe.epsilon, probe.half_range
     twice = max(epsilon, 2 * min(epsilon, half_range))
     try:
-        probe.gradient(cross_entropy_loss)
+        probe.gradient(probe.objective)
     except NO_GRADIENT:
         return []
     pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
     apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))
     fgsm = probe.survives(Fgsm(epsilon=epsilon))
+    loss: Literal["objective", "margin"] = "objective" if probe.has_many else "margin"
     squares = [
-        probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8)) for each in probe.random_searches
+        probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8, loss=loss))
+        for each in probe.random_searches
     ]
     larger = probe.survives(Apgd(epsilon=twice, num_steps=50))
     longer = probe.survives(Apgd(epsilon=epsilon, num_steps=100))
-    anywhere = probe.survives(Pgd(epsilon=half_range, relative_step=QUARTER, num_steps=100))
     what = f"Square of {NUM_QUERIES} queries against APGD of 50 steps"
-    return [
+    flags = [
         beaten(SINGLE_STEP, pgd, fgsm, "FGSM against PGD of 20 steps"),
         *(beaten(RANDOM_SEARCH, apgd, square, what) for square in squares),
         beaten(SMALLER_BUDGET, larger, apgd, "epsilon against twice epsilon"),
         beaten(MORE_STEPS, apgd, longer, "APGD of 100 steps against 50"),
-        right_at_any_distance(anywhere, num_classes, f"PGD of 100 steps at linf {spelling_of(half_range)}"),
     ]
+    # Of many answers chance level depends on their frequencies: one mask may be right about most pixels of all images.
+    if not probe.has_many:
+        anywhere = probe.survives(Pgd(epsilon=half_range, relative_step=QUARTER, num_steps=100))
+        what = f"PGD of 100 steps at linf {spelling_of(half_range)}"
+        flags.append(right_at_any_distance(anywhere, num_classes, what))
+    return flags

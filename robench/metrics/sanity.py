@@ -4,18 +4,26 @@ Source: Carlini et al. 2019, arXiv:1902.06705, and Athalye et al. 2018, arXiv:18
 beat single steps, gradients beat random search, a larger budget fools more, more steps change nothing, and no model is
 right about inputs that may all be made equal, such as images that may be turned grey. A comparison fails by more than
 0.2 points (AutoAttack's rule for Square) and an exact paired p below 0.01 (``paired``).
+
+Where examples have many answers, such as pixels, the proportions of right ones are compared by the sign test; for
+verdicts it is McNemar's. No loss of gradients is the number of right answers, which random search lowers directly,
+and small differences are significant, so that the limit is 2 points. Losses differ in which answers they attack: a
+search must not be beaten by one with the plain loss and as few passes.
 """
 
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from robench.core.errors import ContractError
 from robench.core.flags import Flag
-from robench.metrics.paired import exact_p_value
+from robench.metrics.paired import tail_p_value
 
 SOURCE = "Carlini et al. 2019"
 POINTS = 0.002
+POINTS_OF_MANY = 0.02
 P_VALUE = 0.01
 
 
@@ -39,6 +47,10 @@ SMALLER_BUDGET = Expectation(
     "smaller budget beats larger", "the search fails in large balls: take more steps and restarts"
 )
 MORE_STEPS = Expectation("twice the steps change the result", "the attack has not converged: take more steps")
+PLAIN_LOSS = Expectation(
+    "plain loss beats another",
+    "the attack leaves out answers that the plain loss reaches: check which of them its loss and its steps attack",
+)
 ANY_DISTANCE = Expectation(
     "right at any distance",
     "the attack is broken for this model: check that gradients reach the inputs, try other losses",
@@ -46,16 +58,25 @@ ANY_DISTANCE = Expectation(
 
 
 def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, what: str) -> Flag:
-    """Return whether fewer examples survive the attack that should be weaker; verdicts are of the same examples."""
-    p_value = exact_p_value(stronger, weaker)
-    gain = (int(np.count_nonzero(stronger)) - int(np.count_nonzero(weaker))) / np.size(stronger)
+    """Return whether less survives the attack that should be weaker.
+
+    Both attacks are of the same examples (N,): verdicts, whether an example survives, or the proportions of its answers
+    that are still right.
+    """
+    one, other = np.asarray(stronger), np.asarray(weaker)
+    if len(one) != len(other):
+        raise ContractError(f"paired verdicts must be of the same examples, got {len(one)} and {len(other)}")
+    lost, won = int((one > other).sum()), int((other > one).sum())
+    p_value = min(1.0, 2 * tail_p_value(max(lost, won), lost + won))
+    gain = (fsum(one) - fsum(other)) / len(one)
+    survive, limit = ("survive", POINTS) if one.dtype == bool else ("answers stay right", POINTS_OF_MANY)
     return Flag(
         name=expectation.name,
         source=SOURCE,
         value=gain,
-        limit=POINTS,
-        is_raised=gain > POINTS and p_value < P_VALUE,
-        finding=f"{what}: {_survivors(gain)} survive (p = {p_value:.2g})",
+        limit=limit,
+        is_raised=gain > limit and p_value < P_VALUE,
+        finding=f"{what}: {_survivors(gain)} {survive} (p = {p_value:.2g})",
         advice=expectation.advice,
     )
 
@@ -67,8 +88,8 @@ def _survivors(gain: float) -> str:
 
 
 def right_at_any_distance(survives: ArrayLike, num_classes: int, what: str) -> Flag:
-    """Return whether more examples survive than chance allows if all inputs may be made equal."""
-    value = int(np.count_nonzero(survives)) / np.size(survives)
+    """Return whether more examples, or their answers, survive than chance allows if all inputs may be made equal."""
+    value = fsum(np.asarray(survives)) / np.size(survives)
     return Flag(
         name=ANY_DISTANCE.name,
         source=SOURCE,

@@ -5,6 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, Lt
 
+from robench.attention.rpc import Rpc
+from robench.attention.symmetric import Symmetric
 from robench.declarations.base import FieldProblem
 from robench.models.foreign import Timm
 from robench.models.transformer import Count, Width
@@ -12,6 +14,8 @@ from robench.models.vit import Side, Vit
 
 # Width of a head of the decoder, as published.
 HEAD_WIDTH = 64
+# Mechanisms that a decoder may have beside softmax.
+DECODER_MIXINGS = (Symmetric, Rpc)
 NumClasses = Annotated[int, Ge(2), Le(65_536)]
 
 
@@ -63,13 +67,16 @@ class Segmenter(WindowDecoder, Vit):
     Attributes:
         image_size: side of a window in pixels, square; images of any size are read in windows.
         num_classes: number of logits of a pixel.
-        attention: attention of the encoder; that of the decoder is softmax.
+        attention: attention of the encoder.
+        decoder_attention: attention of the mask transformer: ``softmax``, or that of the encoder (``encoder``) with the
+            same layers, as in the code of RPC-Attention (rachtsy/segm); of symmetric and rpc alone.
     """
 
     kind: ClassVar[str] = "segmenter"
     implementation: ClassVar[str] = "robench.models.segmenter_impl:build_segmenter"
 
     num_classes: NumClasses
+    decoder_attention: Literal["softmax", "encoder"] = "softmax"
 
     @property
     def embedding_parameters(self) -> int:
@@ -84,6 +91,12 @@ class Segmenter(WindowDecoder, Vit):
         problems = Vit.contradictions(self) + self.decoder_problems(self.image_size)
         if self.decoder_heads is not None and self.dim % self.decoder_heads:
             problems.append(("decoder_heads", f"must divide dim {self.dim}, got {self.decoder_heads}"))
+        if self.decoder_attention == "encoder" and not (
+            self.decoder == "mask-transformer" and isinstance(self.attention, DECODER_MIXINGS)
+        ):
+            kinds = " or ".join(each.kind for each in DECODER_MIXINGS)
+            wanted = f"must be softmax unless decoder is mask-transformer and attention {kinds}"
+            problems.append(("decoder_attention", f"{wanted}, got encoder"))
         return problems
 
 

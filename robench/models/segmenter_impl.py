@@ -3,16 +3,17 @@
 Source: Strudel et al. 2021, arXiv:2105.05633, in the form of the authors' code (rstrudel/segmenter), whose names of
 parameters this has (``encoder.``, ``decoder.``):
 
-* An image is read in square windows, ``stride`` pixels apart, the last of a row or column shifted to end at the border;
-  logits are averaged where windows overlap. Windows end at the right and bottom border of an image that is smaller: it
-  is padded there by zeros after the normalisation, and the logits of padding are cut off. (The authors' evaluation
-  enlarges such images in place of padding them.)
+* An image is read in square windows at a ``stride``, the last of a row or column shifted to end at the border; logits
+  are averaged where windows overlap. An image that is smaller than a window is padded on the right and below by zeros,
+  after the normalisation, and the logits of padding are cut off. (The authors' evaluation enlarges such images.)
 * The encoder is a vision transformer (``vit``) without head, LayerNorm's epsilon 1e-5; the decoder reads the tokens of
   patches after its last norm, and neither class nor distillation token.
 * ``linear``: one linear map of each token to the logits of its patch.
 * ``mask-transformer``: a linear map of the tokens, one learned vector for each class behind them, blocks with softmax
   attention, and a LayerNorm. Patches and classes, each mapped by a matrix and scaled to length 1, are multiplied; the
-  products with all classes pass through a LayerNorm. Its MLPs are four times as wide as a token.
+  products with all classes pass through a LayerNorm. Its MLPs are four times as wide as a token. In the code of
+  RPC-Attention (rachtsy/segm) its attention is the encoder's (``decoder_attention: encoder``); dropout of attention
+  weights is left out there.
 * Logits of patches are enlarged to the window bilinearly, the corners of their grid half a patch inside the window's.
 
 Gradients flow through all windows of an image.
@@ -22,6 +23,7 @@ Axes: B batch, C width of a token, D channels, K classes, N tokens, P patches, G
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isqrt
 from typing import TYPE_CHECKING, cast
 
@@ -29,12 +31,16 @@ import torch
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
+from robench.attention.build import build_attention
+from robench.attention.geometry import Geometry
+from robench.attention.state import ForwardState
 from robench.core.errors import ContractError, DeclarationError, WeightsError
 from robench.core.seeds import LazySeeds, Stream, stream_seed
 from robench.models.build import without_fused_attention
 from robench.models.foreign import Timm
 from robench.models.timm_backbone_impl import build_timm
-from robench.models.transformer_impl import TransformerModel, initialise_linear
+from robench.models.transformer import PlainResidual
+from robench.models.transformer_impl import PlainBlock, TransformerModel, build_block, initialise_linear, parts_of
 from robench.models.vit_impl import DeclaredVisionTransformer, build_vit
 
 if TYPE_CHECKING:
@@ -145,7 +151,7 @@ class SegmenterModel(nn.Module):
 
 
 def starts(length: int, window: int, stride: int) -> list[int]:
-    """Return the first pixels of windows along a side of ``length`` pixels, of which the last ends at the border.
+    """Return the first pixels of windows along a side of ``length`` pixels; the last window ends at the border.
 
     >>> starts(700, 512, 512), starts(512, 512, 512), starts(11, 4, 3)
     ([0, 188], [0], [0, 3, 6, 7])
@@ -178,10 +184,19 @@ class MaskTransformer(nn.Module):
     """Blocks with softmax attention over patches and classes, and scalar products of their vectors of length 1.
 
     ``dropout`` is the probability with which training zeroes attention weights, and values of each branch and of the
-    hidden layer of its MLP.
+    hidden layer of its MLP. ``attentions`` replace the softmax attention of the blocks, without dropout of weights.
     """
 
-    def __init__(self, dim: int, num_classes: int, *, depth: int, num_heads: int, dropout: float) -> None:
+    def __init__(
+        self,
+        dim: int,
+        num_classes: int,
+        *,
+        depth: int,
+        num_heads: int,
+        dropout: float,
+        attentions: Sequence[nn.Module] = (),
+    ) -> None:
         super().__init__()
         self.num_classes = num_classes
         self.proj_dec = nn.Linear(dim, dim)
@@ -194,6 +209,9 @@ class MaskTransformer(nn.Module):
         self.proj_patch = nn.Parameter(dim**-0.5 * torch.randn(dim, dim))
         self.proj_classes = nn.Parameter(dim**-0.5 * torch.randn(dim, dim))
         self.mask_norm = nn.LayerNorm(num_classes)
+        for layer, attention in enumerate(attentions):
+            parts = parts_of(cast("Block", self.blocks[layer]), attention)
+            self.blocks[layer] = build_block(PlainResidual(), replace(parts, drop_path1=nn.Dropout(dropout)))
         initialise_linear(self)
         nn.init.trunc_normal_(self.cls_emb, std=0.02)
         without_fused_attention(self)
@@ -202,8 +220,9 @@ class MaskTransformer(nn.Module):
         """Return logits (B, P, K)."""
         classes_BKC = self.cls_emb.expand(len(x_BPC), -1, -1)
         x_BNC = torch.cat([self.proj_dec(x_BPC), classes_BKC], dim=1)
+        first_BNC, state = x_BNC, ForwardState()
         for block in self.blocks:
-            x_BNC = block(x_BNC)
+            x_BNC = block(x_BNC, first_BNC, state) if isinstance(block, PlainBlock) else block(x_BNC)
         x_BNC = self.decoder_norm(x_BNC)
         patches_BPC = nn.functional.normalize(x_BNC[:, : -self.num_classes] @ self.proj_patch, dim=-1)
         classes_BKC = nn.functional.normalize(x_BNC[:, -self.num_classes :] @ self.proj_classes, dim=-1)
@@ -218,7 +237,24 @@ def build_segmenter(architecture: Segmenter, drop_path_rate: float = 0.0) -> Seg
     norms = [encoder.norm, *(norm for block in encoder.blocks for norm in (block.norm1, block.norm2))]  # type: ignore[union-attr]  # robench's blocks
     for norm in norms:
         norm.eps = NORM_EPSILON
-    return SegmenterModel(encoder, decoder_of(architecture, architecture.dim), architecture)
+    decoder = decoder_of(architecture, architecture.dim, _attentions_of_decoder(architecture))
+    return SegmenterModel(encoder, decoder, architecture)
+
+
+def _attentions_of_decoder(architecture: Segmenter) -> list[nn.Module]:
+    """Return the attention of each block of the decoder; none if it is softmax."""
+    depth = architecture.decoder_depth if architecture.decoder_attention == "encoder" else 0
+    geometries = [
+        Geometry(
+            dim=architecture.dim,
+            num_heads=architecture.heads_of(architecture.dim),
+            num_tokens=architecture.num_patches + architecture.num_classes,
+            depth=depth,
+            layer=layer,
+        )
+        for layer in range(depth)
+    ]
+    return [build_attention(architecture.attention, geometry) for geometry in geometries]
 
 
 def build_timm_segmenter(architecture: TimmSegmenter, drop_path_rate: float = 0.0) -> SegmenterModel:
@@ -248,7 +284,9 @@ def build_timm_segmenter(architecture: TimmSegmenter, drop_path_rate: float = 0.
     return SegmenterModel(encoder, decoder_of(architecture, dim), architecture)
 
 
-def decoder_of(architecture: Segmenter | TimmSegmenter, dim: int) -> nn.Module:
+def decoder_of(
+    architecture: Segmenter | TimmSegmenter, dim: int, attentions: Sequence[nn.Module] = ()
+) -> LinearDecoder | MaskTransformer:
     """Return the declared decoder of tokens of width ``dim``, with initial weights from torch's global generator."""
     if architecture.decoder == "linear":
         return LinearDecoder(dim, architecture.num_classes)
@@ -258,6 +296,7 @@ def decoder_of(architecture: Segmenter | TimmSegmenter, dim: int) -> nn.Module:
         depth=architecture.decoder_depth,
         num_heads=architecture.heads_of(dim),
         dropout=architecture.decoder_dropout,
+        attentions=attentions,
     )
 
 

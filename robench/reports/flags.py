@@ -4,7 +4,7 @@ The expected order of each pair of attacks is known (``metrics.sanity``). Attack
 complete, on the same data, and use true labels.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robench.core.budgets import ThreatModel
+from robench.core.columns import Outcomes
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.flags import Flag
 from robench.core.suite import Condition, views_of
+from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.metrics.sanity import (
     MORE_STEPS,
+    PLAIN_LOSS,
     RANDOM_SEARCH,
     SINGLE_STEP,
     SMALLER_BUDGET,
@@ -27,13 +30,15 @@ from robench.metrics.sanity import (
 )
 from robench.reports.selection import Coverage
 from robench.tasks import TASKS
+from robench.tasks.base import Proportion, Task
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Attack that every example of a condition went through, with a mask of surviving examples.
+    """Attack that every example of a condition went through.
 
     Attributes:
+        survives: (N,) whether each example survives, or the proportion of its answers that is still right.
         leans: whether it belongs to a sweep with linked budgets, for which monotonicity is not informative.
     """
 
@@ -41,7 +46,7 @@ class Tried:
     dataset: DatasetDeclaration
     attack: PerturbationDeclaration
     threat_model: ThreatModel
-    survives: NDArray[np.bool_]
+    survives: NDArray[np.bool_] | NDArray[np.float64]
     leans: bool = False
 
 
@@ -66,7 +71,7 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
             dataset=condition.dataset,
             attack=view.attack,
             threat_model=threat_model,
-            survives=coverage.outcomes_at(view.epsilon).column(verdict),
+            survives=survives(coverage.outcomes_at(view.epsilon)),
             leans=condition.perturbation.budgets_are_linked,
         )
         for condition in conditions
@@ -74,8 +79,17 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
         for view in views_of(condition)
         if (threat_model := view.attack.threat_model) is not None
         and threat_model.labels == "true"
-        and (verdict := TASKS[condition.dataset.task].verdict) is not None
+        and (survives := _survival_in(TASKS[condition.dataset.task])) is not None
     ]
+
+
+def _survival_in(task: Task) -> Callable[[Outcomes], NDArray[np.bool_] | NDArray[np.float64]] | None:
+    """Return the function of outcomes that says what survives; None if a task's attacks are not compared."""
+    if task.proportion is not None:
+        proportion: Proportion = imported(task.proportion)
+        return proportion
+    verdict = task.verdict
+    return None if verdict is None else lambda outcomes: outcomes.column(verdict)
 
 
 def _compared(tried: Sequence[Tried]) -> Iterator[Flag]:
@@ -100,7 +114,18 @@ def _expectation(stronger: Tried, weaker: Tried) -> Expectation | None:
     if first.is_iterated and second.is_gradient_free:
         return RANDOM_SEARCH
     # The longer search comes second: it should find no more.
-    return MORE_STEPS if second.is_twice_as_long_as(first) else None
+    if second.is_twice_as_long_as(first):
+        return MORE_STEPS
+    return PLAIN_LOSS if _should_beat_plain(stronger, weaker) else None
+
+
+def _should_beat_plain(stronger: Tried, weaker: Tried) -> bool:
+    """Return whether an attack should find what one with the plain loss finds, which takes no more passes."""
+    first, second = stronger.attack, weaker.attack
+    if TASKS[stronger.dataset.task].proportion is None or not (first.is_iterated and second.is_iterated):
+        return False
+    passes, of_plain = first.most_passes, second.most_passes
+    return second.follows_plain_loss and passes is not None and of_plain is not None and of_plain <= passes
 
 
 def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from robench.declarations.base import imported
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Model
 
-# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each.
+# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each: those
+# that are ``scheduled`` the progress of the attack.
 Loss = Callable[..., "torch.Tensor"]
 AnyLoss = TypeVar("AnyLoss", bound=Loss)
 
@@ -29,6 +30,20 @@ def resolved(loss: AnyLoss) -> AnyLoss:
     """Declare that the gradient of a loss by the outputs does not underflow in float32: attacks take it as it is."""
     loss.is_resolved = True  # type: ignore[attr-defined]  # functions have any attribute
     return loss
+
+
+def scheduled(loss: AnyLoss) -> AnyLoss:
+    """Declare that a loss takes a further argument (B,): the number of earlier steps over the number of all, in [0, 1).
+
+    Its values at different steps do not compare.
+    """
+    loss.is_scheduled = True  # type: ignore[attr-defined]  # functions have any attribute
+    return loss
+
+
+def is_scheduled(loss: Loss) -> bool:
+    """Return whether a loss takes the progress of the attack."""
+    return bool(getattr(loss, "is_scheduled", False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +65,8 @@ class Task:
         gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
         is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
             the number of classes.
+        proportion: ``module:name`` of a ``Proportion``, by which attacks are compared where examples have many answers;
+            None for tasks with a verdict, or whose attacks are not compared.
         compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
         targets_are_inputs: whether the inputs are their own targets, so that examples need no labels.
         consistency: ``module:name`` of a ``Consistency``, by which edited records are recognised; None if no column
@@ -71,6 +88,7 @@ class Task:
     check: str | None = None
     gap: str | None = None
     is_audited: bool = False
+    proportion: str | None = None
     compares_clean: bool = False
     targets_are_inputs: bool = False
     consistency: str | None = None
@@ -159,6 +177,13 @@ class Broken:
     rule: str
 
 
+class Proportion(Protocol):
+    """Function that reads from outcomes how many of an example's answers are right, without torch."""
+
+    def __call__(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        """Return the proportion (N,) of right answers of each example, 0 where none counts."""
+
+
 class Consistency(Protocol):
     """Function that finds contradictions between columns of stored outcomes, without torch."""
 
@@ -217,3 +242,25 @@ class TaskRules(Protocol):
 
     def is_fooled(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return (B,) booleans: whether an attack that moves away from the labels has succeeded."""
+
+
+@runtime_checkable
+class ManyAnswers(Protocol):
+    """Further rules of a task whose outputs have many answers, such as one per pixel, some right and some wrong.
+
+    No example is fooled as a whole, so attacks run to their end, and keep the point with the fewest right answers.
+
+    Attributes:
+        judged_by: loss by which attacks with adaptive steps judge these; gradients may be of another loss.
+    """
+
+    judged_by: Loss
+
+    def num_right(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the number (B,) of right answers, int64."""
+
+    def num_answers(self, labels: torch.Tensor) -> torch.Tensor:
+        """Return the number (B,) of answers that count, int64, at least 1."""
+
+    def own_labels(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return a model's own answers (B, ...) where labels (B, ...) count, for attacks with labels predicted."""

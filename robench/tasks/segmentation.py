@@ -14,6 +14,7 @@ from robench.tasks.base import Broken, Task
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from robench.core.columns import Outcomes
@@ -48,12 +49,25 @@ SEGMENTATION = Task(
     outcome=SegmentationOutcome,
     implementation="robench.tasks.segmentation_impl:RULES",
     metric="mean_iou",
-    losses=("ce",),
+    losses=("ce", "segpgd", "cospgd", "masked-ce", "balanced-ce", "js"),
     contradiction="robench.tasks.segmentation_impl:contradiction",
     gap="robench.tasks.segmentation_impl:gap",
+    is_audited=True,
+    proportion="robench.tasks.segmentation:proportion_right",
     consistency="robench.tasks.segmentation:inconsistencies",
     hub_types={"images": "image-segmentation"},
 )
+
+
+def proportion_right(outcomes: Outcomes) -> NDArray[np.float64]:
+    """Return the proportion (N,) of right pixels of each image; see ``tasks.base.Proportion``."""
+    import numpy as np
+
+    right, true = (
+        np.fromiter((each.sum() for each in outcomes.column(name)), np.float64, len(outcomes))
+        for name in ("num_both", "num_true")
+    )
+    return right / np.maximum(true, 1)
 
 
 def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Broken]:

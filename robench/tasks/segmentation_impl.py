@@ -1,101 +1,30 @@
 """Rules of semantic segmentation: outputs are logits (B, K, h, w) of the inputs' size, targets int64 (B, H, W).
 
-Where a mask has another size than the inputs, such as the original size of an image that was resized for the network,
-logits are resized to it, bilinearly. Neither the resized logits of a whole mask nor their softmax is ever in memory:
-masks are read in strips of rows, and gradients go through one strip at a time.
+Where a mask has another size than the inputs, logits are resized to it; see ``segmentation_losses_impl``.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
-from torch.utils.checkpoint import checkpoint
 
 from robench.core.columns import Outcomes, Values, lists_of
 from robench.core.errors import ContractError, UsageError
-from robench.tasks.base import Loss, Scoring, resolved
+from robench.tasks.base import Loss, Scoring
 from robench.tasks.segmentation import COUNTS, IGNORED
+from robench.tasks.segmentation_losses_impl import (
+    LOSSES,
+    num_counted,
+    pixel_cross_entropy,
+    predicted,
+    strips,
+    summed,
+)
 
-# Logits of a strip: 64 MB of float32.
-MOST_VALUES = 1 << 24
 # A model whose mean IoU is below this part of the expected one has other weights, or classes in another order.
 LEAST_PROPORTION = 0.25
-# Function of the logits (B, K, rows, W) and the targets (B, rows, W) of a strip.
-OfStrip = Callable[[Tensor, Tensor], Tensor]
-
-
-def strips(outputs: Tensor, targets: Tensor) -> Iterator[tuple[slice, Callable[[], Tensor]]]:
-    """Yield rows of the targets (B, H, W), and a function that returns the logits (B, K, rows, W) resized to them.
-
-    Logits are resized bilinearly, without aligned corners, as by ``torch.nn.functional.interpolate``; those of the
-    targets' size stay as they are.
-    """
-    height, width = targets.shape[-2:]
-    num_rows = max(1, MOST_VALUES // max(1, outputs.shape[0] * outputs.shape[1] * width))
-    down, across = (
-        _weights(one, other, outputs) for one, other in zip(outputs.shape[-2:], (height, width), strict=True)
-    )
-
-    def resized(rows: slice) -> Tensor:
-        logits = outputs[:, :, rows] if down is None else torch.einsum("rh,bkhw->bkrw", down[rows], outputs)
-        return logits if across is None else logits @ across.T
-
-    for start in range(0, height, num_rows):
-        rows = slice(start, min(start + num_rows, height))
-        yield rows, lambda rows=rows: resized(rows)  # type: ignore[misc]  # bound early
-
-
-def _weights(size: int, wanted: int, like: Tensor) -> Tensor | None:
-    """Return the weights (wanted, size) of a linear interpolation between pixel centres; None if nothing changes."""
-    if size == wanted:
-        return None
-    places = ((torch.arange(wanted, dtype=torch.float64) + 0.5) * (size / wanted) - 0.5).clamp(0, size - 1)
-    lower = places.floor().long()
-    part = places - lower
-    weights = torch.zeros(wanted, size, dtype=torch.float64)
-    weights.scatter_(1, lower[:, None], (1 - part)[:, None])
-    weights.scatter_add_(1, (lower + 1).clamp(max=size - 1)[:, None], part[:, None])
-    return weights.to(like)
-
-
-def summed(outputs: Tensor, targets: Tensor, of_strip: OfStrip) -> Tensor:
-    """Return the sum over strips of ``of_strip``, (B, ...), differentiable in the outputs."""
-    total: Tensor | None = None
-    for rows, resized in strips(outputs, targets):
-        is_whole = rows == slice(0, targets.shape[-2])
-
-        def of_rows(rows: slice = rows, resized: Callable[[], Tensor] = resized) -> Tensor:
-            return of_strip(resized(), targets[..., rows, :])
-
-        # The graph of one strip at a time is in memory.
-        keeps = is_whole or not outputs.requires_grad
-        part = of_rows() if keeps else checkpoint(of_rows, use_reentrant=False)
-        total = part if total is None else total + part
-    assert total is not None  # a mask has a row
-    return total
-
-
-def num_counted(targets: Tensor) -> Tensor:
-    """Return the number of pixels (B,) that are not ignored, at least 1, so that means over none are 0."""
-    return (targets != IGNORED).flatten(1).sum(1).clamp(min=1)
-
-
-@resolved
-def pixel_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy (B,) of the pixels that are not ignored, in nats."""
-
-    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
-        return cross_entropy(logits, classes, ignore_index=IGNORED, reduction="none").flatten(1).sum(1)
-
-    return summed(outputs, targets, of_strip) / num_counted(targets)
-
-
-def predicted(logits: Tensor) -> Tensor:
-    """Return the class of each pixel (B, H, W): the lowest of those with the highest of the logits (B, K, H, W)."""
-    return (logits == logits.amax(1, keepdim=True)).int().argmax(1)
 
 
 def confusion(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -115,10 +44,11 @@ def confusion(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 class SegmentationRules:
-    """Rules of segmentation; see ``tasks.base.TaskRules``."""
+    """Rules of segmentation; see ``tasks.base.TaskRules`` and ``ManyAnswers``."""
 
-    losses: Mapping[str, Loss] = {"ce": pixel_cross_entropy}
+    losses: Mapping[str, Loss] = LOSSES
     objective: Loss = staticmethod(pixel_cross_entropy)
+    judged_by: Loss = staticmethod(pixel_cross_entropy)
 
     def outputs_of(self, output: object, num_rows: int) -> Tensor:
         """Extract the logits (B, classes, H, W) from a module's return value, which may be an object or a mapping.
@@ -173,7 +103,7 @@ class SegmentationRules:
                 lists_of([each[place][classes] for each, classes in zip(counts, present, strict=True)])
             )
         with torch.no_grad():
-            losses = pixel_cross_entropy(logits.double(), targets).cpu().numpy()
+            losses = pixel_cross_entropy(logits.double(), targets).clamp(min=0).cpu().numpy()
         is_empty = np.array([not len(classes) for classes in present])
         return columns | {"loss_nats": Values(losses, is_empty)}
 
@@ -200,6 +130,25 @@ class SegmentationRules:
     def is_fooled(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return (B,) false: of an image some pixels are right, and attacks go on to their end."""
         return torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+
+    def num_right(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the number (B,) of pixels that get their class; ignored ones do not count."""
+
+        def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
+            # No class is the ignored one.
+            return (predicted(logits) == classes).flatten(1).sum(1)
+
+        with torch.no_grad():
+            return summed(outputs, labels, of_strip)
+
+    def num_answers(self, labels: Tensor) -> Tensor:
+        """Return the number (B,) of pixels that are not ignored, at least 1."""
+        return num_counted(labels)
+
+    def own_labels(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the predicted class of each pixel of the masks (B, H, W), ignored where they ignore it."""
+        parts = [predicted(resized()) for _, resized in strips(outputs, labels)]
+        return torch.where(labels == IGNORED, IGNORED, torch.cat(parts, 1))
 
 
 RULES = SegmentationRules()

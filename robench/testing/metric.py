@@ -35,7 +35,7 @@ MakeOutcomes = Callable[[int], Sequence[Outcome]]
 
 __all__ = ["METRIC_CHECKS", "check_metric", "classified"]
 
-NUM_EXAMPLES = 50
+NUM_EXAMPLES = 100
 # The clean condition followed by five severities of one type, or of the fifteen.
 NUM_CONDITIONS = {
     "condition": 1,
@@ -163,7 +163,7 @@ METRIC_CHECKS = (
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:
-    """Return outcomes of 50 examples of 10 classes, about a tenth of them right."""
+    """Return outcomes of examples of 10 classes, about a tenth of them right."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -192,7 +192,7 @@ def searched(seed: int) -> list[ClassificationOutcome]:
 
 
 def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
-    """Return outcomes of a language model, of words or pieces, on 50 texts with a tenth of the words replaced."""
+    """Return outcomes of a language model, of words or pieces, on texts with a tenth of the words replaced."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -214,7 +214,7 @@ def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
 
 
 def segmented(seed: int) -> list[SegmentationOutcome]:
-    """Return outcomes of 50 images of 64 pixels and some of 5 classes, about half of the pixels right."""
+    """Return outcomes of images of 64 pixels and some of 5 classes, about half of the pixels right."""
     draw, truth = random.Random(seed), random.Random(0)
     found = []
     for index in range(NUM_EXAMPLES):

@@ -14,6 +14,8 @@ from robench.domains.series import SERIES
 from robench.models.loaded import without_padding
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification import CLASSIFICATION
+from robench.tasks.segmentation import SEGMENTATION
 
 NUM_CLASSES = 5
 SHAPE = (3, 4, 4)
@@ -150,6 +152,28 @@ class DrawingModel:
         return (hidden @ self.second) * self.noise[seed].clone()
 
 
+class ByPixel:
+    """Model that gives each pixel of an image the logits of another model for the image."""
+
+    def __init__(self, model: Model, size: torch.Size) -> None:
+        self.model, self.size = model, size
+        self.device, self.normalisation = model.device, model.normalisation
+        self.takes_seeds = getattr(model, "takes_seeds", False)
+
+    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
+        """Return (B, classes, H, W)."""
+        return self.model.outputs(inputs, seeds)[:, :, None, None].expand(-1, -1, *self.size)
+
+    def through_solvers(self) -> Model:
+        """Return the model itself, which has no solvers."""
+        return self
+
+
+def needs_masks(declaration: object) -> bool:
+    """Return whether an attack has a loss of segmentation alone, such as ``masked-ce``."""
+    return getattr(declaration, "loss", "") in set(SEGMENTATION.losses) - set(CLASSIFICATION.losses)
+
+
 class NoModel:
     """Model that refuses all queries, for perturbations that do not use it."""
 
@@ -201,7 +225,14 @@ def perturbed(
     seeds: Sequence[int] | None = None,
     batch_size: int | None = None,
 ) -> Perturbed:
-    """Return the result of a perturbation on a batch; by default with a ``LinearModel`` and seeds 0, 1, 2 ..."""
+    """Return the result of a perturbation on a batch; by default with a ``LinearModel`` and seeds 0, 1, 2 ...
+
+    Attacks with losses of pixels get masks whose pixels all have the class of the example, and logits alike.
+    """
     draws = ExampleDraws(range(len(batch.ids)) if seeds is None else seeds)
     model = LinearModel(domain=domain_of(batch)) if model is None else model
+    if needs_masks(declaration):
+        size = batch.inputs.shape[-2:]
+        masks = batch.targets.view(-1, 1, 1).expand(-1, *size)
+        batch, model = replace(batch, targets=masks, task=SEGMENTATION.name), ByPixel(model, size)
     return perturb(declaration, batch, model, draws, batch_size)

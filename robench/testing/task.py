@@ -12,7 +12,7 @@ from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
 from robench.datasets.base import stand_in
-from robench.tasks.base import Scoring, Task
+from robench.tasks.base import Scoring, Task, is_scheduled
 from robench.testing.expectations import refusal, require, run_checks, subject_of
 
 __all__ = ["TASK_CHECKS", "check_task"]
@@ -91,13 +91,14 @@ def losses_are_of_each_example_and_differentiable(
     require("objective" not in names, "has a loss called objective", "another name")
     for name, loss in {"objective": rules.objective, **rules.losses}.items():
         given = outputs[0].clone().requires_grad_()
-        values = loss(given, targets)
+        progress = [torch.full((len(targets),), 0.5)] if is_scheduled(loss) else []
+        values = loss(given, targets, *progress)
         require(values.shape == (len(targets),), f"has {name} of shape {tuple(values.shape)}", "(B,)")
         (gradient,) = torch.autograd.grad(values[2], given)
         others = torch.cat([gradient[:2], gradient[3:]])
         is_own = bool(gradient[2].any()) and not bool(others.any())
         require(is_own, f"has a gradient of {name} at other outputs than the example's", "its own alone")
-        found = refusal(partial(loss, outputs[0].double(), targets))
+        found = refusal(partial(loss, outputs[0].double(), targets, *progress))
         require(found == "raised nothing", f"has {name} of float64 outputs that {found}", "that of float32 outputs")
 
 

@@ -29,7 +29,8 @@ from robench.models.loading import Named, load_strictly, resolve_file
 from robench.models.segmenter_impl import SegmenterModel, encoder_state_from
 from robench.models.state_files import load_state
 from robench.tasks.segmentation import IGNORED
-from robench.tasks.segmentation_impl import confusion, pixel_cross_entropy
+from robench.tasks.segmentation_impl import confusion
+from robench.tasks.segmentation_losses_impl import pixel_cross_entropy
 from robench.training.base import ValidationScores
 from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
 from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved, seed_for, set_learning_rate
@@ -111,8 +112,8 @@ def start_from(model: nn.Module, initial: Weights, checkpoint: Checkpoint) -> st
     """
     if not isinstance(model, SegmenterModel):
         raise DeclarationError(
-            f"checkpoint {checkpoint.name!r} has training.initial_weights, those of a classifier, and its model is no"
-            " segmenter; leave them out"
+            f"checkpoint {checkpoint.name!r} has training.initial_weights, those of a classifier, and its model is not"
+            " a segmenter; leave them out"
         )
     named = Named(checkpoint.name, field="training.initial_weights", noun="initial weights")
     path, digest = resolve_file(initial, checkpoint.folder, named)

@@ -113,16 +113,16 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "exports/tables.py": {"csv": "a form of tables", "parquet": "a form of tables"},
     "leaderboard/__init__.py": {"csv": "a form of tables"},
+    "papers/protocol.py": {"segmenter": "a recipe of papers, by the name of its code"},
     "papers/render.py": {"csv": "a form of tables"},
     "runs/growth.py": {"tokens": TOKENS},
     "reports/__init__.py": {"csv": "a form of tables"},
 }
 # The audit attacks a model in ways that its definition fixes.
 AUDIT = "the audit is defined by these attacks"
-CLASSIFIERS = "the audit is of classifiers, which the task says (`is_audited`)"
+CLASSIFIERS = "some checks of the audit are of classifiers alone"
 LOSSES = "robench.tasks.classification_impl"
 ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
-    "evaluation/audit.py": {"robench.tasks.classification": CLASSIFIERS},
     "evaluation/probe.py": {
         "robench.attacks.apgd": AUDIT,
         "robench.attacks.apgd_impl": AUDIT,

@@ -13,7 +13,7 @@ from attack_examples import by_rows
 from torch.nn.functional import cross_entropy
 
 from robench import load_checkpoint, load_dataset
-from robench.attacks.apgd import Apgd
+from robench.attacks.apgd import WIDER, Apgd
 from robench.attacks.apgd_impl import Pace, checkpoints
 from robench.attacks.apgd_l1 import Sparsity, phases
 from robench.attacks.apgd_objective import Targets
@@ -293,14 +293,14 @@ class TestPace:
 
 class TestSparseForm:
     def test_radii_shrink_over_three_parts_of_the_steps(self) -> None:
-        shrinking = phases(100, shrinks=True)
+        shrinking = phases(100, WIDER["l1"])
         assert [(phase.factor, phase.start, phase.num_steps) for phase in shrinking] == [
             (3, 0, 30),
             (2, 30, 30),
             (1, 60, 40),
         ]
-        assert [sum(phase.num_steps for phase in phases(n, shrinks=True)) for n in range(3, 12)] == list(range(3, 12))
-        assert [step for step in range(100) if phases(100, shrinks=False)[0].is_checked(step)] == list(range(4, 100, 4))
+        assert [sum(phase.num_steps for phase in phases(n, WIDER["l1"])) for n in range(3, 12)] == list(range(3, 12))
+        assert [step for step in range(100) if phases(100, ())[0].is_checked(step)] == list(range(4, 100, 4))
 
     def test_wider_balls_are_searched_first_and_nothing_of_them_is_kept(self) -> None:
         victim, batch = curved(), batch_of(8)
@@ -486,8 +486,8 @@ def test_what_is_wrong_already_is_returned_clean_only_when_stopping_at_success()
         ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
         ({"norm": "l0"}, "norm must be linf or l2 or l1 for apgd, got l0"),
         (
-            {"radii": "shrinking"},
-            "radii must be constant for norm linf: shrinking ones exist in l1 alone, got shrinking",
+            {"radii": "shrinking", "norm": "l2"},
+            "radii must be constant for norm l2: shrinking ones exist in l1 and linf, got shrinking",
         ),
         (
             {"radii": "shrinking", "norm": "l1", "num_steps": 2},

@@ -178,11 +178,8 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
     change = draw_otherwise if is_rendered else shift_a_scan
     first, _, _ = opened_once(declared.name).ids[5].partition("/")
     if not is_rendered:
-        change = {"sotu": add_a_word, "digits": shift_a_scan, "listops-short": change_a_digit(monkeypatch)}.get(
-            first, invert
-        )
-    if declared.name == "digit-scenes":
-        change = draw_less
+        changes = {"sotu": add_a_word, "digits": shift_a_scan, "digit-scenes": draw_less}
+        change = (changes | {"listops-short": change_a_digit(monkeypatch)}).get(first, invert)
     return Source(declared, opened, change, lambda: opened_once(declared.name))
 
 

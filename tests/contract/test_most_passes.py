@@ -15,6 +15,7 @@ from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.pgd import Pgd
+from robench.attacks.sea import Sea
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
@@ -35,6 +36,8 @@ EXACT = [
         1,
     ),
     (Square(epsilon=EPSILON, num_queries=20, p_init=0.8, num_restarts=2), (40, 0), 2),
+    (Apgd(epsilon=EPSILON, radii="shrinking", **SEARCH), (36, 36), 2),
+    (Sea(epsilon=EPSILON, num_steps=5, num_draws=2), (30, 30), 3),
     (
         Cw(num_steps=5, num_search_steps=3, initial_c=0.1, learning_rate=0.01, stops_early=False),
         (15, 15),

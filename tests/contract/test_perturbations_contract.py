@@ -23,6 +23,7 @@ from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.pgd import Pgd
+from robench.attacks.sea import Sea
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
@@ -70,6 +71,8 @@ EXAMPLES: dict[str, Any] = {
     "autoattack": AutoAttack(
         variant="custom", epsilon=EPSILON, members=(Apgd(epsilon=EPSILON, num_steps=10), Fab(num_steps=10))
     ),
+    "sea": Sea(epsilon=EPSILON, num_steps=9),
+    "pgd-segpgd": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, num_restarts=2, loss="segpgd"),
     "corruption": Corruption(type="glass_blur", severity=3),
     "fgsm-l2": Fgsm(norm="l2", epsilon=Fraction(1, 2)),
     "fgsm-l1": Fgsm(norm="l1", epsilon=Fraction(2), loss="margin"),

@@ -140,6 +140,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "linear": {"decoder": "linear", "attention": Softmax()},
     "mask transformer": {"attention": Symmetric(), "windows_per_pass": 3},
     "overlap": {"attention": Softmax(), "stride": 5},
+    "symmetric decoder": {"attention": Symmetric(), "decoder_attention": "encoder"},
 }
 # One window; smaller than one, in one direction and in both; several in one and in both.
 SIZES = [(8, 8), (5, 8), (6, 3), (8, 11), (4, 20), (17, 13)]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 
-from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS
 from robench.datasets.sotu import SOTU
 from robench.domains.code_points import encoded_batch
@@ -17,6 +16,7 @@ from robench.metrics import METRICS
 from robench.tasks import DEFAULT_TASK, TASKS
 from robench.tasks.base import Scoring
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
+from robench.tasks.segmentation import IGNORED
 from robench.testing.task import TASK_CHECKS
 
 if TYPE_CHECKING:
@@ -62,9 +62,11 @@ def read() -> Sample:
 
 def segmented() -> Sample:
     generator = torch.Generator().manual_seed(0)
-    first, second = torch.randn(2, NUM_ROWS, 4, 5, 6, generator=generator)
-    targets = torch.randint(-1, 4, (NUM_ROWS, 5, 6), generator=generator)
-    return Sample((first, second), targets, stand_in("segmentation"))
+    first, second = torch.randn(2, NUM_ROWS, 4, 3, 5, generator=generator)
+    targets = first.argmax(1)
+    targets[:, 0] = (targets[:, 0] + 1) % 4
+    targets[:, :, 0] = IGNORED
+    return Sample((first, second), targets, replace(DIGITS, name="scenes", task="segmentation"))
 
 
 SAMPLES = {

@@ -74,10 +74,10 @@ BUGS = (
     Bug(
         "last point for best",
         A + "search.py",
-        "seen.values > self._values.index_select(0, places)",
-        "seen.values > -torch.inf",
+        "(values > other_values)",
+        "(values > -torch.inf)",
     ),
-    Bug("a fooled point is not preferred", A + "search.py", "(fooled & ~was_fooled) | (", "(fooled & ~fooled) | ("),
+    Bug("a fooled point is not preferred", A + "search.py", "(num_right < other_num_right) | (", "("),
     Bug(
         "leaves without confirmation",
         A + "search.py",

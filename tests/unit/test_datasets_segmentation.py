@@ -517,8 +517,8 @@ class TestDigitScenes:
     @pytest.mark.parametrize(
         ("split", "size", "fingerprint"),
         [
-            ("test", 400, "73858f6105bd9f7716f1600b5d7e462a1a19c200125f4a19a92225e69e2b1ea9"),
-            ("train", 4000, "3cedab6da505c656c1a9060860a66904112319df794939392068534db5a436c1"),
+            ("test", 400, "1127109a10dfe87d29d6d4d1c7d14bc536dd599ef59aa2eeda363e4ee5a45024"),
+            ("train", 4000, "6008c347a97983818d54506f0a591c6744f3abe33fb8a7f7786520d0792144f4"),
         ],
     )
     def test_bytes_are_fixed(self, split: str, size: int, fingerprint: str) -> None:
@@ -526,8 +526,8 @@ class TestDigitScenes:
         assert (len(made), made.identity.fingerprint) == (size, fingerprint)
         counts = Counter(made.targets.ravel().tolist())
         assert counts.keys() == set(range(-1, 11))
-        assert 0.8 < counts[10] / made.targets.size < 0.9
-        assert counts[IGNORED] / made.targets.size < 0.1
+        assert 0.7 < counts[10] / made.targets.size < 0.8
+        assert counts[IGNORED] / made.targets.size < 0.15
 
     def test_a_scene_has_digits_of_its_split_on_its_own_part_of_a_photograph(self) -> None:
         whole = [each[:426] for each in load_sample_images().images]
@@ -544,11 +544,14 @@ class TestDigitScenes:
         wanted = cv2.resize(scans[0].astype(np.float64), (16, 16), interpolation=cv2.INTER_LINEAR) * 16
         assert np.array_equal(ink, wanted)
         grey = np.full((60, 60, 3), 100, dtype=np.uint8)
-        random = iter([0, *[2**63] * 60])
+        # The middle of all choices, and of the range of colours.
+        random = iter([0, *[2**63] * 110])
         pixels, targets = digit_scenes_impl._scene([grey], ink[None], np.array([7]), random)
-        drawn = targets != 10
+        # The first digit is in the middle, where the others may reach its outer 4 rows and columns alone.
+        for row, column in np.ndindex(8, 8):
+            opacity = int(ink[4 + row, 4 + column])
+            wanted_label = 7 if opacity >= 160 else 10 if opacity < 64 else IGNORED
+            assert targets[20 + row, 20 + column] == wanted_label
+            assert pixels[20 + row, 20 + column].tolist() == [(100 * (256 - opacity) + 128 * opacity + 128) >> 8] * 3
         assert set(np.unique(targets)) == {-1, 7, 10}
-        for row, column in zip(*np.nonzero(targets == 7), strict=True):
-            assert np.abs(pixels[row, column] - 100).max() > 0
-        assert (pixels[~drawn & (np.abs(pixels - 100).max(2) > 10)]).size == 0
-        assert drawn.sum() <= 3 * 256
+        assert 256 < (pixels != 100).all(2).sum() < 6 * 256

@@ -228,7 +228,7 @@ class TestSuitesForAnyDataset:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"task": "segmentation"}, "task: unknown task 'segmentation'"),
+            ({"task": "detection"}, "task: unknown task 'detection'"),
             ({"task": None}, "dataset: missing; .* or state task, for any dataset of it"),
             (
                 {"conditions": [{"name": "clean", "dataset": "digits"}, {"name": "more"}]},

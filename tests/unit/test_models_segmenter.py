@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,19 +18,26 @@ from robench.attention.linformer import Linformer
 from robench.attention.mom import Mom
 from robench.attention.primal import Primal
 from robench.attention.rpc import Rpc
+from robench.attention.rpc_impl import RpcAttention
 from robench.attention.rvt import Rvt
 from robench.attention.scaled import Scaled
 from robench.attention.symmetric import Symmetric
+from robench.attention.symmetric_impl import SymmetricAttention
 from robench.core.errors import DeclarationError, WeightsError
 from robench.core.seeds import LazySeeds, Stream, stream_seed
 from robench.costs.counting import counts_of
 from robench.declarations.base import FieldsError
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
+from robench.models.in_memory import in_memory_checkpoint
+from robench.models.in_memory_impl import model_of
+from robench.models.loaded import LoadedModel
 from robench.models.loading import load_strictly
 from robench.models.segmenter import Segmenter, TimmSegmenter
 from robench.models.segmenter_impl import SegmenterModel, encoder_state_from
 from robench.models.transformer import Boost
 from robench.models.vit import Vit
+from robench.tasks.segmentation import SEGMENTATION
 
 if TYPE_CHECKING:
     from robench.attention.base import AttentionBase
@@ -128,6 +137,15 @@ class TestParts:
         assert [block.attn.num_heads for block in decoder.blocks] == [2, 2]  # type: ignore[union-attr]
         assert {norm.eps for norm in seeded(SMALL).modules() if isinstance(norm, nn.LayerNorm)} == {1e-5}
 
+    def test_a_decoder_with_the_encoders_mechanism_has_its_layers(self) -> None:
+        """As in rachtsy/segm: RPC-Attention in the first block, symmetric attention in the second, and dropout."""
+        model: Any = build(replace(SMALL, attention=Rpc(num_iterations=3), decoder_attention="encoder"))
+        kinds = [type(block.attn) for block in model.decoder.blocks]
+        assert kinds == [type(block.attn) for block in model.encoder.blocks] == [RpcAttention, SymmetricAttention]
+        assert model.decoder.blocks[0].attn.qkv.weight.std().item() == pytest.approx(0.02, rel=0.2)
+        assert [block.drop_path1.p for block in model.decoder.blocks] == [0.1, 0.1]
+        assert len(observe(model, lambda: model(torch.rand(1, 3, 8, 8)), layout_of(SMALL, model)).layers) == 2
+
     def test_one_projection_serves_all_layers_of_the_encoder(self) -> None:
         model: Any = build(replace(SMALL, attention=Linformer(projection_length=3, is_shared=True)))
         assert model.encoder.blocks[0].attn.E is model.encoder.blocks[1].attn.E
@@ -138,6 +156,35 @@ class TestParts:
         assert [tokens.shape for tokens in found.tokens_BNC] == [(2, 5, 8)] * 3
         assert len(found.layers) == 2
         assert (found.layout.num_special, found.layout.grid) == (1, (2, 2))
+
+
+class TestLoaded:
+    def test_pixels_are_normalised_before_zeros_are_padded(self) -> None:
+        mean, std = (0.3, 0.4, 0.5), (0.2, 0.2, 0.3)
+        model = seeded(SMALL).float()
+        pixels = torch.rand(1, 3, 6, 8, generator=torch.Generator().manual_seed(0))
+        normalised = (pixels - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
+        wanted = model(nn.functional.pad(normalised, (0, 0, 0, 2)))[..., :6, :].detach()
+        loaded = LoadedModel(model, ImagePreprocessing(mean=mean, std=std), task=SEGMENTATION)
+        torch.testing.assert_close(loaded.outputs(pixels, [3]), wanted)
+
+    @pytest.mark.parametrize("form", ["logits", "out", "tensor"])
+    def test_modules_in_memory_return_logits_in_the_forms_of_libraries(self, form: str) -> None:
+        """A segmentation model of torchvision returns a mapping with ``out``, one of transformers ``.logits``."""
+
+        class Theirs(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.head = nn.Conv2d(3, 4, 1)
+
+            def forward(self, images: Tensor) -> object:
+                logits = self.head(images)
+                return {"logits": SimpleNamespace(logits=logits), "out": {"out": logits}, "tensor": logits}[form]
+
+        module = Theirs()
+        entry = in_memory_checkpoint("theirs", "0" * 64, ImagePreprocessing(mean=(), std=()), Path(), "segmentation")
+        pixels = torch.rand(1, 3, 5, 7)
+        assert torch.equal(model_of(entry, module).outputs(pixels), module.head(pixels))
 
 
 class TestPublishedSizes:
@@ -284,6 +331,7 @@ class TestWeightsOfClassifiers:
         ({"stride": 9}, "stride must be at most image_size 8, got 9"),
         ({"decoder_heads": 3}, "decoder_heads must divide dim 8, got 3"),
         ({"decoder": "linear", "decoder_depth": 3}, "decoder_depth has no effect with decoder linear, got 3"),
+        ({"decoder_attention": "encoder"}, "must be softmax unless .* attention symmetric or rpc, got encoder"),
         ({"num_classes": 1}, "num_classes must be at least 2"),
         ({"image_size": 10}, "image_size must be a multiple of patch_size 4"),
         ({"attention": Rpc(layers=(2,))}, r"attention.layers must lie in 0..1 \(depth 2\)"),
