@@ -101,6 +101,7 @@ class Arrays(FilesFormat):
         inputs, targets: names of the two arrays.
         lengths: name of the array of the N lengths of time series, from 1.
         train, standardise, num_steps: of time series alone, as in ``ts``.
+        class_names: names of the classes 0, 1, ...; ``ignore_index``: value in masks of pixels that count nowhere.
     """
 
     kind: ClassVar[str] = "npz"
