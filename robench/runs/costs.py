@@ -19,8 +19,8 @@ from robench.costs import RULES, Counts, Protocol
 from robench.costs.counting import counts_of, subject_of
 from robench.costs.measuring import measured
 from robench.costs.stored import FOLDER
-from robench.evaluation.arithmetic import device_kind, library_versions
 from robench.declarations.base import FieldsError
+from robench.evaluation.arithmetic import device_kind, library_versions
 from robench.models.base import ArchitectureBase
 from robench.runs.devices import devices_of
 
