@@ -1,4 +1,4 @@
-"""Declaration of the segmentation ensemble attack: auto-PGD with three losses, of which the worst point counts."""
+"""Declaration of the segmentation ensemble attack: auto-PGD with three losses, whose worst point counts."""
 
 from dataclasses import dataclass
 from typing import ClassVar

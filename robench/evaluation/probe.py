@@ -122,7 +122,7 @@ class Probe:
         num_right = problem.num_right(problem.predict(made.inputs)).cpu().numpy()
         return num_right / problem.num_answers().cpu().numpy() if self.has_many else num_right > 0
 
-    def told(self, proportion: float) -> str:
+    def part_of(self, proportion: float) -> str:
         """Return a proportion of the examples, or of their answers, in words."""
         return f"{proportion:.0%} of the {'answers' if self.has_many else 'examples'}"
 
@@ -289,7 +289,7 @@ def _transfer_failure(path: Path) -> Flag:
 def _unconstrained_failure(probe: Probe) -> Flag:
     survives = probe.survives(Apgd(epsilon=2 * probe.half_range, num_steps=NUM_STEPS))
     value, limit = fsum(survives) / len(survives), 0.0
-    finding = f"{probe.told(value)} survive without any constraint"
+    finding = f"{probe.part_of(value)} survive without any constraint"
     if probe.has_many:
         limit = _right_by_another(probe)
         finding = f"{finding}; {limit:.0%} do in the best other example's place"

@@ -274,7 +274,7 @@ def image_mean_iou(readings: Readings) -> Estimate:
 
 
 def worst_image_accuracy_contributions(readings: Readings) -> Contributions:
-    """Return the pixel accuracy of each image, of which the smallest counts."""
+    """Return the pixel accuracy of each image; the smallest counts."""
 
     def smallest(samples: Sequence[Floats]) -> Floats:
         found: Floats = samples[0].min(-1)
