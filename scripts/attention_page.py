@@ -25,8 +25,9 @@ HEADER = """\
 # Attention mechanisms
 
 Written by `make generated` from the docstrings of `robench/attention/`; edit those. `attention: {kind: KIND}` in the
-architecture of a checkpoint takes each of these, with the fields named; omitted fields take their defaults. Backbone
-`vit` takes all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel and class attention.
+architecture of a checkpoint takes each of these, with the fields named; omitted fields take their defaults. Backbones
+`vit` and `segmenter` take all of them, `fan` softmax, symmetric, rpc and twicing, beside its channel and class
+attention.
 
 Axes: N tokens, H heads, D width of a head, C = H D.
 """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SUITES = Path(__file__).parents[1] / "suites"
 BY_TYPE = "mean_error, mean_top1_accuracy, corruption_error, corruption_top1_accuracy"
+OF_MASKS = "corrupted_pixel_accuracy, corrupted_class_accuracy, corrupted_mean_iou"
 MEAN_ERRORS = f"mean_corruption_error, relative_mean_corruption_error, {BY_TYPE}"
 
 
@@ -27,6 +28,8 @@ class Corruptions:
         dataset: of the clean examples, None for any that a run is given; ``domain``: the domain that it must have.
         condition: all but the name of a condition, from its type and severity.
         num_examples: number of first examples of each condition, None for all.
+        severities: severities of each type; ``batch_size``: number of images per pass; ``task``: of suites without a
+            dataset.
     """
 
     name: str
@@ -38,6 +41,9 @@ class Corruptions:
     condition: Callable[[str, int], str]
     num_examples: int | None = None
     domain: str | None = None
+    severities: tuple[int, ...] = tuple(SEVERITIES)
+    batch_size: int = 100
+    task: str = "classification"
 
 
 def published(corruption: str, severity: int) -> str:
@@ -48,6 +54,11 @@ def published(corruption: str, severity: int) -> str:
 def published_small(corruption: str, severity: int) -> str:
     """Return a condition on the authors' own files of CIFAR-10-C."""
     return f"dataset: cifar-10-c/{corruption}/{severity}"
+
+
+def published_scenes(corruption: str, severity: int) -> str:
+    """Return a condition on ADE20K with a corruption that is made of the images before their resize."""
+    return f"dataset: ade20k-c/{corruption}/{severity}"
 
 
 def live(corruption: str, severity: int) -> str:
@@ -157,6 +168,41 @@ SUITES_OF_CORRUPTIONS = (
         condition=large,
     ),
     Corruptions(
+        name="scenes-c",
+        comment="The twin's own corrupted ADE20K: 15 types made on the fly at three severities; masks as they are.",
+        title="15 corruptions of digit-scenes at three severities, first 100 scenes: mean IoU",
+        dataset="digit-scenes",
+        types=COMMON_CORRUPTIONS,
+        metrics=f"[mean_iou, {OF_MASKS}]",
+        condition=small,
+        num_examples=100,
+        severities=(1, 3, 5),
+        batch_size=20,
+    ),
+    Corruptions(
+        name="masks-c",
+        comment="Any dataset of images with masks (--dataset): 15 types made on the fly with ImageNet-C's constants.",
+        title="15 corruptions at three severities, of images with masks: mean IoU",
+        dataset=None,
+        types=COMMON_CORRUPTIONS,
+        metrics=f"[mean_iou, {OF_MASKS}]",
+        condition=large,
+        severities=(1, 3, 5),
+        batch_size=8,
+        task="segmentation",
+    ),
+    Corruptions(
+        name="ade20k-c",
+        comment="Corrupted ADE20K as in RPC 6: 15 types; the paper does not print the severity, and 5 is inferred.",
+        title="ADE20K with 15 corruptions of severity 5, masks untouched: means over the corruptions",
+        dataset="ade20k",
+        types=COMMON_CORRUPTIONS,
+        metrics=f"[mean_iou, class_accuracy, {OF_MASKS}]",
+        condition=published_scenes,
+        severities=(5,),
+        batch_size=1,
+    ),
+    Corruptions(
         name="series-c",
         comment="Any dataset of time series (--dataset): 9 types made on the fly.",
         title="9 corruptions at five severities, of time series: mean error",
@@ -182,15 +228,15 @@ def _lines(suite: Corruptions) -> Iterator[str]:
     yield "version: 1"
     yield f'description: "{suite.title}"'
     yield "seed: 0"
-    yield "task: classification" if suite.dataset is None else f"dataset: {suite.dataset}"
+    yield f"task: {suite.task}" if suite.dataset is None else f"dataset: {suite.dataset}"
     if suite.domain is not None:
         yield f"domain: {suite.domain}"
-    yield "batch_size: 100"
+    yield f"batch_size: {suite.batch_size}"
     yield "conditions:"
     number = "" if suite.num_examples is None else f", num_examples: {suite.num_examples}"
     yield f"  - {{name: clean{number}}}"
     for corruption in suite.types:
-        for severity in SEVERITIES:
+        for severity in suite.severities:
             yield f"  - {{name: {corruption}-{severity}{number}, {suite.condition(corruption, severity)}}}"
     yield f"metrics: {suite.metrics}"
 

@@ -46,8 +46,10 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
     """
     layers: list[Seen] = []
     tokens: list[Tensor] = []
-    attentions = attentions_of(module)
-    blocks = list(module.blocks) if isinstance(module, TransformerModel) else []
+    # The model itself, or the encoder within a segmenter.
+    transformer = next((part for part in module.modules() if isinstance(part, TransformerModel)), None)
+    attentions = attentions_of(transformer or module)
+    blocks = [] if transformer is None else list(transformer.blocks)
 
     def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
         assert isinstance(attention, ShowsInside)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+from robench.attacks.base import GradientAscent, Loss, Norm
 from robench.declarations.base import FieldProblem
 
 ApgdLoss = Literal[Loss, "dlr-targeted"]
@@ -17,36 +17,24 @@ WIDER: Mapping[str, tuple[Fraction, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Apgd(SearchingAttack):
+class Apgd(GradientAscent):
     """Auto-PGD. Croce & Hein 2020, arXiv:2003.01690, Algorithm 1; in l1 Croce & Hein 2021, arXiv:2103.01208.
 
     Attributes:
-        num_steps: number of steps of one search, which starts at random points of the ball.
         loss: loss to maximise. With ``dlr-targeted`` each restart targets one other class, in the order of the clean
             logits, so that ``num_restarts`` is the number of targets; after the last class it cycles.
         radii: radius schedule of a search, ``constant`` or ``shrinking``: 3 epsilon in l1 and 2 epsilon in linf for 30
             % of the steps, 2 and 1.5 epsilon for 30 %, and epsilon for the rest, where alone points are kept.
-        num_draws: number of forward passes averaged in a gradient, for victims that draw random numbers.
     """
 
     kind: ClassVar[str] = "apgd"
     implementation: ClassVar[str] = "robench.attacks.apgd_impl:apgd"
     is_iterated: ClassVar[bool] = True
-    can_warm_start: ClassVar[bool] = True
-    length_field: ClassVar[str | None] = "num_steps"
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
     published_stop: ClassVar[Literal["never"]] = "never"
 
-    num_steps: Count
     loss: ApgdLoss = "ce"
     radii: Literal["constant", "shrinking"] = "constant"
-    num_draws: Count = 1
-
-    @property
-    def most_passes(self) -> tuple[int, int]:
-        """Return the passes of all steps: one gradient per step."""
-        num_gradients = self.num_restarts * self.num_steps * self.num_draws
-        return num_gradients, num_gradients
 
     @property
     def wider(self) -> tuple[Fraction, ...]:
@@ -55,7 +43,7 @@ class Apgd(SearchingAttack):
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: shrinking radii need norm l1 or linf, and enough steps for three phases."""
-        problems = SearchingAttack.contradictions(self)
+        problems = GradientAscent.contradictions(self)
         if self.radii == "shrinking" and self.norm not in WIDER:
             problems.append(
                 ("radii", f"must be constant for norm {self.norm}: shrinking ones exist in l1 and linf, got shrinking")

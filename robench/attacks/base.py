@@ -319,6 +319,28 @@ class SearchingAttack(BoundedAttack):
         return problems
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientAscent(SearchingAttack):
+    """Bounded attack with one gradient a step.
+
+    Attributes:
+        num_steps: number of steps of one search.
+        num_draws: number of forward passes averaged in a gradient, for victims that draw random numbers.
+    """
+
+    can_warm_start: ClassVar[bool] = True
+    length_field: ClassVar[str | None] = "num_steps"
+
+    num_steps: Count
+    num_draws: Count = 1
+
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: one gradient per step."""
+        num_gradients = self.num_restarts * self.num_steps * self.num_draws
+        return num_gradients, num_gradients
+
+
 def fields_but(attack: PerturbationDeclaration, *names: str) -> dict[str, Plain]:
     """Return kind, version and fields of an attack, excluding the named ones."""
     plain = to_plain(attack)

@@ -10,52 +10,40 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Lt
 
-from robench.attacks.base import Count, Loss, Norm, SearchingAttack, StepSize
+from robench.attacks.base import GradientAscent, Loss, Norm, StepSize
 from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pgd(SearchingAttack):
+class Pgd(GradientAscent):
     """Projected gradient descent. Madry et al. 2018, arXiv:1706.06083.
 
     Attributes:
         step_size: length of a step; exactly one of this and ``relative_step`` must be given.
         relative_step: length of a step as a fraction of epsilon.
-        num_steps: number of steps of one search.
         random_start: whether to start at a random point of the ball instead of the clean input.
         momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 for none.
-        loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
-            numbers.
+        loss: loss to maximise.
     """
 
     kind: ClassVar[str] = "pgd"
     implementation: ClassVar[str] = "robench.attacks.pgd_impl:pgd"
     is_iterated: ClassVar[bool] = True
-    can_warm_start: ClassVar[bool] = True
     follows_schedules: ClassVar[bool] = True
-    length_field: ClassVar[str | None] = "num_steps"
     budget_fields: ClassVar[tuple[str, ...]] = ("epsilon", "step_size")
     version: ClassVar[int] = 3
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
 
     step_size: StepSize = None
     relative_step: StepSize = None
-    num_steps: Count
     random_start: bool = True
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
     loss: Loss = "ce"
-    num_draws: Count = 1
 
     @classmethod
     def completed(cls, given: Mapping[str, object]) -> Mapping[str, object]:
         """Return the fields, with steps of a quarter of epsilon unless steps are given."""
         return given if "step_size" in given else {"relative_step": Fraction(1, 4), **given}
-
-    @property
-    def most_passes(self) -> tuple[int, int]:
-        """Return the passes of all steps: one gradient per step."""
-        num_gradients = self.num_restarts * self.num_steps * self.num_draws
-        return num_gradients, num_gradients
 
     @property
     def step_length(self) -> Fraction:
@@ -64,7 +52,7 @@ class Pgd(SearchingAttack):
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: exactly one step size, at most the budget; restarts need random starts."""
-        problems = SearchingAttack.contradictions(self)
+        problems = GradientAscent.contradictions(self)
         if (self.step_size is None) == (self.relative_step is None):
             found = "neither" if self.step_size is None else "both"
             problems.append(("", f"one of step_size and relative_step must be given, got {found}"))

@@ -6,51 +6,39 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from robench.attacks.base import Count, Loss, Norm, SearchingAttack
+from robench.attacks.base import GradientAscent, Loss, Norm
 from robench.declarations.base import LARGEST, FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseL1(SearchingAttack):
+class SparseL1(GradientAscent):
     """Projected ascent in l1 with steps along the largest gradients only. Tramer & Boneh 2019, arXiv:1904.13000.
 
     Attributes:
-        num_steps: number of steps of one search.
         step_size: l1 length of a step.
         sparsity: proportion of the coordinates that a step leaves unchanged, those of smallest gradient; 0.99 in the
             papers.
         projection: projection onto the budget: the nearest point (``exact``), or scaling of the change (``rescale``, as
             in cleverhans).
         random_start: whether to start at a random point of the ball instead of the clean input.
-        loss: loss to maximise. ``num_draws``: number of passes averaged in a gradient, for victims that draw random
-            numbers.
+        loss: loss to maximise.
     """
 
     kind: ClassVar[str] = "sparse-l1"
     implementation: ClassVar[str] = "robench.attacks.sparse_l1_impl:sparse_l1"
-    can_warm_start: ClassVar[bool] = True
-    length_field: ClassVar[str | None] = "num_steps"
     budget_fields: ClassVar[tuple[str, ...]] = ("epsilon", "step_size")
     norms: ClassVar[tuple[Norm, ...]] = ("l1",)
 
     norm: Norm = "l1"
-    num_steps: Count
     step_size: Annotated[Fraction, Gt(0), Le(LARGEST)]
     sparsity: Annotated[float, Ge(0), Lt(1)]
     projection: Literal["exact", "rescale"] = "exact"
     random_start: bool = False
     loss: Loss = "ce"
-    num_draws: Count = 1
-
-    @property
-    def most_passes(self) -> tuple[int, int]:
-        """Return the passes of all steps: one gradient per step."""
-        num_gradients = self.num_restarts * self.num_steps * self.num_draws
-        return num_gradients, num_gradients
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: steps are at most the budget, and restarts need random starts."""
-        problems = SearchingAttack.contradictions(self)
+        problems = GradientAscent.contradictions(self)
         if self.epsilon and self.step_size > self.epsilon:
             problems.append(("step_size", f"must be at most epsilon {self.epsilon}, got {self.step_size}"))
         if self.num_restarts > 1 and not self.random_start:

@@ -1,20 +1,22 @@
 """Declarations of the Square attack, a random search by squares, and of what its forms share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Gt, Le
 
+from robench.attacks import ATTACKS
 from robench.attacks.base import Count, Loss, Norm, SearchingAttack
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import FieldProblem
+from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
-from robench.domains.series import SERIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomSearch(SearchingAttack):
-    """Random search by trials within the budget, without gradients; base of ``square`` and ``square-series``.
+    """Random search by trials within the budget, without gradients; base of the forms of the Square attack.
 
     Attributes:
         num_queries: number of forward passes per search, including that of the first point.
@@ -39,6 +41,20 @@ class RandomSearch(SearchingAttack):
         if self.returns == "last":
             problems.append(("returns", f"must be best for {self.kind}, whose last trial may be its worst, got last"))
         return problems
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the attack cannot be applied to a dataset; where another form can, with its name."""
+        problems = SearchingAttack.problems_on(self, dataset)
+        forms = random_searches(DOMAINS[dataset.domain].axes) if problems else []
+        if not forms or isinstance(self, forms[0]):
+            return problems
+        return [(field, f"{message}; take {forms[0].kind}") for field, message in problems]
+
+
+def random_searches(axes: tuple[str, ...]) -> Sequence[type[RandomSearch]]:
+    """Return robench's random searches that work on inputs with these axes."""
+    attacks = ATTACKS.builtin.values()
+    return [each for each in attacks if issubclass(each, RandomSearch) and each.needed_axes == axes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +81,3 @@ class Square(RandomSearch):
 
     schedule: Literal["rescaled", "fixed"] = "rescaled"
     trials: Literal["changing", "as_drawn"] = "changing"
-
-    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
-        """Return why the attack cannot be applied to a dataset; on series, with the attack that can."""
-        problems = RandomSearch.problems_on(self, dataset)
-        if problems and dataset.domain == SERIES.name:
-            return [(field, f"{message}; take square-series") for field, message in problems]
-        return problems

@@ -32,7 +32,7 @@ Axes: B batch, C channels, H rows, W columns, S side of a window.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isqrt, sqrt
 
 import torch
@@ -41,7 +41,7 @@ from torch import Tensor
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import chosen
 from robench.attacks.search import State, declared_search
-from robench.attacks.square import Square
+from robench.attacks.square import RandomSearch, Square
 from robench.core.seeds import Stream
 from robench.devices import to_device
 from robench.tasks.base import Loss
@@ -57,7 +57,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SquareState(State):
+class TrialState(State):
     """Next trial, best points so far with their values, and the random numbers (B, trials, ...) of some trials."""
 
     best: Tensor
@@ -66,42 +66,81 @@ class SquareState(State):
     restart: int
 
 
-class SquareSearch:
-    """Random search over squares."""
+# First points (B, ...) of a search, of the problem and the number of the restart.
+First = Callable[[Problem, int], Tensor]
+# Trial (B, ...) of the problem, best points (B, ...), the proportion of the values that it covers, and numbers (B, N).
+Trial = Callable[[Problem, Tensor, float, Tensor], Tensor]
 
-    def __init__(self, declaration: Square, loss: Loss) -> None:
-        self.declaration = declaration
+
+class TrialSearch:
+    """Random search that keeps trials of higher loss.
+
+    Args:
+        declaration: the attack, with the number of queries and the proportion that the schedule begins with.
+        loss: loss to maximise.
+        first: function that makes the first points; ``trial``: function that makes a trial.
+        purpose: purpose of the random numbers; ``num_drawn``: how many of them a trial takes, and ``at_once``: how many
+            trials' are drawn together.
+        num_scheduled: number of queries that the schedule is for.
+    """
+
+    def __init__(
+        self,
+        declaration: RandomSearch,
+        loss: Loss,
+        *,
+        first: First,
+        trial: Trial,
+        purpose: str,
+        num_drawn: int,
+        at_once: int,
+        num_scheduled: int,
+    ) -> None:
         # The last trial is evaluated when the search is over.
         self.num_steps = declaration.num_queries - 1
-        self.loss = loss
-        self.num_scheduled = declaration.num_queries if declaration.schedule == "rescaled" else SCHEDULED
+        self.loss, self.first, self.trial = loss, first, trial
+        self.purpose, self.num_drawn, self.at_once = purpose, num_drawn, at_once
+        self.num_scheduled, self.p_init = num_scheduled, declaration.p_init
 
-    def begin(self, problem: Problem, restart: int) -> SquareState:
-        """Return the stripes or bumps of this restart."""
-        points = _stripes(problem, restart) if problem.region.norm == "linf" else _bumps(problem, restart)
+    def begin(self, problem: Problem, restart: int) -> TrialState:
+        """Return the first points of this restart."""
+        points = self.first(problem, restart)
         values = points.new_full((len(points),), -torch.inf)
-        return SquareState(points=points, best=points, values=values, drawn=values, restart=restart)
+        return TrialState(points=points, best=points, values=values, drawn=values, restart=restart)
 
-    def step(self, problem: Problem, state: SquareState, step: int) -> SquareState:
-        """Return the next trial, one square away from the best point."""
+    def step(self, problem: Problem, state: TrialState, step: int) -> TrialState:
+        """Return the next trial, which differs from the best point in one place."""
         seen = problem.evaluate(state.points, self.loss)
-        better = seen.values > state.values
-        best = chosen(better, state.points, state.best)
+        best = chosen(seen.values > state.values, state.points, state.best)
         drawn = state.drawn
-        if step % TRIALS_AT_ONCE == 0:
-            stream = Stream(purpose="squares", restart=state.restart, step=step // TRIALS_AT_ONCE)
-            drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + best.shape[1]))
-        proportion = proportion_of_pixels(step, self.num_scheduled, self.declaration.p_init)
-        trial = _flipped if problem.region.norm == "linf" else _moved
-        as_drawn = self.declaration.trials == "as_drawn"
-        points = trial(problem, best, proportion, drawn[:, step % TRIALS_AT_ONCE], as_drawn=as_drawn)
+        if step % self.at_once == 0:
+            stream = Stream(purpose=self.purpose, restart=state.restart, step=step // self.at_once)
+            drawn = problem.draws.uniform(stream, (self.at_once, self.num_drawn))
+        proportion = proportion_of_pixels(step, self.num_scheduled, self.p_init)
+        points = self.trial(problem, best, proportion, drawn[:, step % self.at_once])
         values = torch.maximum(seen.values, state.values)
         return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
 
 
 def square(declaration: Square, problem: Problem) -> Reached:
     """Return the best points (B, C, H, W) of ``num_restarts`` random searches in the region."""
-    return declared_search(declaration, SquareSearch(declaration, problem.loss(declaration.loss)), problem)
+    is_linf = problem.region.norm == "linf"
+    search = TrialSearch(
+        declaration,
+        problem.loss(declaration.loss),
+        first=_stripes if is_linf else _bumps,
+        trial=partial(_flipped if is_linf else _moved, as_drawn=declaration.trials == "as_drawn"),
+        purpose="squares",
+        num_drawn=NUM_PLACES + problem.inputs.shape[1],
+        at_once=TRIALS_AT_ONCE,
+        num_scheduled=num_scheduled(declaration),
+    )
+    return declared_search(declaration, search, problem)
+
+
+def num_scheduled(declaration: Square) -> int:
+    """Return the number of queries that the schedule of the square sizes is for."""
+    return declaration.num_queries if declaration.schedule == "rescaled" else SCHEDULED
 
 
 def proportion_of_pixels(step: int, num_scheduled: int, p_init: float) -> float:

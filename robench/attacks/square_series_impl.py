@@ -13,7 +13,6 @@ with one sign for each channel. As in ``square``, signs are flipped where a tria
 example has draws of its own.
 """
 
-from dataclasses import dataclass, replace
 from math import sqrt
 
 import torch
@@ -21,60 +20,35 @@ from torch import Tensor
 
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import chosen
-from robench.attacks.search import State, declared_search
-from robench.attacks.square_impl import proportion_of_pixels
+from robench.attacks.search import declared_search
+from robench.attacks.square_impl import TrialSearch
 from robench.attacks.square_series import SquareSeries
 from robench.core.seeds import Stream
-from robench.tasks.base import Loss
 
 TRIALS_AT_ONCE = 16
 # Place of a window; two numbers for each channel follow, its rank and its sign.
 NUM_PLACES = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SquareSeriesState(State):
-    """Next trial, best points so far with their values, and the random numbers (B, trials, ...) of some trials."""
-
-    best: Tensor
-    values: Tensor
-    drawn: Tensor
-    restart: int
-
-
-class SquareSeriesSearch:
-    """Random search over windows of time."""
-
-    def __init__(self, declaration: SquareSeries, loss: Loss) -> None:
-        self.declaration = declaration
-        # The last trial is evaluated when the search is over.
-        self.num_steps = declaration.num_queries - 1
-        self.loss = loss
-
-    def begin(self, problem: Problem, restart: int) -> SquareSeriesState:
-        """Return points at the edge of the budget, with a sign for each value."""
-        signs = problem.draws.signs(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
-        points = torch.where(signs > 0, problem.region.upper, problem.region.lower)
-        values = points.new_full((len(points),), -torch.inf)
-        return SquareSeriesState(points=points, best=points, values=values, drawn=values, restart=restart)
-
-    def step(self, problem: Problem, state: SquareSeriesState, step: int) -> SquareSeriesState:
-        """Return the next trial, one window away from the best point."""
-        seen = problem.evaluate(state.points, self.loss)
-        best = chosen(seen.values > state.values, state.points, state.best)
-        drawn = state.drawn
-        if step % TRIALS_AT_ONCE == 0:
-            stream = Stream(purpose="windows", restart=state.restart, step=step // TRIALS_AT_ONCE)
-            drawn = problem.draws.uniform(stream, (TRIALS_AT_ONCE, NUM_PLACES + 2 * best.shape[2]))
-        proportion = proportion_of_pixels(step, self.declaration.num_queries, self.declaration.p_init)
-        points = flipped(problem, best, proportion, drawn[:, step % TRIALS_AT_ONCE])
-        values = torch.maximum(seen.values, state.values)
-        return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
-
-
 def square_series(declaration: SquareSeries, problem: Problem) -> Reached:
     """Return the best points (B, T, C) of ``num_restarts`` random searches in the region."""
-    return declared_search(declaration, SquareSeriesSearch(declaration, problem.loss(declaration.loss)), problem)
+    search = TrialSearch(
+        declaration,
+        problem.loss(declaration.loss),
+        first=edges,
+        trial=flipped,
+        purpose="windows",
+        num_drawn=NUM_PLACES + 2 * problem.inputs.shape[2],
+        at_once=TRIALS_AT_ONCE,
+        num_scheduled=declaration.num_queries,
+    )
+    return declared_search(declaration, search, problem)
+
+
+def edges(problem: Problem, restart: int) -> Tensor:
+    """Return points (B, T, C) at the edge of the budget, with a sign for each value."""
+    signs = problem.draws.signs(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
+    return torch.where(signs > 0, problem.region.upper, problem.region.lower)
 
 
 def flipped(problem: Problem, best: Tensor, proportion: float, drawn: Tensor) -> Tensor:

@@ -134,7 +134,8 @@ def _plain(verification: Verification) -> dict[str, Any]:
     of_series = ("split", "num_series", "num_channels", "num_steps", "sha256")
     of_tokens = ("split", "num_sequences", "sha256") if verification.num_sequences is not None else ()
     is_of_arrays = verification.sha256 is not None and not of_tokens
-    of_images = ("split", "images_per_class", "sha256") if is_of_arrays else ()
+    is_of_masks = verification.form is not None and verification.split is not None
+    of_images = ("split", "images_per_class", "sha256") if is_of_arrays else ("split",) if is_of_masks else ()
     of_arrays = of_series if verification.num_series is not None else of_images
     findings = [
         {name: getattr(each, name) for name in ("kind", "is_problem", "message")} for each in verification.findings

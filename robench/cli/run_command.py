@@ -107,6 +107,8 @@ def command(
     _print_reports(reports, as_json, if_lost)
     _say_how_it_ended(progress, is_interrupted=bool(stopped_with), smoke=smoke)
     if stopped_with:
+        if log_to:
+            say(f"Nothing was logged to {' and '.join(log_to)}; the same command logs the rows once all is measured.")
         return stopped_with
     _log(log_to, request, reports, is_rehearsal=random_weights)
     is_complete = not progress.num_left if request.part else all(report.is_complete for report in reports)

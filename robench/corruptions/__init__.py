@@ -46,6 +46,11 @@ TYPES: Mapping[str, str] = {
 }
 # Types that compute with red, green and blue together; all others treat each channel alike, of any number.
 COLOUR_TYPES = frozenset({"snow", "frost", "spatter", "saturate", "jpeg_compression"})
+# Types that displace whole objects, each with the function that displaces labels (B, H, W) with them.
+MOVED_LABELS: Mapping[str, str] = {
+    "elastic_transform": "robench.corruptions.elastic_transform_impl:moved_labels",
+    "zoom_blur": "robench.corruptions.zoom_blur_impl:moved_labels",
+}
 _BUILTIN: dict[str, type[PerturbationBase]] = {}
 CORRUPTIONS = Plugins("corruption", _BUILTIN, base=PerturbationBase, reserved=TYPES, overrides=("corruption",))
 # The published ImageNet-C, 15 types and 4 extra ones, which a further type, listed after them, does not change.

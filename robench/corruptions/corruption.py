@@ -4,6 +4,7 @@ Source: Hendrycks and Dietterich 2019, arXiv:1903.12261. Generated images are ne
 the published files: the authors drew without a seed.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -24,7 +25,41 @@ NUM_COLOURS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Corruption(PerturbationBase):
+class CorruptionBase(PerturbationBase):
+    """Base of the declarations of corruptions, made at five severities.
+
+    Attributes:
+        types: names of all types; ``domain``: that of the inputs.
+        type: one of ``types``.
+        severity: 1 (weak) to 5 (strong).
+    """
+
+    types: ClassVar[Collection[str]]
+    domain: ClassVar[str]
+
+    type: str
+    severity: Annotated[int, Ge(1), Le(5)]
+
+    @property
+    def corruption(self) -> tuple[str, int]:
+        """Return type and severity."""
+        return self.type, self.severity
+
+    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
+        """Return why the corruption cannot be applied to a dataset: it is of another domain."""
+        if dataset.domain == self.domain:
+            return []
+        subject = f"must be no corruption of {self.domain} on {dataset.name}"
+        return [("", f"{subject}, whose inputs are of the domain {dataset.domain}")]
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse an undefined type."""
+        known = ", ".join(self.types)
+        return [] if self.type in self.types else [("type", f"must be one of {known}, got {self.type}")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corruption(CorruptionBase):
     """Corruption type of ImageNet-C at one severity. Hendrycks and Dietterich 2019, arXiv:1903.12261.
 
     Attributes:
@@ -38,23 +73,12 @@ class Corruption(PerturbationBase):
     kind: ClassVar[str] = "corruption"
     version: ClassVar[int] = 2
     implementation: ClassVar[str] = "robench.corruptions.corruption_impl:corrupt"
+    types: ClassVar[Collection[str]] = TYPES
+    domain: ClassVar[str] = IMAGES.name
 
     type: TypeName
-    severity: Annotated[int, Ge(1), Le(5)]
     constants: Literal["imagenet", "cifar"] = "imagenet"
     saved_as: Literal["float", "jpeg-85"] = "float"
-
-    @property
-    def corruption(self) -> tuple[str, int]:
-        """Return type and severity."""
-        return self.type, self.severity
-
-    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
-        """Return why the corruption cannot be applied to a dataset: it is not of images."""
-        if dataset.domain == IMAGES.name:
-            return []
-        message = f"must be no corruption of images on {dataset.name}, whose inputs are of the domain {dataset.domain}"
-        return [("", message)]
 
     def problem_with_shape(self, shape: tuple[int, ...]) -> str:
         """Return why the corruption cannot be applied to images of a shape: it mixes red, green and blue."""
@@ -63,7 +87,3 @@ class Corruption(PerturbationBase):
             return ""
         wanted = "colour images (3, height, width)" if needs_colour else "images (channels, height, width)"
         return f"corruption {self.type!r} needs {wanted}, got {shape}; leave it out"
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse an undefined type."""
-        return [] if self.type in TYPES else [("type", f"must be one of {', '.join(TYPES)}, got {self.type}")]

@@ -37,7 +37,11 @@ def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -
     Raises:
         ContractError: inputs are not images, or not of red, green and blue and the type needs these.
     """
-    images = batch.inputs
+    return Perturbed(inputs=corrupted(declaration, batch.inputs, draws))
+
+
+def corrupted(declaration: Corruption, images: torch.Tensor, draws: Draws) -> torch.Tensor:
+    """Return images as ``corrupt``."""
     if problem := declaration.problem_with_shape(tuple(images.shape[1:])):
         raise ContractError(problem)
     portion = PORTION_ON_CPU if images.device.type == "cpu" else PORTION_ON_OTHERS
@@ -48,7 +52,7 @@ def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -
             rows = range(start, min(start + step, len(images)))
             saved = _saved_levels(declaration, images[rows.start : rows.stop], draws.take(rows))
             torch.div(saved, 255.0, out=result[rows.start : rows.stop])
-    return Perturbed(inputs=result)
+    return result
 
 
 def _room_for(images: torch.Tensor) -> torch.Tensor:

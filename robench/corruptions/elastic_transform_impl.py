@@ -7,7 +7,7 @@ differs: the affine step interpolates at real positions, where OpenCV 3 rounds t
 smoothing have 18 bits, its noise 14 (``filters``); places are float32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -45,18 +45,36 @@ ELASTIC: Strengths[Distortion] = {
 }
 
 
+# Source rows and columns (B, 2, H, W) of a step, and the border beyond the image.
+Step = tuple[torch.Tensor, Callable[[torch.Tensor, int], torch.Tensor]]
+
+
 def elastic_transform(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
     """Return levels (B, 3, H, W), distorted."""
+    for sources, bordered in _steps(levels, declaration, draws):
+        levels = interpolated(levels, sources, bordered)
+    return levels
+
+
+def moved_labels(labels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
+    """Return labels (B, H, W) distorted as their image: by both steps, of the nearest pixel in each."""
+    height, width = labels.shape[-2:]
+    for sources, bordered in _steps(labels, declaration, draws):
+        rows, columns = (sources.float() + 0.5).floor().unbind(1)
+        places = bordered(rows, height) * width + bordered(columns, width)
+        labels = labels.flatten(1).gather(1, places.flatten(1)).view_as(labels)
+    return labels
+
+
+def _steps(planes: torch.Tensor, declaration: Corruption, draws: Draws) -> Iterator[Step]:
+    """Yield the affine and the smooth step for planes (B, ..., H, W)."""
     distortion = strength(ELASTIC, declaration)
-    height, width = levels.shape[-2:]
-    corners = draws.uniform(Stream(purpose="elastic_transform_corners"), (3, 2)).to(levels.device)
-    warped = interpolated(
-        levels, affine_sources(corners * 2.0 - 1.0, distortion.corner, height, width), mirrored_at_ends
-    )
-    if not distortion.alpha:
-        return warped
-    noise = draws.uniform(Stream(purpose="elastic_transform"), (2, height, width)).to(levels.device)
-    return interpolated(warped, smooth_sources(noise * 2.0 - 1.0, distortion), mirrored)
+    height, width = planes.shape[-2:]
+    corners = draws.uniform(Stream(purpose="elastic_transform_corners"), (3, 2)).to(planes.device)
+    yield affine_sources(corners * 2.0 - 1.0, distortion.corner, height, width), mirrored_at_ends
+    if distortion.alpha:
+        noise = draws.uniform(Stream(purpose="elastic_transform"), (2, height, width)).to(planes.device)
+        yield smooth_sources(noise * 2.0 - 1.0, distortion), mirrored
 
 
 def affine_sources(corners: torch.Tensor, reach: float, height: int, width: int) -> torch.Tensor:

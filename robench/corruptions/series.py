@@ -4,15 +4,12 @@ Strengths are constants of robench, since no published set of corrupted series e
 training set, the unit of the domain, or in proportions of a series' own length, so that they apply to any dataset.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from annotated_types import Ge, Le
-
-from robench.core.declared import DatasetDeclaration
 from robench.corruptions import SERIES_TYPES
-from robench.declarations.base import FieldProblem, PerturbationBase
+from robench.corruptions.corruption import CorruptionBase
 from robench.domains.series import SERIES
 
 # By type, from the weakest severity to the strongest.
@@ -46,7 +43,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesCorruption(PerturbationBase):
+class SeriesCorruption(CorruptionBase):
     """Corruption of time series at one severity; padding stays as it is.
 
     Attributes:
@@ -56,37 +53,18 @@ class SeriesCorruption(PerturbationBase):
 
     kind: ClassVar[str] = "series-corruption"
     implementation: ClassVar[str] = "robench.corruptions.series_impl:corrupt"
+    types: ClassVar[Collection[str]] = SERIES_TYPES
     domain: ClassVar[str] = SERIES.name
 
     type: TypeName
-    severity: Annotated[int, Ge(1), Le(5)]
-
-    @property
-    def corruption(self) -> tuple[str, int]:
-        """Return type and severity."""
-        return self.type, self.severity
 
     @property
     def strength(self) -> float:
         """Return the constant of type and severity."""
         return STRENGTHS[self.type][self.severity - 1]
 
-    def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
-        """Return why the corruption cannot be applied to a dataset: it is not of series."""
-        if dataset.domain == self.domain:
-            return []
-        return [
-            ("", f"must be no corruption of series on {dataset.name}, whose inputs are of the domain {dataset.domain}")
-        ]
-
     def problem_with_shape(self, shape: tuple[int, ...]) -> str:
         """Return why the corruption cannot be applied to inputs of a shape: they have no axis of time and channels."""
         if len(shape) == len(SERIES.axes):
             return ""
         return f"corruption {self.type!r} needs series (time, channels), got {shape}; leave it out"
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse an undefined type."""
-        return (
-            [] if self.type in STRENGTHS else [("type", f"must be one of {', '.join(SERIES_TYPES)}, got {self.type}")]
-        )

@@ -34,6 +34,27 @@ def zoom_blur(levels: torch.Tensor, declaration: Corruption, draws: Draws) -> to
     return total.mT / (len(factors) + 1)
 
 
+def moved_labels(labels: torch.Tensor, declaration: Corruption, draws: Draws) -> torch.Tensor:
+    """Return labels (B, H, W) of most of the averaged images, which have no single displacement.
+
+    Each enlargement has the labels of the nearest pixels, and the image itself counts twice, as in the mean: the label
+    is the one with the largest weight in a pixel's grey levels. Of equally frequent ones that of the smallest
+    enlargement is taken.
+    """
+    factors = zoom_factors(*strength(FACTORS, declaration))
+    layers = [labels, *(_nearest(labels, factor) for factor in factors[1:])]
+    best = torch.zeros_like(labels)
+    result = labels.clone()
+    for layer in layers:
+        # The image itself, as such and as its first enlargement.
+        count = (layer == labels).to(labels.dtype)
+        for other in layers:
+            count += layer == other
+        result = torch.where(count > best, layer, result)
+        best = torch.maximum(count, best)
+    return result
+
+
 def zoom_factors(stop: float, step: float) -> list[float]:
     """Return 1, 1 + step and so on, as numpy's ``arange`` rounds them: at times it reaches ``stop``."""
     difference = (1.0 + step) - 1.0
@@ -53,6 +74,14 @@ def _columns_first(planes: torch.Tensor, factor: float) -> torch.Tensor:
 def _interpolated(planes: torch.Tensor, factor: float) -> torch.Tensor:
     low, high, weight = (each.to(planes.device) for each in _enlarged_line(planes.shape[-2], factor))
     return planes.index_select(-2, low).mul_(1.0 - weight).add_(planes.index_select(-2, high).mul_(weight))
+
+
+def _nearest(labels: torch.Tensor, factor: float) -> torch.Tensor:
+    """Return labels (B, H, W) with their middle enlarged, each of the nearest pixel."""
+    for axis in (-2, -1):
+        low, high, weight = _enlarged_line(labels.shape[axis], factor)
+        labels = labels.index_select(axis, torch.where(weight[:, 0] > 0.5, high, low).to(labels.device))
+    return labels
 
 
 @lru_cache(maxsize=256)

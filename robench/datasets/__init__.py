@@ -21,6 +21,7 @@ from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.lra import TOKEN_SETS
 from robench.datasets.published_texts import SENTIMENT_SETS, WIKITEXT_SETS
+from robench.datasets.segmentation import SEGMENTATION_SETS, ImageMasks
 from robench.datasets.sotu import SOTU_SETS
 from robench.datasets.text_formats import JsonLines, ParquetTable, TextFiles
 from robench.datasets.uea import UEA_SETS
@@ -49,12 +50,14 @@ _BUILTIN: dict[str, DatasetBase] = {
         *SENTIMENT_SETS,
         *UEA_SETS,
         *TOKEN_SETS,
+        *SEGMENTATION_SETS,
     )
 }
 DATASETS = Plugins("dataset", _BUILTIN, base=DatasetBase, instances=True)
 # Formats of the datasets that registry files declare.
 DATASET_KINDS: Mapping[str, type[FormatBase]] = {
     "image-folder": ImageFolder,
+    "image-masks": ImageMasks,
     "csv": CsvTable,
     "jsonl": JsonLines,
     "parquet": ParquetTable,

@@ -10,12 +10,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robench.core.errors import ContractError, DeclarationError, MissingDataError, described, did_you_mean
+from robench.core.errors import (
+    ContractError,
+    DeclarationError,
+    ExampleError,
+    MissingDataError,
+    described,
+    did_you_mean,
+)
 from robench.core.files import open_regular
 from robench.core.protocols import Dataset
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.decoding import resized_pixels
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
+from robench.datasets.masks_impl import MaskRule
 from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays
@@ -31,16 +39,18 @@ from robench.declarations.preprocessing import ImagePreprocessing, Preprocessing
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
+from robench.tasks.segmentation import SEGMENTATION
 
 # Grey, colour, and colour with transparency: an array with such an axis elsewhere has its axes in another order.
 USUAL_CHANNELS = (1, 3, 4)
 
 
-class ArrayImages(OrderedImages):
+class ArrayImages(OrderedExamples):
     """Images in the order of the ids' SHA-256; 8-bit ones are resized as the preprocessing requires.
 
     ``pixels`` are (N, H, W, C) uint8, or (N, C, H, W) float32 in [0, 1]; a model of several channels is given grey ones
     with equal channels. Mean and std are left to the model. Without ``ids``, example 42 has the id ``name/000042``.
+    Targets are (N,) classes, or with ``task`` (N, ...) of another task.
     """
 
     def __init__(
@@ -53,9 +63,10 @@ class ArrayImages(OrderedImages):
         num_classes: int,
         preprocessing: ImagePreprocessing,
         ids: Sequence[str] | None = None,
+        task: str | None = None,
     ) -> None:
         super().__init__(name, fingerprint, numbered_ids(name, len(targets)) if ids is None else ids, targets)
-        self.num_classes = num_classes
+        self.num_classes, self.task = num_classes, task
         self._pixels, self._is_bytes, self._preprocessing = pixels, pixels.dtype == np.uint8, preprocessing
         title = f"dataset {name!r}"
         found = pixels.shape[3 if self._is_bytes else 1]
@@ -76,7 +87,7 @@ class ArrayImages(OrderedImages):
         return pixels.to(torch.float32).div_(255)
 
 
-class ArrayInputs(OrderedImages):
+class ArrayInputs(OrderedExamples):
     """Inputs (N, ...) of any domain of real numbers, which its rules accept; arguments as of ``ArrayImages``."""
 
     def __init__(
@@ -114,6 +125,8 @@ def open_arrays(
     (inputs, targets), digest = _arrays(
         declared.name, content.path, {"inputs": content.inputs, "targets": content.targets}
     )
+    if declared.task == SEGMENTATION.name and isinstance(preprocessing, ImagePreprocessing):
+        return _with_masks(declared, inputs, targets, digest, preprocessing)
     labels = checked_labels(targets, len(inputs), f"{title}: {content.targets}")
     num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
     check_classes(declared, labels, num_classes, content.path)
@@ -127,6 +140,50 @@ def open_arrays(
         fingerprint=fingerprint,
         num_classes=num_classes,
         preprocessing=preprocessing,
+    )
+
+
+def _with_masks(
+    declared: UserDataset,
+    inputs: NDArray[Any],
+    targets: NDArray[Any],
+    digest: str,
+    preprocessing: ImagePreprocessing,
+) -> ArrayImages:
+    """Return images with a mask each, (N, H, W)."""
+    content: Arrays = declared.content  # type: ignore[assignment]  # the format of this implementation
+    title = f"dataset {declared.name!r}: {content.path}: {content.targets}"
+    pixels = checked_images(inputs, f"dataset {declared.name!r}: {content.path}: {content.inputs}")
+    height, width = pixels.shape[1:3] if pixels.dtype == np.uint8 else pixels.shape[2:]
+    if targets.shape != (len(pixels), height, width) or not np.issubdtype(targets.dtype, np.integer):
+        raise MissingDataError(
+            f"{title} must be whole numbers of the shape {(len(pixels), height, width)}, a mask for each image, got"
+            f" {targets.dtype} of the shape {targets.shape}"
+        )
+    if preprocessing.crop is not None:
+        raise DeclarationError(
+            f"dataset {declared.name!r} has masks, which are never cropped: leave out crop of the checkpoint's"
+            f" preprocessing, got {preprocessing.crop}"
+        )
+    numbers = targets.astype(np.int64)
+    highest = int(np.where(numbers == content.ignore_index, -1, numbers).max(initial=-1))
+    rule = MaskRule(num_classes=declared.num_classes or max(2, highest + 1), ignore_index=content.ignore_index)
+    try:
+        masks = [rule.targets_of(mask, f"{title}: mask {number}") for number, mask in enumerate(numbers)]
+    except ExampleError as error:
+        raise MissingDataError(str(error)) from error
+    if not masks:
+        raise MissingDataError(f"{title} has no example; check the path in its entry")
+    return ArrayImages(
+        declared.name,
+        pixels=pixels,
+        targets=np.stack(masks),
+        fingerprint=fingerprint_of(
+            declared, sha256=digest, inputs=content.inputs, targets=content.targets, ignored=content.ignore_index
+        ),
+        num_classes=rule.num_classes,
+        preprocessing=preprocessing,
+        task=declared.task,
     )
 
 

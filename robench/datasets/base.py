@@ -128,7 +128,7 @@ class DatasetBase(DeclarationBase):
         if self.evaluation_split not in self.splits:
             wanted = f"must be one of {', '.join(self.splits)}"
             problems.append(("evaluation_split", f"{wanted}, got {self.evaluation_split!r}"))
-        return problems
+        return problems + class_name_problems(self.class_names, self.num_classes)
 
     def check_split(self, split: str) -> None:
         """Refuse a split that the dataset does not have."""
@@ -136,6 +136,18 @@ class DatasetBase(DeclarationBase):
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
+
+
+def class_name_problems(names: tuple[str, ...] | None, num_classes: int | None) -> list[FieldProblem]:
+    """Return the problem of class names that occur twice, or of another number than the classes."""
+    if names is None:
+        return []
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        return [("class_names", f"must be different names, got {twice!r} twice")]
+    if num_classes not in (None, len(names)):
+        return [("class_names", f"must be {num_classes} names, as many as num_classes, got {len(names)}")]
+    return []
 
 
 def stand_in(task: str, domain: str = IMAGES.name) -> DatasetBase:

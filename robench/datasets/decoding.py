@@ -2,7 +2,8 @@
 
 Resizing is done by Pillow, on 8-bit images and always antialiased, as in the evaluation of timm and torchvision; on
 tensors the same functions give different pixels. As there, an EXIF orientation is not followed, transparency is
-dropped, and only the first of several frames is used. Where this differs: 16-bit greyscale is scaled down to 8 bits,
+dropped, and only the first of several frames is used. With ``longer_at_most`` images are resized as by OpenCV instead,
+to the same 8-bit values as its ``INTER_LINEAR``. Where this differs: 16-bit greyscale is scaled down to 8 bits,
 where Pillow's own conversion turns everything above 255 white, and other wide or floating-point greyscale is refused.
 
 Processes that decode are started with ``spawn``, because a fork of a process that has used CUDA or threads may hang,
@@ -11,7 +12,7 @@ and are reused for the next batch. The assignment of images to processes changes
 
 import multiprocessing
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -34,6 +35,22 @@ from robench.datasets.packed_images import Stored, open_stored
 from robench.declarations.preprocessing import ImagePreprocessing
 
 Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """Encoded image whose pixels (H, W, C) are changed after decoding, before the resize: ``change`` returns new ones.
+
+    ``change`` is sent to decoding processes, such as a ``partial`` of a function.
+    """
+
+    stored: Stored
+    change: Callable[[Pixels], Pixels]
+
+    def __str__(self) -> str:
+        return str(self.stored)
+
+
 # Images being decoded, in order.
 Begun = Iterator[Pixels | ExampleError]
 
@@ -42,7 +59,7 @@ Begun = Iterator[Pixels | ExampleError]
 MODES: Mapping[int, str] = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def decode(stored: Stored, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
+def decode(image: Stored | Altered, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     """Return the image as (H, W, C), resized and cropped as required by ``preprocessing``.
 
     It has the channels of ``preprocessing``: 1 for grey, 4 with transparency; 3 where none are stated.
@@ -51,6 +68,7 @@ def decode(stored: Stored, preprocessing: ImagePreprocessing) -> NDArray[np.uint
         ExampleError: it cannot be read, or is smaller than the crop, or files have no such number of channels; the
             message names file and reason.
     """
+    stored = image.stored if isinstance(image, Altered) else image
     mode = MODES.get(preprocessing.num_channels or 3)
     if mode is None:
         known = ", ".join(map(str, MODES))
@@ -60,16 +78,18 @@ def decode(stored: Stored, preprocessing: ImagePreprocessing) -> NDArray[np.uint
         )
     try:
         with open_stored(stored) as opened, Image.open(opened) as file:
-            image = converted(file, mode)
+            decoded = converted(file, mode)
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        raise ExampleError(_unreadable(stored, error)) from None
-    return pixels_of(image, f"image {stored}", preprocessing)
+        raise ExampleError(unreadable(stored, error)) from None
+    if isinstance(image, Altered):
+        decoded = Image.fromarray(image.change(np.array(decoded)))
+    return pixels_of(decoded, f"image {stored}", preprocessing)
 
 
-def try_decode(stored: Stored, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
+def try_decode(image: Stored | Altered, preprocessing: ImagePreprocessing) -> NDArray[np.uint8] | ExampleError:
     """Return the result or the error of ``decode``: returned errors cross processes without their traceback."""
     try:
-        return decode(stored, preprocessing)
+        return decode(image, preprocessing)
     except ExampleError as error:
         return error
 
@@ -94,9 +114,9 @@ def examine(stored: Stored) -> Oddity | None:
             oddity = _conversion(stored, file)
             converted(file, MODES[3])
     except UnidentifiedImageError as error:
-        return Oddity(kind="no-image", message=_unreadable(stored, error))
+        return Oddity(kind="no-image", message=unreadable(stored, error))
     except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        return Oddity(kind="corrupt-image", message=_unreadable(stored, error))
+        return Oddity(kind="corrupt-image", message=unreadable(stored, error))
     return oddity
 
 
@@ -112,6 +132,8 @@ def _conversion(stored: Stored, image: Image.Image) -> Oddity | None:
 
 def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:
     """Return an image as (H, W, C), resized and cropped as required by ``preprocessing``."""
+    if preprocessing.longer_at_most is not None:
+        return rescaled(np.array(image), *size_after(*image.size, preprocessing))
     if preprocessing.resize is not None:
         image = Resize(preprocessing.resize, InterpolationMode(preprocessing.interpolation))(image)
     if preprocessing.crop is not None:
@@ -143,12 +165,41 @@ def size_after(width: int, height: int, preprocessing: ImagePreprocessing) -> tu
     >>> size_after(500, 375, usual), size_after(500, 375, ImagePreprocessing(mean=(0, 0, 0), std=(1, 1, 1), resize=256))
     ((224, 224), (341, 256))
     """
-    resize, crop = preprocessing.resize, preprocessing.crop
+    resize, crop, longest = preprocessing.resize, preprocessing.crop, preprocessing.longer_at_most
+    if resize is not None and longest is not None:
+        scale = min(longest / max(width, height), resize / min(width, height))
+        return max(1, int(width * scale + 0.5)), max(1, int(height * scale + 0.5))
     if resize is not None and width <= height:
         width, height = resize, int(resize * height / width)
     elif resize is not None:
         width, height = int(resize * width / height), resize
     return (width, height) if crop is None or min(width, height) < crop else (crop, crop)
+
+
+def rescaled(pixels: Pixels, width: int, height: int) -> Pixels:
+    """Return 8-bit pixels (H, W, C) or (H, W) of another size as (height, width, C), as OpenCV interpolates linearly.
+
+    Bilinear with half-pixel centres, edges clamped, without antialiasing; in whole numbers, as OpenCV has them: weights
+    of 11 bits, along rows first, whose results lose 4 bits.
+    """
+    planes = pixels.reshape(*pixels.shape[:2], -1)
+    if planes.shape[:2] == (height, width):
+        return planes
+    left, right, of_left, of_right = _line(planes.shape[1], width)
+    top, bottom, of_top, of_bottom = (each[:, None, None] for each in _line(planes.shape[0], height))
+    levels = planes.astype(np.int32)
+    rows = (levels[:, left] * of_left[:, None] + levels[:, right] * of_right[:, None]) >> 4
+    total = (rows[top[:, 0, 0]] * of_top >> 16) + (rows[bottom[:, 0, 0]] * of_bottom >> 16)
+    return ((total + 2) >> 2).astype(np.uint8)
+
+
+def _line(size: int, resized: int) -> tuple[NDArray[np.int32], ...]:
+    """Return the two sources of each place on a resized line, and their weights in 2048ths, (resized,) each."""
+    places = ((np.arange(resized) + 0.5) * (size / resized) - 0.5).astype(np.float32)
+    low = np.floor(places)
+    sources = (np.clip(low + step, 0, size - 1) for step in (0, 1))
+    weights = (np.rint(each * 2048) for each in (1 - (places - low), places - low))
+    return tuple(each.astype(np.int32) for each in (*sources, *weights))
 
 
 def size_of(stored: Stored) -> tuple[int, int] | None:
@@ -160,9 +211,12 @@ def size_of(stored: Stored) -> tuple[int, int] | None:
         return None
 
 
-def _unreadable(stored: Stored, error: Exception) -> str:
+def unreadable(
+    stored: Stored, error: Exception, what: str = "image", wanted: str = "a whole image file (JPEG, PNG, ...)"
+) -> str:
+    """Return the message for a file of ``what`` that cannot be read."""
     return (
-        f"cannot read image {stored}: {_reason(stored, error)}. Wanted a whole image file (JPEG, PNG, ...);"
+        f"cannot read {what} {stored}: {_reason(stored, error)}. Wanted {wanted};"
         " restore it from the source of the dataset"
     )
 
@@ -197,7 +251,7 @@ class DecodingPool:
         self._num_processes = num_processes
         self._executor: ProcessPoolExecutor | None = None
 
-    def begin(self, images: Sequence[Stored], preprocessing: ImagePreprocessing) -> Begun | None:
+    def begin(self, images: Sequence[Stored | Altered], preprocessing: ImagePreprocessing) -> Begun | None:
         """Begin to decode images, and return at once; None without processes or images."""
         if self._num_processes == 0 or not images:
             return None
@@ -208,11 +262,11 @@ class DecodingPool:
             return None
 
     def decode(
-        self, images: Sequence[Stored], preprocessing: ImagePreprocessing, begun: Begun | None = None
+        self, images: Sequence[Stored | Altered], preprocessing: ImagePreprocessing, begun: Begun | None = None
     ) -> list[Pixels]:
         """Return images in the order of ``images``, (H, W, C) each; ``begun`` is what ``begin`` returned for them."""
         if self._num_processes == 0:
-            return [decode(stored, preprocessing) for stored in images]
+            return [decode(image, preprocessing) for image in images]
         for tried in (begun, None):
             try:
                 return _images_of(self._submitted(images, preprocessing) if tried is None else tried)
@@ -233,7 +287,7 @@ class DecodingPool:
             self._executor.shutdown(cancel_futures=True)
         self._executor = None
 
-    def _submitted(self, images: Sequence[Stored], preprocessing: ImagePreprocessing) -> Begun:
+    def _submitted(self, images: Sequence[Stored | Altered], preprocessing: ImagePreprocessing) -> Begun:
         # Few enough portions to send, enough to even out large and small images and to end soon when interrupted.
         portion = min(16, -(-len(images) // (4 * self._num_processes)))
         work = partial(try_decode, preprocessing=preprocessing)

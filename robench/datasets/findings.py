@@ -22,6 +22,7 @@ Kind = Literal[
     "16-bit-image",
     "other-file",
     "wrong-file",
+    "wrong-mask",
 ]
 # Findings about files that are read anyway or skipped, which do not invalidate numbers.
 HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file"))
@@ -46,7 +47,8 @@ class Verification:
 
     Attributes:
         folder: location of its class folders, or of another form; None if it was not found, or is embedded.
-        form: name of the form of images of ImageNet's classes, such as ``class folders``; None for all others.
+        form: name of the form of images of ImageNet's classes, such as ``class folders``, or of images with masks;
+            None for all others.
         has_own_ids: whether ids and fingerprint are of this form alone, because it lacks the names of files.
         num_images, num_classes: numbers found of the expected classes; 0 for texts, and no images for tokens.
         is_decoded: whether every image was decoded, too.

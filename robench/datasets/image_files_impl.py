@@ -160,12 +160,12 @@ def open_list(
     sizes, labels = list[int](), list[str]()
     for line, path, label in _rows(declared.name, content):
         where = f"dataset {declared.name!r}: {content.path}, line {line}"
-        name = _relative(path, where)
+        name = relative_name(path, where)
         if not label:
             raise MissingDataError(f"{where}: {content.label_column} is empty; give every image a label")
         if (first := lines.setdefault(name, line)) != line:
             raise MissingDataError(f"{where}: {path} was listed before, in line {first}; list each image once")
-        sizes.append(_size_of(root / name, where))
+        sizes.append(size_on_disk(root / name, where))
         labels.append(label)
     targets, num_classes = numbered_labels(declared, labels)
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, content.path)
@@ -215,25 +215,30 @@ def _rows(name: str, content: CsvTable) -> Iterator[tuple[int, str, str]]:
         yield line, row[columns[0]], row[columns[1]].strip()
 
 
-def _relative(path: str, where: str) -> str:
-    """Return the path of an image with slashes and without ``..``."""
+def relative_name(path: str, where: str, what: str = "image") -> str:
+    """Return the path of a list's image, or of ``what``, with slashes and without ``..``; ``where`` names the row."""
     # Lexically: a link below the folder may lead elsewhere, as its owner made it.
     name = os.path.normpath(path) if path else ""
     if not name or "\0" in name or name == ".":
-        raise MissingDataError(f"{where}: the path of an image must name a file, got {path!r}")
+        raise MissingDataError(f"{where}: the path of {_a(what)} must name a file, got {path!r}")
     if PurePath(name).is_absolute() or PurePath(name).parts[0] == os.pardir:
         raise MissingDataError(
             f"{where}: {path} is not below the folder of the CSV file. Give paths relative to that folder; link or copy"
-            " images that are elsewhere"
+            f" {what}s that are elsewhere"
         )
     return name
 
 
-def _size_of(path: Path, where: str) -> int:
+def size_on_disk(path: Path, where: str, what: str = "image") -> int:
+    """Return the size of a list's image, or of ``what``, in bytes; ``where`` names the row."""
     try:
         found = path.stat()
     except OSError as error:
-        raise MissingDataError(f"{where}: cannot find image {path}: {error.strerror}") from error
+        raise MissingDataError(f"{where}: cannot find {what} {path}: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise MissingDataError(f"{where}: image {path} is not a regular file (a folder, a pipe, a device, ...)")
+        raise MissingDataError(f"{where}: {what} {path} is not a regular file (a folder, a pipe, a device, ...)")
     return found.st_size
+
+
+def _a(what: str) -> str:
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"

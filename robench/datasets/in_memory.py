@@ -1,7 +1,8 @@
-"""Images in a fixed order: their base class, and small images that libraries generate or store, held in memory."""
+"""Examples in a fixed order: their base class, and small images that libraries generate or store, held in memory."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,18 +16,21 @@ from robench.datasets.order import check_range, checked_index, hash_order, hash_
 from robench.declarations.preprocessing import ImagePreprocessing
 
 
-class OrderedImages:
-    """Base class of datasets of images, or of inputs of another domain, in the order of the ids' SHA-256.
+class OrderedExamples:
+    """Base class of datasets of any domain, with examples in the order of the ids' SHA-256.
 
     Subclasses provide the inputs; ``_order`` holds the positions of the given ids in this order.
 
     Attributes:
         domain: name of the domain; None for images.
         identity: name, content digest and size.
-        ids: one id per example, such as ``digits/0042``; ``targets``: (N,) class of each, int64.
+        task: name of the task of its targets; None for classification.
+        ids: one id per example, such as ``digits/0042``; ``targets``: (N, ...) class of each or of its pixels, int64;
+            (N, 0) where subclasses read them on access.
     """
 
     domain: str | None = None
+    task: str | None = None
 
     def __init__(self, name: str, fingerprint: str, ids: Sequence[str], targets: NDArray[np.int64]) -> None:
         self._order = hash_positions(ids)
@@ -37,19 +41,26 @@ class OrderedImages:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]:
         position = checked_index(index, self.identity.name, len(self))
-        return self._inputs(position, position + 1)[0], int(self.targets[position])
+        target = self._targets(position, position + 1)[0]
+        return self._inputs(position, position + 1)[0], target if target.ndim else int(target)
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Return examples [start, stop): inputs (B, ...), such as images (B, C, H, W) in [0, 1]; targets (B,) int64."""
+        """Return examples [start, stop): inputs (B, ...), such as images in [0, 1], and targets (B, ...), int64."""
         check_range(start, stop, self.identity.name, len(self))
+        targets = self._targets(start, stop)
         return Batch(
             ids=self.ids[start:stop],
             inputs=self._inputs(start, stop),
-            targets=torch.from_numpy(self.targets[start:stop].copy()),
+            targets=targets,
+            task=self.task,
             domain=self.domain,
         )
+
+    def _targets(self, start: int, stop: int) -> torch.Tensor:
+        """Return targets [start, stop) as a new tensor (B, ...), int64."""
+        return torch.from_numpy(self.targets[start:stop].copy())
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         """Return inputs [start, stop) as a new tensor (B, ...), float32."""
@@ -72,7 +83,7 @@ def open_embedded(declared: EmbeddedImages, *, preprocessing: object, split: str
     return declared.made(split)
 
 
-class InMemoryImages(OrderedImages):
+class InMemoryImages(OrderedExamples):
     """Images in the order of the ids' SHA-256.
 
     Args:

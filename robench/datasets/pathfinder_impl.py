@@ -18,7 +18,7 @@ from PIL import Image
 from robench.core.errors import ExampleError, MissingDataError, described
 from robench.core.files import open_regular, read_regular
 from robench.core.inert import clipped
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import Pathfinder
 from robench.domains.tokens import TOKENS
 
@@ -31,7 +31,7 @@ _MOST_BYTES: Final = 1 << 26
 _ADVICE: Final = "Unpack the archive of Long-Range Arena again"
 
 
-class PathfinderImages(OrderedImages):
+class PathfinderImages(OrderedExamples):
     """Images of a split in the order of the ids' SHA-256.
 
     The fingerprint is a SHA-256 over path, size in bytes and class of every file, as of folders of images.

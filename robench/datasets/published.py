@@ -197,6 +197,13 @@ _ALL: Final = (
         other_folders=("ImageNet-C", "Imagenet-C"),
         images_per_class=50,
     ),
+    PublishedSet(
+        name="ade20k",
+        folder="ADEChallengeData2016",
+        where="http://data.csail.mit.edu/places/ADEchallenge/ADEChallengeData2016.zip",
+        num_bytes=None,
+        not_unpacked="its zip is read as it is",
+    ),
     *(
         PublishedSet(
             name=name,

@@ -17,7 +17,7 @@ from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, described
 from robench.core.user_code import module_of, what_was_raised
 from robench.datasets.decoding import MODES, converted, resized_pixels
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import MapStyle
 from robench.datasets.user_impl import (
@@ -43,7 +43,7 @@ def open_map_style(declared: UserDataset, *, preprocessing: ImagePreprocessing, 
     return MapStyleImages(declared, items, labels, shapes, digest, num_classes, preprocessing)
 
 
-class MapStyleImages(OrderedImages):
+class MapStyleImages(OrderedExamples):
     """Items in the order of the ids' SHA-256; item 42 has the id ``name/000042``.
 
     ``items`` is the instance of the class (Any, since it is third-party code), ``shapes`` are width, height and number

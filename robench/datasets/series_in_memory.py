@@ -9,14 +9,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from robench.core.errors import ContractError, MissingDataError
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.ts_files import interpolated
 from robench.domains import DOMAINS
 from robench.domains.series import SERIES
 from robench.domains.series_impl import padded
 
 
-class SeriesInMemory(OrderedImages):
+class SeriesInMemory(OrderedExamples):
     """Series in the order of the ids' SHA-256, padded to one length.
 
     The fingerprint is a SHA-256 over ids, classes and padded values.

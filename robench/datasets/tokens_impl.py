@@ -18,7 +18,7 @@ from robench.core.errors import MissingDataError
 from robench.core.files import open_regular
 from robench.core.inert import clipped
 from robench.datasets.cifar_impl import ids_of, load_prepared
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import TRAIN_SPLIT, VALIDATION_SPLIT, DocumentPairs, GreyCifar, ReviewBytes, TokenSet
 from robench.datasets.sotu_impl import by_era
 from robench.declarations.base import imported
@@ -51,7 +51,7 @@ class TokenRows:
     advice: str
 
 
-class TokenSequences(OrderedImages):
+class TokenSequences(OrderedExamples):
     """Sequences of tokens, or pairs of them, in the order of the ids' SHA-256."""
 
     domain = TOKENS.name

@@ -29,6 +29,11 @@ class FormatBase(DeclarationBase):
         """Return the fingerprint of the published data of this format; None for a format of any data."""
         return None
 
+    @property
+    def has_one_size(self) -> bool:
+        """Return whether all examples have one shape; otherwise a pass has one of them."""
+        return True
+
     def declared(self, name: str, folder: Path) -> DatasetBase:
         """Return the declaration of the dataset ``name``; relative paths are below ``folder``, the registry's."""
         raise NotImplementedError
@@ -50,6 +55,11 @@ class UserDataset(DatasetBase):
     def known_fingerprint(self) -> str | None:
         """Return the fingerprint of the published data of this format; None for a format of any data."""
         return self.content.known_fingerprint
+
+    @property
+    def has_one_size(self) -> bool:
+        """Return whether all examples have one shape; otherwise a pass has one of them."""
+        return self.content.has_one_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,11 @@ class StatedFormat(FormatBase):
         """Return the splits that can be opened."""
         return (TEST_SPLIT,)
 
+    @property
+    def names_of_classes(self) -> tuple[str, ...] | None:
+        """Return the names of the classes; None where the entry has none."""
+        return None
+
     def located(self, folder: Path) -> Self:
         """Return the same format with absolute paths; relative ones are relative to ``folder``."""
         return self
@@ -96,7 +111,8 @@ class StatedFormat(FormatBase):
             title=content.title or f"{content.kind} {getattr(content, content.named_by)}",
             task=content.task,
             domain=content.input_domain,
-            num_classes=content.num_classes or content.known_classes,
+            num_classes=content.num_classes or content.known_classes or len(content.names_of_classes or ()) or None,
+            class_names=content.names_of_classes,
             source=content.source,
             licence=content.licence,
             image_size=getattr(content, "image_size", None),

@@ -11,13 +11,14 @@ from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, described
 from robench.core.identity import key_of
 from robench.core.user_code import is_target, module_of, what_was_raised
-from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.datasets.base import TEST_SPLIT, DatasetBase, class_name_problems
 from robench.datasets.text_formats import TRAIN_SPLIT, TextTable
 from robench.datasets.user import FilesFormat, FormatBase, StatedFormat, domain_problems, is_path, located
 from robench.declarations.base import LARGEST, Argument, FieldProblem
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
 from robench.domains.texts import TEXTS
+from robench.tasks.segmentation import SEGMENTATION
 
 ROOT = "root"
 # Column of a list's images where its entry names none.
@@ -112,6 +113,13 @@ class Arrays(FilesFormat):
     train: str | None = None
     standardise: bool | None = None
     num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
+    class_names: tuple[str, ...] | None = None
+    ignore_index: int | None = None
+
+    @property
+    def names_of_classes(self) -> tuple[str, ...] | None:
+        """Return the names of the classes; None where the entry has none."""
+        return self.class_names
 
     @property
     def input_domain(self) -> str:
@@ -135,6 +143,11 @@ class Arrays(FilesFormat):
             problems.append(("targets", f"must differ from inputs, got {self.targets!r} for both"))
         elif len(set(names)) < len(names):
             problems.append(("lengths", f"must differ from inputs and targets, got {self.lengths!r}"))
+        problems += class_name_problems(self.class_names, self.num_classes)
+        if self.task == SEGMENTATION.name and self.domain != IMAGES.name:
+            problems.append(("domain", f"must be {IMAGES.name} for {self.task}, got {self.domain}"))
+        elif self.task != SEGMENTATION.name and self.ignore_index is not None:
+            problems.append(("ignore_index", f"must be left out for {self.task}, since it is of masks alone"))
         if self.domain == SERIES.name:
             return problems + _training_problems(self.train, self.standardise)
         of_series = ("lengths", "train", "standardise", "num_steps")

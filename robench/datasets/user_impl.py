@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, did_you_mean
 from robench.core.files import read_regular
 from robench.core.protocols import Dataset
-from robench.datasets.decoding import Begun, decode, shared_pool, size_after, size_of
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.decoding import Altered, Begun, decode, shared_pool, size_after, size_of
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.order import checked_index
 from robench.datasets.packed_images import Stored
 from robench.datasets.user import UserDataset
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 T = TypeVar("T")
 
 
-class DecodedImages(OrderedImages):
+class DecodedImages(OrderedExamples):
     """Base class of datasets of encoded images; subclasses provide the place of each example.
 
     Mean and std of the preprocessing are left to the model; 0 ``decode_workers`` decode in the current process.
@@ -55,17 +55,17 @@ class DecodedImages(OrderedImages):
         self._preprocessing = preprocessing
         self._pool = shared_pool(decode_workers)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]:
         position = checked_index(index, self.identity.name, len(self))
-        stored = self.stored(position)
-        pixels = self._stack([stored], [decode(stored, self._preprocessing)])
-        return _to_unit_range(pixels)[0], int(self.targets[position])
+        image, target = self.image(position), self._targets(position, position + 1)[0]
+        pixels = self._stack([image], [decode(image, self._preprocessing)])
+        return _to_unit_range(pixels)[0], target if target.ndim else int(target)
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         bounds = self, start, stop
         pixels = _LAST.get(bounds)
         if pixels is None:
-            images = [self.stored(position) for position in range(start, stop)]
+            images = [self.image(position) for position in range(start, stop)]
             begun = _NEXT.get(bounds)
             _NEXT.kept = None
             pixels = self._stack(images, self._pool.decode(images, self._preprocessing, begun))
@@ -76,7 +76,7 @@ class DecodedImages(OrderedImages):
         """Begin to decode examples [start, stop), as far as they exist, on the decoding processes."""
         bounds = self, start, stop
         if _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
-            images = [self.stored(position) for position in range(start, min(stop, len(self)))]
+            images = [self.image(position) for position in range(start, min(stop, len(self)))]
             if (begun := self._pool.begin(images, self._preprocessing)) is not None:
                 _NEXT.kept = bounds, begun
 
@@ -88,7 +88,11 @@ class DecodedImages(OrderedImages):
         """Return the place of an example's encoded image."""
         raise NotImplementedError
 
-    def _stack(self, images: Sequence[Stored], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
+    def image(self, position: int) -> Stored | Altered:
+        """Return an example's encoded image, or one that is changed after decoding, before the resize."""
+        return self.stored(position)
+
+    def _stack(self, images: Sequence[Stored | Altered], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
         """Return (B, C, H, W) bytes."""
         for stored, pixels in zip(images, decoded, strict=True):
             if self._size is not None and pixels.shape[1::-1] != self._size:

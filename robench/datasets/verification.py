@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from robench.core.declared import DatasetDeclaration
-from robench.core.errors import DeclarationError, MissingDataError, UnknownNameError
+from robench.core.errors import DeclarationError, ExampleError, MissingDataError, UnknownNameError
 from robench.core.files import read_regular
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.arrays_impl import ArrayImages
+from robench.datasets.base import DatasetBase
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.findings import Finding, Kind, Verification, refused
 from robench.datasets.image_verification import decoding_findings, verify_images
 from robench.datasets.imagenet_folder import layout_of
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import TokenSet
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
+from robench.datasets.segmentation import Ade20k
+from robench.datasets.segmentation_impl import MaskedImages
 from robench.datasets.sentiment_impl import read_labelled
 from robench.datasets.series_in_memory import SeriesInMemory
 from robench.datasets.tokens_impl import TokenSequences
@@ -63,19 +66,24 @@ def verify(
         users = [each for each in datasets if each not in DATASETS]
         raise UnknownNameError("dataset", name, [*embedded, *PUBLISHED_SETS, *users])
     for each in (name,) if name in DATASETS else PUBLISHED_SETS[name].datasets:
-        found = DATASETS[each]
-        if found.folder is None:
-            yield _verify_embedded(found)
-        elif isinstance(found, TokenFiles | LabelledFiles):
-            yield from (_verify_texts(found, data_root, split) for split in found.splits)
-        elif isinstance(found, TokenSet):
-            yield from (_verify_tokens(found, data_root, split) for split in found.splits)
-        elif isinstance(found, PublishedCifar | CorruptedCifar):
-            yield from (_verify_arrays(found, data_root, split) for split in found.splits)
-        elif isinstance(found, UeaSet):
-            yield from _verify_series(found, data_root)
-        else:
-            yield verify_images(layout_of(found), data_root, decode=decode)
+        yield from _verify_published(DATASETS[each], data_root, decode=decode)
+
+
+def _verify_published(declared: DatasetBase, data_root: Path | None, *, decode: bool) -> Iterator[Verification]:
+    if declared.folder is None:
+        yield _verify_embedded(declared)
+    elif isinstance(declared, UeaSet):
+        yield from _verify_series(declared, data_root)
+    elif isinstance(declared, TokenFiles | LabelledFiles):
+        yield from (_verify_texts(declared, data_root, split) for split in declared.splits)
+    elif isinstance(declared, TokenSet):
+        yield from (_verify_tokens(declared, data_root, split) for split in declared.splits)
+    elif isinstance(declared, PublishedCifar | CorruptedCifar):
+        yield from (_verify_arrays(declared, data_root, split) for split in declared.splits)
+    elif isinstance(declared, Ade20k):
+        yield from (_verify_masks(declared, data_root, split, decode=decode) for split in declared.splits)
+    else:
+        yield verify_images(layout_of(declared), data_root, decode=decode)
 
 
 def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verification:
@@ -90,6 +98,9 @@ def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verifica
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open
     if isinstance(dataset, SeriesInMemory):
         return _of_series(declared.name, dataset)
+    if isinstance(dataset, MaskedImages):
+        found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
+        return replace(found, is_decoded=decode, findings=tuple(_mask_findings(dataset)) if decode else ())
     paths = [*map(dataset.stored, range(len(dataset)))] if isinstance(dataset, FileImages) else []
     found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
     return replace(found, is_decoded=decode or not paths, findings=tuple(decoding_findings(paths)) if decode else ())
@@ -106,10 +117,48 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
         found = replace(found, findings=(Finding(kind="wrong-count", message=message),))
     if declared.domain == TEXTS.name:
         return replace(found, num_texts=size)
+    targets = dataset.batch(0, size).targets
+    # Pixels that count nowhere are below 0.
+    num_classes = len(targets[targets >= 0].unique())
     if declared.domain == TOKENS.name:
-        classes = set(dataset.batch(0, size).targets.tolist())
-        return replace(found, num_sequences=size, num_classes=len(classes), sha256=dataset.identity.fingerprint)
-    return replace(found, num_images=size, num_classes=len(set(dataset.batch(0, size).targets.tolist())))
+        return replace(found, num_sequences=size, num_classes=num_classes, sha256=dataset.identity.fingerprint)
+    return replace(found, num_images=size, num_classes=num_classes)
+
+
+def _verify_masks(declared: Ade20k, data_root: Path | None, split: str, *, decode: bool) -> Verification:
+    """Verify images and masks of one split, which a list of files and, with ``decode``, each file decide."""
+    try:
+        dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
+    except MissingDataError as error:
+        # Only the message about an absent dataset has several lines: the places that were searched.
+        is_absent = data_root is None or len(error.lines) > 1
+        return refused(declared.name, "absent" if is_absent else "wrong-file", error, split=split)
+    assert isinstance(dataset, MaskedImages)  # what it opens
+    findings, wanted = list(_mask_findings(dataset)) if decode else [], declared.num_examples_of(split)
+    if len(dataset) != wanted:
+        title = f"dataset {declared.name!r} in {dataset.place}"
+        message = f"{title} has {len(dataset):,} images with masks of the {split} split, wanted {wanted:,}"
+        findings.insert(0, Finding(kind="wrong-count", message=message))
+    return Verification(
+        dataset=declared.name,
+        split=split,
+        folder=dataset.place,
+        form=dataset.form,
+        num_images=len(dataset),
+        num_classes=dataset.num_classes,
+        is_decoded=decode,
+        findings=tuple(findings),
+    )
+
+
+def _mask_findings(dataset: MaskedImages) -> Iterator[Finding]:
+    """Decode all images and read all masks, and yield the unusual and the wrong ones."""
+    yield from decoding_findings([*map(dataset.stored, range(len(dataset)))])
+    for position in range(len(dataset)):
+        try:
+            dataset.mask(position)
+        except ExampleError as error:
+            yield Finding(kind="wrong-mask", message=str(error))
 
 
 def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, split: str) -> Verification:
@@ -187,7 +236,7 @@ def _verify_tokens(declared: TokenSet, data_root: Path | None, split: str) -> Ve
     except MissingDataError as error:
         is_absent = folder is None or not folder.is_dir() or len(error.lines) > 1
         return refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
-    assert isinstance(dataset, OrderedImages)  # what all token sets open
+    assert isinstance(dataset, OrderedExamples)  # what all token sets open
     return Verification(
         dataset=declared.name,
         num_sequences=len(dataset),

@@ -94,6 +94,10 @@ class ImagePreprocessing(PreprocessingBase):
         mean, std: per channel, in pixel units; applied inside the model, after any perturbation. Their number is that
             of the channels: one for grey images, three for colour; () for images of any number, not normalised.
         resize: target length in pixels of the shorter side, None for images of the right size.
+        longer_at_most: largest length in pixels of the longer side after the resize; the shorter one is then below
+            ``resize`` if the image's ratio requires it. With it sides are rounded to the nearest pixel, and pixels
+            interpolated bilinearly without antialiasing, as by mmcv's ``imrescale``; None for the resize of timm and
+            torchvision, with no such limit.
         crop: side in pixels of the central crop, None for none.
         interpolation: filter of the resize.
     """
@@ -105,6 +109,7 @@ class ImagePreprocessing(PreprocessingBase):
     resize: Annotated[int | None, Ge(1), Le(4096)] = None
     crop: Annotated[int | None, Ge(1), Le(4096)] = None
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+    longer_at_most: Annotated[int | None, Ge(1), Le(LARGEST)] = None
 
     @property
     def domain(self) -> str:
@@ -129,6 +134,18 @@ class ImagePreprocessing(PreprocessingBase):
             advice = "; divide mean and std by 255" if 1 < max(self.mean) <= _LEVELS else ""
             wanted = "must lie in [0, 1] in every channel (pixel units)"
             problems.append(("mean", f"{wanted}, got {list(self.mean)}{advice}"))
+        if self.longer_at_most is not None:
+            problems += self._limit_problems(self.longer_at_most)
+        return problems
+
+    def _limit_problems(self, longer_at_most: int) -> list[FieldProblem]:
+        problems: list[FieldProblem] = []
+        if self.resize is None or self.resize > longer_at_most:
+            problems.append(("longer_at_most", f"must be at least resize, got {longer_at_most} for {self.resize}"))
+        if self.crop is not None:
+            problems.append(("crop", f"must be left out with longer_at_most, got {self.crop}"))
+        if self.interpolation != "bilinear":
+            problems.append(("interpolation", f"must be bilinear with longer_at_most, got {self.interpolation}"))
         return problems
 
 

@@ -260,7 +260,8 @@ def corruption_problems(conditions: Sequence[Condition], metric: str) -> list[st
         problems += [
             f"{metric} needs five severities of {family} {corruption}; add {', '.join(missing)}"
             for corruption, severities in types.items()
-            if (missing := [str(each) for each in SEVERITIES if each not in severities])
+            if not declared.takes_any_severity
+            and (missing := [str(each) for each in SEVERITIES if each not in severities])
         ]
         problems += _reference_problems(family, types, declared) if declared.needs_reference else []
         if declared.needs_clean and not _clean_of(family, conditions):

@@ -265,8 +265,9 @@ def _irregular_weights(document: Document, folder: Path) -> Iterator[Problem]:
     places: list[Place] = []
     for name in document.mapping_at("checkpoints"):
         seeds = ("checkpoints", name, "seeds")
-        others = (("weights",), ("training", "initial_weights"), ("training", "teacher", "weights"))
-        places += [("checkpoints", name, *below, "uri") for below in others]
+        others = (("initial_weights",), ("vocabulary",), ("teacher", "weights"))
+        places.append(("checkpoints", name, "weights", "uri"))
+        places += [("checkpoints", name, "training", *below, "uri") for below in others]
         places += [(*seeds, index, "uri") for index, _ in enumerate(document.list_at(*seeds))]
     for place in places:
         uri = document.at(*place)

@@ -103,7 +103,7 @@ def _inherited(shipped: Document, base: str) -> dict[str, Value]:
     entry = shipped.mapping_at("checkpoints", base)
     found = {name: entry[name] for name in _INHERITED if name in entry}
     training = ("checkpoints", base, "training")
-    for below in (("initial_weights",), ("teacher", "weights")):
+    for below in (("initial_weights",), ("vocabulary",), ("teacher", "weights")):
         weights = shipped.mapping_at(*training, *below)
         if isinstance(uri := weights.get("uri"), str) and not uri.startswith(HUB):
             # Relative to the shipped registry, wherever the entry that inherits it is.

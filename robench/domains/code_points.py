@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robench.domains import sequences
+
 PADDING = -1
 # The text after this sign is scored, the text before it is context alone: U+001E, "information separator two".
 CONTEXT_END = "\x1e"
@@ -26,13 +28,9 @@ def encoded(text: str) -> Tensor:
     return torch.from_numpy(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<i4").copy())
 
 
-def padded(texts: Sequence[Tensor], length: int | None = None) -> Tensor:
-    """Return texts (T,) as one batch (B, T), as long as the longest or as ``length``."""
-    longest = max([length or 0, *(len(text) for text in texts)])
-    batch = torch.full((len(texts), longest), PADDING, dtype=torch.int32)
-    for row, text in zip(batch, texts, strict=True):
-        row[: len(text)] = text
-    return batch
+def padded(texts: Sequence[Tensor], length: int = 0) -> Tensor:
+    """Return texts (T,) as one batch (B, T), as long as the longest, or ``length`` if that is more."""
+    return sequences.padded(texts, PADDING, length)
 
 
 def decoded(points: Tensor) -> list[str]:

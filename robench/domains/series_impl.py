@@ -7,14 +7,13 @@ the same number in float32, and a model gets zeros in its place: gradients there
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
+from robench.domains import sequences
 from robench.domains.real_valued import RealValued
 
 PADDING = 2.0**100
@@ -29,7 +28,7 @@ class PaddedSeries(RealValued):
         """Return series (T, C) as one batch (B, T, C), padded to the longest one."""
         if len({each.shape[1:] for each in inputs}) > 1:
             return super().collate(inputs)
-        return padded(inputs, max(len(each) for each in inputs))
+        return padded(inputs)
 
     def valid(self, inputs: Tensor) -> Tensor:
         """Return the steps of series (B, T, C) that are not padding, as (B, T) booleans."""
@@ -42,14 +41,12 @@ class PaddedSeries(RealValued):
             ContractError: the message says what was found.
         """
         super().check_clean(inputs, dataset)
-        subject, is_padding = f"dataset {dataset!r} gave series", inputs == PADDING
+        subject, is_padding = f"dataset {dataset!r} gave", inputs == PADDING
         if bool((~is_padding & (inputs.abs() > LARGEST_VALUE)).any()):
-            raise ContractError(f"{subject} with values beyond {LARGEST_VALUE:.3g}, wanted standardised ones")
-        step_is_padding = is_padding.all(-1)
-        if not bool((step_is_padding == is_padding.any(-1)).all()):
-            raise ContractError(f"{subject} with padding in some channels of a step, wanted it in all or none")
-        if bool(step_is_padding[:, 0].any()) or bool((step_is_padding[:, :-1] & ~step_is_padding[:, 1:]).any()):
-            raise ContractError(f"{subject} with padding before a value, wanted it after the last step alone")
+            raise ContractError(f"{subject} series with values beyond {LARGEST_VALUE:.3g}, wanted standardised ones")
+        if not bool((is_padding == is_padding[..., :1]).all()):
+            raise ContractError(f"{subject} series with padding in some channels of a step, wanted it in all or none")
+        sequences.check_padding(is_padding[..., 0], subject, "a series", "step")
 
     def check_perturbed(
         self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
@@ -75,6 +72,6 @@ def lengths(inputs: Tensor) -> Tensor:
     return (inputs != PADDING).any(-1).sum(-1)
 
 
-def padded(series: Sequence[Tensor], num_steps: int) -> Tensor:
-    """Return series (T, C) of up to ``num_steps`` steps as one batch (B, num_steps, C)."""
-    return torch.stack([pad(each, (0, 0, 0, num_steps - len(each)), value=PADDING) for each in series])
+def padded(series: Sequence[Tensor], num_steps: int = 0) -> Tensor:
+    """Return series (T, C) as one batch (B, N, C), as long as the longest, or ``num_steps`` if that is more."""
+    return sequences.padded(series, PADDING, num_steps)

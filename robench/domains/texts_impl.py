@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -11,8 +10,8 @@ from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
-from robench.domains.base import Domain
 from robench.domains.code_points import CONTEXT_END, PADDING, UNKNOWN, decoded, encoded, lines_of, padded
+from robench.domains.sequences import Symbols, check_padding
 
 _LARGEST = 0x10FFFF
 # Words of an excerpt: whole texts can be long books.
@@ -20,22 +19,10 @@ _EXCERPT = re.compile(r"(?:\s*\S+){0,100}")
 _SURROGATES = range(0xD800, 0xE000)
 
 
-class TextRules:
+class TextRules(Symbols):
     """Rules of texts; see ``domains.base``."""
 
-    dtype = torch.int32
-
-    def __init__(self, domain: Domain) -> None:
-        del domain  # Nothing of texts is a setting.
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Refuse: texts are not numbers. Raises ContractError: always."""
-        raise ContractError("texts have no smallest and largest value; take an attack that changes words")
-
-    def half_range(self, inputs: Tensor) -> Fraction:
-        """Refuse, as for ``limits``. Raises ContractError: always."""
-        raise ContractError("texts have no range; take an attack that changes words")
+    name, remedy, dtype = "texts", "take an attack that changes words", torch.int32
 
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return texts (T,) as one batch (B, T), padded on the right."""
@@ -100,8 +87,7 @@ def _check_points(inputs: Tensor, subject: str) -> None:
             f"{subject} {tuple(inputs.shape)} of {inputs.dtype}, wanted texts (B, T) as int32 code points"
         )
     is_padding = inputs == PADDING
-    if bool((is_padding[:, :-1] & ~is_padding[:, 1:]).any()):
-        raise ContractError(f"{subject} with padding before the end of a text, wanted it after the text alone")
+    check_padding(is_padding, f"{subject} with", "a text")
     is_surrogate = (inputs >= _SURROGATES.start) & (inputs < _SURROGATES.stop)
     if bool(((inputs < 0) & ~is_padding | (inputs > _LARGEST) | is_surrogate).any()):
         raise ContractError(f"{subject} with numbers outside Unicode's code points")

@@ -5,7 +5,6 @@ Positions after its last token hold ``PADDING``. A pair of sequences, such as tw
 """
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
-from robench.domains.base import Domain
+from robench.domains.sequences import Symbols, check_padding, padded
 
 PADDING = 0
 # Tokens are rows of a model's table of embeddings.
@@ -23,22 +22,10 @@ LARGEST_TOKEN = 2**31 - 1
 _SIDES = 2
 
 
-class TokenRules:
+class TokenRules(Symbols):
     """Rules of tokens (T,) and of pairs (2, T); see ``domains.base``."""
 
-    dtype = torch.int64
-
-    def __init__(self, domain: Domain) -> None:
-        del domain  # Nothing of tokens is a setting.
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """Refuse: tokens are not real numbers. Raises ContractError: always."""
-        raise ContractError("tokens have no smallest and largest value; take a perturbation that replaces tokens")
-
-    def half_range(self, inputs: Tensor) -> Fraction:
-        """Refuse, as for ``limits``. Raises ContractError: always."""
-        raise ContractError("tokens have no range; take a perturbation that replaces tokens")
+    name, remedy, dtype = "tokens", "take a perturbation that replaces tokens", torch.int64
 
     def collate(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return sequences (T,) as one batch (B, T), or pairs (2, T) as (B, 2, T), padded to the longest."""
@@ -46,8 +33,7 @@ class TokenRules:
             raise ContractError(
                 f"a batch must have sequences or pairs alone, got inputs of {kinds[0]} and {kinds[1]} axes"
             )
-        longest = max(each.shape[-1] for each in inputs)
-        return torch.stack([pad(each, (0, longest - each.shape[-1]), value=PADDING) for each in inputs])
+        return padded([each.movedim(-1, 0) for each in inputs], PADDING).movedim(1, -1).contiguous()
 
     def excerpt(self, inputs: Tensor) -> Tensor:
         """Return the whole example."""
@@ -106,12 +92,4 @@ def _check_tokens(inputs: Tensor, subject: str) -> None:
         raise ContractError(
             f"{subject} the token {token} in row {row} of a batch, wanted 1 to {LARGEST_TOKEN}, or {PADDING} as padding"
         )
-    is_padding = inputs == PADDING
-    if bool((is_early := is_padding[..., :-1] & ~is_padding[..., 1:]).any()):
-        row = int(is_early.flatten(1).any(1).nonzero()[0])
-        raise ContractError(f"{subject} padding before a token in row {row} of a batch, wanted it after the last token")
-    if bool((is_empty := is_padding.all(-1)).any()):
-        row = int(is_empty.reshape(len(inputs), -1).any(1).nonzero()[0])
-        found = "a pair with a missing side" if is_paired else "a sequence without tokens"
-        wanted = "at least one token on each side" if is_paired else "at least one token"
-        raise ContractError(f"{subject} {found} in row {row} of a batch, wanted {wanted}")
+    check_padding(inputs == PADDING, subject, "a side of a pair" if is_paired else "a sequence", "token")

@@ -82,8 +82,8 @@ class Rescore(DeclarationBase, Action):
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
     """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
 
-    Tasks without audit checks have none, nor have domains without a budget for it, such as texts, nor datasets whose
-    examples have several sizes, so that they make no batch.
+    Tasks without audit checks have none, nor have domains without a budget for it, such as texts, nor datasets
+    whose examples have several sizes and form no batch.
     """
     is_audited = suite.audit and TASKS[suite.task].is_audited
     attacked = [each.dataset for each in suite.conditions if each.perturbation.is_attack]

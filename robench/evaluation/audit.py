@@ -64,7 +64,7 @@ def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fractio
 
 
 def _rows_at_once(model: Model, batch: Batch, draws: ExampleDraws) -> int:
-    """Return the number of rows of a pass: few where outputs of many answers are large."""
+    """Return the number of rows of a pass: fewer where outputs have many answers and are large."""
     if not isinstance(task_of(batch).rules, ManyAnswers):
         return BATCH_SIZE
     outputs = predict(model, batch.inputs[:1], draws.prediction_seeds[:1], 1)

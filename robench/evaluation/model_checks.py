@@ -138,6 +138,7 @@ def _zero_gradients(probe: Probe, loss: Loss) -> Flag:
         value = float((gradient.flatten(1).abs().sum(1) == 0).double().mean())
     except NO_GRADIENT:
         value = 1.0
+    named = "".join(f" ({each.kind})" for each in probe.random_searches)
     return Flag(
         name="zero gradients",
         source=SOURCE,
@@ -145,5 +146,5 @@ def _zero_gradients(probe: Probe, loss: Loss) -> Flag:
         limit=0.0,
         is_raised=value > 0,
         finding=f"{value:.0%} of the examples have a gradient of exactly zero",
-        advice="attack without gradients (square, square-series), or through a differentiable stand-in (BPDA)",
+        advice=f"attack without gradients{named}, or through a differentiable stand-in (BPDA)",
     )

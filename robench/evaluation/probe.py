@@ -36,8 +36,7 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Problem
 from robench.attacks.search import Kept
-from robench.attacks.square import RandomSearch, Square
-from robench.attacks.square_series import SquareSeries
+from robench.attacks.square import RandomSearch, random_searches
 from robench.core.budgets import spelling_of
 from robench.core.errors import NoGradientError
 from robench.core.flags import Flag
@@ -58,8 +57,6 @@ UNSTABLE = 0.10
 LAST_STEPS = 10
 INCOMPLETE = 0.05
 NUM_QUERIES = 500
-# The first that works on the axes of the inputs.
-RANDOM_SEARCHES: Sequence[type[RandomSearch]] = (Square, SquareSeries)
 QUARTER = Fraction(1, 4)
 # Of models whose graph is missing, or broken on the way to the inputs.
 NO_GRADIENT = (NoGradientError, RuntimeError)
@@ -99,6 +96,11 @@ class Probe:
         """Return the domain of the inputs."""
         return domain_of(self.batch)
 
+    @property
+    def random_searches(self) -> Sequence[type[RandomSearch]]:
+        """Return the form of the Square attack that works on the inputs; empty if robench has none."""
+        return random_searches(self.domain.axes)[:1]
+
     def problem(self, declaration: Attack) -> Problem:
         """Return the problem of an attack."""
         return problem_of(declaration, self.batch, self.model, self.draws, self.batch_size)
@@ -122,7 +124,7 @@ class Probe:
         num_right = problem.num_right(problem.predict(made.inputs)).cpu().numpy()
         return num_right / problem.num_answers().cpu().numpy() if self.has_many else num_right > 0
 
-    def part_of(self, proportion: float) -> str:
+    def text_of(self, proportion: float) -> str:
         """Return a proportion of the examples, or of their answers, in words."""
         return f"{proportion:.0%} of the {'answers' if self.has_many else 'examples'}"
 
@@ -289,7 +291,7 @@ def _transfer_failure(path: Path) -> Flag:
 def _unconstrained_failure(probe: Probe) -> Flag:
     survives = probe.survives(Apgd(epsilon=2 * probe.half_range, num_steps=NUM_STEPS))
     value, limit = fsum(survives) / len(survives), 0.0
-    finding = f"{probe.part_of(value)} survive without any constraint"
+    finding = f"{probe.text_of(value)} survive without any constraint"
     if probe.has_many:
         limit = _right_by_another(probe)
         finding = f"{finding}; {limit:.0%} do in the best other example's place"
@@ -331,10 +333,10 @@ def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
     pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
     apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))
     fgsm = probe.survives(Fgsm(epsilon=epsilon))
-    searches = [each for each in RANDOM_SEARCHES if each.needed_axes == probe.domain.axes][:1]
     loss: Literal["objective", "margin"] = "objective" if probe.has_many else "margin"
     squares = [
-        probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8, loss=loss)) for each in searches
+        probe.survives(each(epsilon=epsilon, num_queries=NUM_QUERIES, p_init=0.8, loss=loss))
+        for each in probe.random_searches
     ]
     larger = probe.survives(Apgd(epsilon=twice, num_steps=50))
     longer = probe.survives(Apgd(epsilon=epsilon, num_steps=100))

@@ -170,9 +170,13 @@ def _write_mlflow(runs: Sequence[TrackedRun]) -> str:
         metrics = [Metric(name, value, now, 0) for name, value in run.metrics.items() if known.get(name) != value]
         params = [Param(name, str(value)) for name, value in run.params.items()]
         tags = [RunTag(name, value) for name, value in run.tags.items()]
-        for start in range(0, len(metrics), MOST_METRICS):
-            client.log_batch(logged.info.run_id, metrics=metrics[start : start + MOST_METRICS])
-        client.log_batch(logged.info.run_id, params=params, tags=tags)
+        try:
+            for start in range(0, len(metrics), MOST_METRICS):
+                client.log_batch(logged.info.run_id, metrics=metrics[start : start + MOST_METRICS])
+            client.log_batch(logged.info.run_id, params=params, tags=tags)
+        except KeyboardInterrupt:
+            client.set_terminated(logged.info.run_id, "KILLED")
+            raise
         client.set_terminated(logged.info.run_id)
     return f"experiment {title}"
 

@@ -40,9 +40,11 @@ class Metric:
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, the only field recorded by attacks with early stopping.
         reads: optional fields of outcomes that it reads; None if unknown, so that it may read any.
-        interval: name of the method of its bounds in tables.
+        interval: name of the method of its bounds in tables; empty for a metric without bounds.
         needs_clean: whether it reads images without corruption; of the scope ``family``.
         needs_reference: whether its unit is a reference's errors, which not every family has.
+        takes_any_severity: whether it averages over the severities that there are, and needs not all five; of the scope
+            ``family``.
         of_changes: whether it is about what a perturbation changed and left, so that clean conditions have no column of
             it.
         lower_is_better: whether a smaller number is the better one, as of errors.
@@ -61,6 +63,7 @@ class Metric:
     interval: str = WILSON
     needs_clean: bool = False
     needs_reference: bool = False
+    takes_any_severity: bool = False
     of_changes: bool = False
     lower_is_better: bool = False
     contributions: str | None = None

@@ -5,10 +5,10 @@ beat single steps, gradients beat random search, a larger budget fools more, mor
 right about inputs that may all be made equal, such as images that may be turned grey. A comparison fails by more than
 0.2 points (AutoAttack's rule for Square) and an exact paired p below 0.01 (``paired``).
 
-Where examples have many answers, such as pixels, the proportions of right ones are compared, by the sign test (that of
-McNemar is the same of verdicts). No loss of gradients is the number of right answers, which random search lowers
-directly, and small differences are significant, so that the limit is 2 points. Losses differ in which answers they
-attack: a search must not be beaten by one with the plain loss and as few passes.
+Where examples have many answers, such as pixels, the proportions of right ones are compared by the sign test; for
+verdicts it is McNemar's. No loss of gradients is the number of right answers, which random search lowers directly,
+and small differences are significant, so that the limit is 2 points. Losses differ in which answers they attack: a
+search must not be beaten by one with the plain loss and as few passes.
 """
 
 from dataclasses import dataclass

@@ -15,6 +15,8 @@ _BACKBONES: dict[str, str] = {
     "vit": "robench.models.vit:Vit",
     "fan": "robench.models.vit:Fan",
     "quantized-vit": "robench.models.vit:QuantizedVit",
+    "segmenter": "robench.models.segmenter:Segmenter",
+    "timm-segmenter": "robench.models.segmenter:TimmSegmenter",
     "language": "robench.models.word_transformer:Language",
     "text-classifier": "robench.models.word_transformer:TextClassifier",
     "series": "robench.models.series:Series",

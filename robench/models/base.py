@@ -15,7 +15,7 @@ class ArchitectureBase(DeclarationBase):
         takes_drop_path: whether branches of the model can be dropped in training.
         runs_user_code: whether the model is the user's own code.
         is_folder: whether the files of a folder describe the model, so that the implementation is a function
-            ``(declaration, folder) -> nn.Module`` that returns it with its weights.
+            ``(declaration, folder, random_weights) -> nn.Module`` that returns it with its weights or initial ones.
     """
 
     takes_drop_path: ClassVar[bool] = False

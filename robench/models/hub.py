@@ -23,8 +23,8 @@ class Transformers(ArchitectureBase):
         task: ``causal-lm`` for language models, which are measured by words; or the kind of classifier.
         attention: mechanism that takes the place of the model's own, with the model's projections; None to keep it.
         kernel: the library's implementation of the model's own attention.
-        context: largest number of tokens that the model reads at once; None for that of its configuration. Language
-            models read longer texts in windows.
+        context: largest number of tokens that the model reads at once; None for that of its configuration, and of its
+            tokenizer if a classifier's is smaller. Language models read longer texts in windows.
         stride: number of tokens that each window of a language model scores after the first; None for ``context``,
             which gives the rolling log-likelihoods of lm-evaluation-harness.
         truncates: whether a classifier reads the first ``context`` tokens of longer texts, which it refuses otherwise.

@@ -16,7 +16,7 @@ An exchanged attention is the ``mix`` of its mechanism over the queries, keys an
 import logging
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +33,7 @@ from robench.attention.state import ForwardState
 from robench.core.errors import ContractError, DeclarationError, UsageError, WeightsError, described
 from robench.core.providers import install_command
 from robench.domains.code_points import CONTEXT_END, decoded, lines_of
+from robench.domains.sequences import padded
 from robench.domains.texts import TEXTS
 from robench.models.hub import CAUSAL, Transformers
 from robench.models.language_impl import windows_of
@@ -45,13 +46,15 @@ _CLASSES = {
     "image-classification": "AutoModelForImageClassification",
 }
 _EXCHANGED = "robench"
+# Fields that a program may state beside a model and its tokenizer.
+_IN_MEMORY = {"context", "stride", "truncates"}
 # Logits of a pass of a language model.
 _MOST_LOGITS = 1 << 26
 _WORD_OR_LINE_END = re.compile(r"\S+|\n")
 
 
-def build_of_folder(architecture: Transformers, folder: Path) -> nn.Module:
-    """Return the model of a folder, with its weights.
+def build_of_folder(architecture: Transformers, folder: Path, random_weights: bool = False) -> nn.Module:
+    """Return the model of a folder, with its weights or with initial ones from torch's generator.
 
     Raises:
         WeightsError: transformers is not installed, the folder lacks a file, or files do not fit each other.
@@ -60,18 +63,21 @@ def build_of_folder(architecture: Transformers, folder: Path) -> nn.Module:
     library = _library()
     options = {"local_files_only": True, "trust_remote_code": False}
     kernel = architecture.kernel if architecture.attention is None else _EXCHANGED
+    settings = {"dtype": torch.float32, "attn_implementation": kernel}
+    missing: list[str] = []
     try:
         with _quiet():
             if architecture.attention is not None:
                 library.AttentionInterface.register(_EXCHANGED, _attend)
-            model, loading = getattr(library, _CLASSES[architecture.task]).from_pretrained(
-                folder,
-                dtype=torch.float32,
-                use_safetensors=True,
-                attn_implementation=kernel,
-                output_loading_info=True,
-                **options,
-            )
+            family = getattr(library, _CLASSES[architecture.task])
+            if random_weights:
+                config = library.AutoConfig.from_pretrained(folder, **options)
+                model = family.from_config(config, trust_remote_code=False, **settings)
+            else:
+                model, loading = family.from_pretrained(
+                    folder, use_safetensors=True, output_loading_info=True, **settings, **options
+                )
+                missing = sorted(loading["missing_keys"] | {each[0] for each in loading["mismatched_keys"]})
             tokenizer = None
             if architecture.task != "image-classification":
                 tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
@@ -81,7 +87,7 @@ def build_of_folder(architecture: Transformers, folder: Path) -> nn.Module:
             f"transformers cannot load {folder} as {architecture.task} ({described(error)[:300]}): expected the files"
             " of save_pretrained of such a model, with its tokenizer"
         ) from error
-    if missing := sorted(loading["missing_keys"] | {each[0] for each in loading["mismatched_keys"]}):
+    if missing:
         raise WeightsError(
             f"the weights in {folder} lack {len(missing)} tensors of a {architecture.task} model, such as {missing[0]}:"
             " correct the architecture's task, or take the weights of such a model"
@@ -107,20 +113,37 @@ def adapted(model: Any, tokenizer: Any, architecture: Transformers) -> nn.Module
     return classifier
 
 
-def with_tokenizer(model: object, domain: str | None, task: str) -> object:
-    """Return a model of transformers with its tokenizer, (model, tokenizer), as a module; anything else as it is.
+def with_tokenizer(
+    model: object, domain: str | None, task: str, parsed: Callable[[Mapping[str, object], str], Any]
+) -> object:
+    """Return a model of transformers with its tokenizer as a module; anything else as it is.
 
-    ``domain`` and ``task`` are those of what it is measured on.
+    ``(model, tokenizer)`` may have a third part, a mapping with ``context``, ``stride`` or ``truncates`` of
+    ``Transformers``, which ``parsed`` makes of a mapping and its name in messages. ``domain`` and ``task`` are those of
+    what it is measured on.
+
+    Raises:
+        UsageError: the suite is not of texts, or the third part is something else.
+        DeclarationError: a field has an invalid value.
     """
-    if not isinstance(model, tuple) or len(model) != 2 or "transformers" not in sys.modules:
+    if not isinstance(model, tuple) or len(model) not in {2, 3} or "transformers" not in sys.modules:
         return model
     library: Any = sys.modules["transformers"]
     if not isinstance(model[0], library.PreTrainedModel) or not isinstance(model[1], library.PreTrainedTokenizerBase):
         return model
     if domain != TEXTS.name:
         raise UsageError(f"a model with a tokenizer reads texts, and the suite is of {domain}: leave the tokenizer out")
-    is_causal = TASKS[task].targets_are_inputs
-    return adapted(*model, Transformers(task="causal-lm") if is_causal else Transformers(task="text-classification"))
+    module, tokenizer, *others = model
+    settings = others[0] if others else {}
+    if not isinstance(settings, Mapping) or settings.keys() - _IN_MEMORY:
+        found = sorted(map(str, settings)) if isinstance(settings, Mapping) else type(settings).__name__
+        raise UsageError(
+            f"the third part of (model, tokenizer, settings) must be a mapping with {', '.join(sorted(_IN_MEMORY))},"
+            f" got {found}: leave it out, or declare the model in a registry file"
+        )
+    of_task = CAUSAL if TASKS[task].targets_are_inputs else "text-classification"
+    stated = {"kind": Transformers.kind, "task": of_task, **settings}
+    return adapted(module, tokenizer, parsed(stated, "settings of (model, tokenizer, settings)"))
 
 
 class _Pieces(nn.Module):
@@ -163,8 +186,7 @@ class PiecesModel(_Pieces):
     def forward(self, points: Tensor) -> Tensor:
         """Return the negative log-likelihoods (B, 1 + T) of texts (B, T), ``NO_TOKEN`` after the last one."""
         rows = [self.losses(text) for text in decoded(points)]
-        longest = 1 + points.shape[1]
-        return torch.stack([nn.functional.pad(row, (0, longest - len(row)), value=NO_TOKEN) for row in rows])
+        return padded(rows, NO_TOKEN, 1 + points.shape[1])
 
     def losses(self, text: str) -> Tensor:
         """Return the negative log-likelihoods of the words and line ends of a text after its context."""
@@ -207,6 +229,9 @@ class PiecesClassifier(_Pieces):
 
     def __init__(self, model: Any, tokenizer: Any, context: int | None = None, *, truncates: bool = False) -> None:
         super().__init__(model, tokenizer, context)
+        if context is None:
+            # Where positions are shifted, as in RoBERTa, a model reads fewer tokens than it has positions.
+            self.context = min(self.context, tokenizer.model_max_length)
         self.truncates = truncates
 
     def forward(self, points: Tensor) -> Tensor:
@@ -223,7 +248,7 @@ class PiecesClassifier(_Pieces):
         if (length := found["input_ids"].shape[1]) > self.context:
             raise ContractError(
                 f"the text {text[:40]!r} has {length} tokens, and the model reads {self.context}: shorten it, or set"
-                " truncates: true in the architecture"
+                " truncates: true in the architecture, (model, tokenizer, {'truncates': True}) in memory"
             )
         logits: Tensor = self.model(**found).logits
         return logits

@@ -5,6 +5,8 @@ Only the copy is moved, frozen and called, so that the caller's module stays as 
 
 import copy
 import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,12 +27,14 @@ from robench.tasks import TASKS
 _TIMM = "timm"
 
 
-def as_module(model: object, domain: str | None, task: str) -> object:
+def as_module(
+    model: object, domain: str | None, task: str, parsed: Callable[[Mapping[str, object], str], Any]
+) -> object:
     """Return a function of texts, or a model of transformers with its tokenizer, as a module; others as they are.
 
-    ``domain`` and ``task`` are those of what the model is measured on.
+    ``domain`` and ``task`` are those of what the model is measured on; ``parsed`` makes an architecture of a mapping.
     """
-    model = with_tokenizer(model, domain, task)
+    model = with_tokenizer(model, domain, task, parsed)
     if domain == TEXTS.name and callable(model) and not isinstance(model, nn.Module | type):
         return TextFunction(model)
     return model

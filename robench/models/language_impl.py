@@ -1,4 +1,4 @@
-"""Word-level language models: causal transformers over windows of a text.
+"""Language models of words, or of word pieces: causal transformers over windows of a text.
 
 The form is the decoder of Vaswani et al. 2017, arXiv:1706.03762, with sinusoidal positions (section 3.5), each branch
 after a LayerNorm as in DeiT and GPT-2 or before one, and the output tied to the embedding (Press & Wolf 2017,
@@ -15,9 +15,10 @@ from torch.nn.functional import cross_entropy, linear
 
 from robench.core.errors import ContractError
 from robench.domains.code_points import CONTEXT_END, decoded
+from robench.domains.sequences import padded
 from robench.models.word_transformer import Language
-from robench.models.word_transformer_impl import END_ID, WordModel
-from robench.tasks.language_modeling_impl import NO_TOKEN
+from robench.models.word_transformer_impl import WordModel
+from robench.tasks.language_modeling_impl import END_OF_LINE, NO_TOKEN, tokens_of
 
 MOST_WINDOWS = 32
 # Beyond it a layer's widest activation leaves the caches of a CPU, and its memory is mapped anew at every layer.
@@ -35,6 +36,8 @@ class LanguageModel(WordModel):
 
     def __init__(self, architecture: Language) -> None:
         super().__init__(architecture)
+        self.takes_targets = not self.reads_pieces
+        self.scores_pieces = self.reads_pieces
         self._add_blocks()
         self.output = AdaptiveSoftmax(architecture.vocabulary_size, architecture.dim, architecture.cutoffs)
         positions = sinusoids(architecture.context, architecture.dim)
@@ -66,15 +69,15 @@ class LanguageModel(WordModel):
                     f"text {row} has {len(ids) - 1} tokens, {num_scored} of them scored, and its targets "
                     f"{len(target_ids) - 1} and {num_wanted}; give as many words a line"
                 )
-            rows.append(self.losses(ids, num_scored, seed, target_ids))
-        longest = 1 + points.shape[1]
-        return torch.stack([nn.functional.pad(row, (0, longest - len(row)), value=NO_TOKEN) for row in rows])
+            losses = self.losses(ids, num_scored, seed, target_ids)
+            rows.append(self.word_losses(losses, text) if self.reads_pieces else losses)
+        return padded(rows, NO_TOKEN, 1 + points.shape[1])
 
     def tokens(self, text: str) -> tuple[Tensor, int]:
         """Return the ids of a text's tokens after an end of line, (1 + tokens,), and how many of them are scored."""
         context, _, scored = text.rpartition(CONTEXT_END)
         parts = [self.ids_of(part) for part in (context, scored)]
-        ids = [END_ID, *parts[0], *parts[1]]
+        ids = [*self.ids_of_word(END_OF_LINE), *parts[0], *parts[1]]
         return torch.tensor(ids, device=self.embedding.weight.device), len(parts[1])
 
     def losses(self, ids: Tensor, num_scored: int, seed: int | None, target_ids: Tensor | None = None) -> Tensor:
@@ -98,6 +101,13 @@ class LanguageModel(WordModel):
             places = torch.cat([torch.arange(first, last) for _, first, last in chosen])
             parts.append(self.losses_of(hidden_WLC[rows, places], targets_WL[rows, places]))
         return torch.cat(parts)
+
+    def word_losses(self, losses: Tensor, text: str) -> Tensor:
+        """Return the losses of a text's words and line ends, from those of its scored pieces."""
+        words = tokens_of(text.rpartition(CONTEXT_END)[2])
+        counts = torch.tensor([len(self.ids_of_word(word)) for word in words], device=losses.device)
+        places = torch.arange(len(words), device=losses.device).repeat_interleave(counts)
+        return losses.new_zeros(len(words)).index_add(0, places, losses)
 
     def outputs_of_ids(self, ids_WL: Tensor, seeds: tuple[int, ...] | None = None) -> Tensor:
         """Return the negative log-likelihoods (W, L) of the same words: the pass whose cost is counted and timed."""

@@ -42,11 +42,16 @@ LAYOUTS: Mapping[str, Layout] = {
         source=(
             "facebookresearch/deit, main.py, and the published files; so do KPCA_code, robust_transformer (imagenet),"
             " twicing_attention (vision), PrimalAttention_CV, NeuTRENO (DeiT), ViT-Anti-Oversmoothing, FourierFormer"
-            " (imagenet), Robust-Vision-Transformer and segmenter"
+            " (imagenet) and Robust-Vision-Transformer"
         ),
     ),
     "deit-ema": Layout(path=("model_ema",), source="facebookresearch/deit, main.py: the moving average of the weights"),
     "deit-ddp": Layout(path=("model",), prefix=_DISTRIBUTED, source="as deit, the wrapper's state dict saved"),
+    "segmenter": Layout(
+        path=("model",),
+        dropped=tuple((f"encoder.{head}.", "classes of ImageNet, unused") for head in ("head", "head_dist")),
+        source="rstrudel/segmenter, segm/train.py, and the published files; so does rachtsy/segm",
+    ),
     "timm": Layout(path=("state_dict",), source="timm, utils/checkpoint_saver.py"),
     "timm-ema": Layout(
         path=("state_dict_ema",), source="timm, utils/checkpoint_saver.py: the moving average of the weights"

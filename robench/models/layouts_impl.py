@@ -49,7 +49,7 @@ def tensors_in(content: object, layout: Layout, title: str, foreign: Sequence[ob
 
 
 def layouts_for(names: Sequence[str]) -> list[str]:
-    """Return the declared layouts that remove a prefix from all of these names, or rename some of them."""
+    """Return the declared layouts that remove a prefix from all of these names, or rename or drop some of them."""
     return [known for known, layout in LAYOUTS.items() if _num_changes(names, layout)]
 
 
@@ -113,9 +113,11 @@ def _advice(content: object) -> str:
 def _fitting(path: tuple[Any, ...], names: Iterable[Any]) -> str:
     texts = [name for name in names if isinstance(name, str)]
     fitting = {
-        known: _num_changes(texts, layout)
+        known: num_changes
         for known, layout in LAYOUTS.items()
         if layout.path == path and all(text.startswith(layout.prefix) for text in texts)
+        # One that drops names fits no file without them.
+        if (num_changes := _num_changes(texts, layout)) or not layout.dropped
     }
     best = [known for known, num_changes in fitting.items() if num_changes == max(fitting.values())]
     return f"layout: {' or '.join(best)}" if best else "no layout is declared for that"
@@ -125,7 +127,7 @@ def _num_changes(names: Sequence[str], layout: Layout) -> int:
     """Return the number of names that a layout changes; a prefix counts if all have it."""
     if layout.prefix:
         return len(names) * all(name.startswith(layout.prefix) for name in names)
-    return sum(name.startswith(old) for name in names for old, _ in layout.renames)
+    return sum(name.startswith(old) for name in names for old, _ in (*layout.renames, *layout.dropped))
 
 
 def _where(path: Sequence[object]) -> str:

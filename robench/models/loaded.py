@@ -106,10 +106,10 @@ class LoadedModel:
 
         ``score`` is a function of the outputs for a text (1, T), such as a margin. Returned are the gradient (L, C) by
         the tokens that the model reads, and a function of n words to their embeddings (n, C); None unless it is a
-        ``WordModel``.
+        ``WordModel`` of words.
         """
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
-        if embedding is None or embedded is None:
+        if embedding is None or embedded is None or getattr(self._module, "reads_pieces", False):
             return None
         with torch.enable_grad(), _as_leaves(self._module, "embedding") as leaves:
             value = score(self.outputs(inputs, seeds))

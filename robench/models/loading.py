@@ -49,7 +49,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
     architecture = checkpoint.architecture
     if path is not None and isinstance(architecture, ArchitectureBase) and architecture.is_folder:
         with Contained(keeps_environment=True), _own_generator(usable):
-            module = architecture.implemented()(architecture, path)
+            module = architecture.implemented()(architecture, path, is_rehearsal(checkpoint.name))
             return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
     state = None if path is None else load_state(path, checkpoint.weights.layout)
     with Contained(keeps_environment=True):
@@ -145,16 +145,17 @@ def resolve(checkpoint: Checkpoint) -> tuple[Path | None, str]:
     """Return the file with the checkpoint's weights, and its SHA-256 in 64 hexadecimal digits.
 
     Of an architecture with ``is_folder`` it is a folder, with a SHA-256 of its files. Random weights of a rehearsal
-    have no file.
+    have no file; those of such a folder have the SHA-256 of its other files.
 
     Raises:
         WeightsError: the file is missing or unreadable, or its checksum differs from the registry's.
         DeclarationError: the registry's uri or checksum is malformed.
     """
-    if is_rehearsal(checkpoint.name):
-        return None, str(checkpoint.weights.sha256)
+    is_drawn = is_rehearsal(checkpoint.name)
     if isinstance(checkpoint.architecture, ArchitectureBase) and checkpoint.architecture.is_folder:
-        return resolve_folder(checkpoint.weights, checkpoint.folder, checkpoint.name)
+        return resolve_folder(checkpoint.weights, checkpoint.folder, checkpoint.name, random_weights=is_drawn)
+    if is_drawn:
+        return None, str(checkpoint.weights.sha256)
     named = Named(checkpoint.name, command=checkpoint.train_command)
     return resolve_file(checkpoint.weights, checkpoint.folder, named)
 

@@ -32,7 +32,7 @@ class SeriesModel(TransformerModel):
         self.dropout = nn.Dropout(architecture.dropout)
         make_mlp = partial(mlp_of, dim, architecture.feedforward, nn.GELU(), architecture.dropout)
         self.blocks = nn.ModuleList(
-            encoder_block(architecture, layer, make_mlp, dropout=architecture.dropout, is_post_norm=True)
+            encoder_block(architecture, layer, make_mlp, dropout=architecture.dropout, norm="post")
             for layer in range(architecture.depth)
         )
         self.norm = nn.LayerNorm(dim)

@@ -13,6 +13,7 @@ from robench.models.base import ArchitectureBase
 # Beyond every published model; their combination has separate limits.
 Count = Annotated[int, Ge(1), Le(1000)]
 Width = Annotated[int, Ge(1), Le(65_536)]
+NormPlace = Literal["pre", "post", "residual"]
 # ViT-G has 1.8 billion parameters, which take a minute to draw.
 MOST_PARAMETERS = 2_000_000_000
 

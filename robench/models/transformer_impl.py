@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from timm.models.vision_transformer import Block
 
-    from robench.models.transformer import Boost, FeatScale, ResidualBase, Transformer
+    from robench.models.transformer import Boost, FeatScale, NormPlace, ResidualBase, Transformer
 
 
 class TransformerModel(nn.Module, ABC):
@@ -129,7 +129,7 @@ def encoder_block(
     make_mlp: Callable[[], nn.Module],
     *,
     dropout: float = 0.0,
-    is_post_norm: bool = False,
+    norm: NormPlace = "pre",
     mlp_takes_state: bool = False,
 ) -> PlainBlock:
     """Return the block of a layer with LayerNorms around attention and MLP, as in Vaswani et al. 2017 and GPT-2.
@@ -144,7 +144,7 @@ def encoder_block(
         mlp=make_mlp(),
         drop_path1=nn.Dropout(dropout),
         drop_path2=nn.Dropout(dropout),
-        is_post_norm=is_post_norm,
+        norm=norm,
         mlp_takes_state=mlp_takes_state,
     )
     return build_block(architecture.residual, parts, is_causal=architecture.reads_causally)
@@ -172,7 +172,8 @@ class BlockParts:
     Attributes:
         drop_path1, drop_path2: modules that drop a whole branch of an example in training, or the identity.
         gamma1, gamma2: scale of each channel of the two branches, (C,); None for branches as they are.
-        is_post_norm: whether norms follow the connections, as in Vaswani et al. 2017, in place of opening the branches.
+        norm: place of the norms. ``pre``: they open the branches; ``post``: they follow the connections, as in Vaswani
+            et al. 2017; ``residual``: they come before the connections, whose branches and inputs read them.
         mlp_takes_state: whether the MLP takes the state of the pass beside its tokens.
     """
 
@@ -184,7 +185,7 @@ class BlockParts:
     drop_path2: nn.Module
     gamma1: nn.Parameter | None = None
     gamma2: nn.Parameter | None = None
-    is_post_norm: bool = False
+    norm: NormPlace = "pre"
     mlp_takes_state: bool = False
 
 
@@ -221,7 +222,7 @@ class PlainBlock(nn.Module):
         self.drop_path2 = parts.drop_path2
         self.gamma1 = parts.gamma1
         self.gamma2 = parts.gamma2
-        self.is_post_norm = parts.is_post_norm
+        self.norm = parts.norm
         self.mlp_takes_state = parts.mlp_takes_state
 
     @property
@@ -231,16 +232,19 @@ class PlainBlock(nn.Module):
 
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
-        attended_BNC = self.attn(x_BNC if self.is_post_norm else self.norm1(x_BNC), state)
+        given_BNC = x_BNC if self.norm == "post" else self.norm1(x_BNC)
+        attended_BNC = self.attn(given_BNC, state)
         if state.branch_BN is not None and not self.takes_masks:
             attended_BNC = attended_BNC * state.branch_BN.unsqueeze(-1)
-        mixed_BNC = self.connected(x_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
-        if self.is_post_norm:
+        kept_BNC = given_BNC if self.norm == "residual" else x_BNC
+        mixed_BNC = self.connected(kept_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
+        if self.norm == "post":
             mixed_BNC = self.norm1(mixed_BNC)
-        given_BNC = mixed_BNC if self.is_post_norm else self.norm2(mixed_BNC)
+        given_BNC = mixed_BNC if self.norm == "post" else self.norm2(mixed_BNC)
         processed_BNC = self.mlp(given_BNC, state) if self.mlp_takes_state else self.mlp(given_BNC)
-        output_BNC: Tensor = mixed_BNC + self.drop_path2(_scaled(processed_BNC, self.gamma2))
-        return self.norm2(output_BNC) if self.is_post_norm else output_BNC
+        kept_BNC = given_BNC if self.norm == "residual" else mixed_BNC
+        output_BNC: Tensor = kept_BNC + self.drop_path2(_scaled(processed_BNC, self.gamma2))
+        return self.norm2(output_BNC) if self.norm == "post" else output_BNC
 
     def connected(self, x_BNC: Tensor, branch_BNC: Tensor, first_BNC: Tensor) -> Tensor:
         """Return the input of the MLP's half of the block."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le, Lt, MaxLen
 
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
-from robench.models.transformer import Transformer, Width
+from robench.models.transformer import NormPlace, Transformer, Width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +48,16 @@ class WordTransformer(Transformer):
     """Transformer over words, whose vocabulary is part of its weights.
 
     Attributes:
-        vocabulary_size: number of words, the end of a line and the unknown word included.
+        vocabulary_size: number of words, the end of a line and the unknown word included, or of pieces.
         feedforward: hidden width of the MLP, or of each expert.
-        context: largest number of words that are read at once.
+        context: largest number of words, or of pieces, that are read at once.
         experts: sparse mixture of experts in place of each block's MLP; None for the MLP.
+        vocabulary: ``words``: a closed vocabulary, whose other words are ``<unk>``; ``word-pieces``: words are read as
+            the pieces of WordPiece, with case, as in BERT (``word_pieces.py``).
         norm: ``pre``: each branch begins with a LayerNorm, and another follows the last block, as in GPT-2; ``post``:
-            a LayerNorm follows each residual connection, as in Vaswani et al. 2017 and the papers' models.
+            a LayerNorm follows each residual connection, as in Vaswani et al. 2017 and the papers' models;
+            ``residual``: a LayerNorm comes before each residual connection, for the branch and for what it is added
+            to, and none follows the last block, as in the code of the NAACL 2019 tutorial on transfer learning.
         activation: activation of the MLP.
         dropout: probability with which training zeroes values of embedded words, and of each branch.
     """
@@ -62,9 +66,10 @@ class WordTransformer(Transformer):
     feedforward: Width
     context: Annotated[int, Ge(1), Le(65_536)]
     experts: Experts | None = None
-    norm: Literal["pre", "post"] = "pre"
+    norm: NormPlace = "pre"
     activation: Literal["gelu", "relu"] = "gelu"
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    vocabulary: Literal["words", "word-pieces"] = "words"
 
     @property
     def input_shape(self) -> tuple[int, ...]:

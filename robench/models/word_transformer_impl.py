@@ -2,7 +2,7 @@
 
 The vocabulary is a buffer of the model: a 64-bit hash of each word, the end of a line first; words that it has not are
 the unknown word, ``<unk>``. So a file of weights is complete, and its size known before it is read. That two of 268,000
-words have the same hash has a probability of 2e-9.
+words have the same hash has a probability of 2e-9. A vocabulary of word pieces is kept in the same way.
 
 Classifiers have a class token, as in Devlin et al. 2019, arXiv:1810.04805, learned positions, each branch after a
 LayerNorm as in DeiT and GPT-2 or before one, and a linear layer on the class token: the first token, or the last one of
@@ -20,9 +20,11 @@ from torch import Tensor, nn
 from robench.attention.state import ForwardState
 from robench.domains.code_points import UNKNOWN, decoded
 from robench.models.transformer_impl import TransformerModel, encoder_block, initialise_linear, mlp_of
+from robench.models.word_pieces import UNKNOWN_PIECE, pieces_of
 from robench.models.word_transformer import Experts, TextClassifier, WordTransformer
 from robench.tasks.language_modeling_impl import tokens_of
 
+# Of word pieces, that of padding.
 END_ID = 0
 
 
@@ -37,6 +39,7 @@ class WordModel(TransformerModel):
         self.architecture = architecture
         self.register_buffer("vocabulary", torch.zeros(architecture.vocabulary_size, dtype=torch.int64))
         self._ids: Mapping[int, int] = {}
+        self._pieces: dict[str, list[int]] = {}
         self.embedding = nn.Embedding(architecture.vocabulary_size, architecture.dim)
         self.dropout = nn.Dropout(architecture.dropout)
 
@@ -47,6 +50,11 @@ class WordModel(TransformerModel):
         self.norm = nn.LayerNorm(architecture.dim) if architecture.norm == "pre" else nn.Identity()
 
     @property
+    def reads_pieces(self) -> bool:
+        """Return whether tokens are pieces of words."""
+        return self.architecture.vocabulary == "word-pieces"
+
+    @property
     def ids(self) -> Mapping[int, int]:
         """Id of each word by its hash."""
         if not self._ids:
@@ -54,8 +62,22 @@ class WordModel(TransformerModel):
         return self._ids
 
     def ids_of(self, text: str) -> list[int]:
-        """Return the ids of a text's tokens: its words, and an end after each line."""
+        """Return the ids of a text's tokens: its words or their pieces, and an end after each line."""
         return self._ids_of_words(tokens_of(text))
+
+    def ids_of_word(self, word: str) -> list[int]:
+        """Return the id of a word or of the end of a line, or the ids of its pieces."""
+        if not self.reads_pieces:
+            return [self.ids.get(word_hash(word), self.unknown_id)]
+        if word not in self._pieces:
+            pieces = pieces_of(word, lambda piece: word_hash(piece) in self.ids)
+            self._pieces[word] = [self.ids.get(word_hash(piece), self.unknown_id) for piece in pieces]
+        return self._pieces[word]
+
+    @property
+    def unknown_id(self) -> int:
+        """Return the id of the unknown word."""
+        return self.ids.get(word_hash(UNKNOWN_PIECE if self.reads_pieces else UNKNOWN), END_ID)
 
     def embedded(self, words: Sequence[str]) -> Tensor:
         """Return the embeddings (n, C) of n words; of one that is not in the vocabulary that of the unknown word."""
@@ -63,14 +85,19 @@ class WordModel(TransformerModel):
         return weight[torch.tensor(self._ids_of_words(words), device=weight.device)]
 
     def _ids_of_words(self, words: Sequence[str]) -> list[int]:
-        unknown = self.ids.get(word_hash(UNKNOWN), END_ID)
+        if self.reads_pieces:
+            return [each for word in words for each in self.ids_of_word(word)]
+        unknown = self.unknown_id
         return [self.ids.get(word_hash(word), unknown) for word in words]
 
     def set_vocabulary(self, words: Sequence[str]) -> None:
-        """Take the words of the vocabulary, the end of a line first and ``<unk>`` among them; they may be fewer."""
+        """Take the words of the vocabulary, the end of a line first and ``<unk>`` among them; they may be fewer.
+
+        Of word pieces they are the lines of a file of BERT's (``word_pieces.read_pieces``).
+        """
         self.vocabulary.zero_()
         self.vocabulary[: len(words)] = torch.tensor([word_hash(word) for word in words])
-        self._ids = {}
+        self._ids, self._pieces = {}, {}
 
     def _init_weights(self) -> None:
         initialise_linear(self)
@@ -92,7 +119,7 @@ def _block(architecture: WordTransformer, layer: int) -> nn.Module:
         layer,
         make_mlp if experts is None else partial(experts.implemented(), experts, architecture.dim, make_mlp),
         dropout=architecture.dropout,
-        is_post_norm=architecture.norm == "post",
+        norm=architecture.norm,
         mlp_takes_state=experts is not None,
     )
 

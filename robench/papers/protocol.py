@@ -30,6 +30,13 @@ SETTINGS: Mapping[str, Mapping[str, float | str]] = {
     "lmtool-fwp-medium": {**_SMALL_LANGUAGE, "batch_size": 56, "num_steps": 400_000},
     "elliptical-language": _SMALL_LANGUAGE,
     "primal-long-range": {"optimizer": "adamw", "learning_rate": 0.0001, "schedule": "one-cycle"},
+    "segmenter": {
+        "optimizer": "sgd",
+        "learning_rate": 0.001,
+        "batch_size": 8,
+        "crop_size": 512,
+        "drop_path": 0.1,
+    },
     "elliptical-fan": {
         "batch_size": 512,
         "learning_rate": 0.002,

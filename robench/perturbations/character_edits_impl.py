@@ -10,13 +10,11 @@ random letters in place of neighbours.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from robench.core.protocols import Batch, Draws, Model, Perturbed
-from robench.core.seeds import Stream
-from robench.domains.code_points import decoded, encoded_batch
 from robench.perturbations.character_edits import CharacterEdits
-from robench.perturbations.word_swap_impl import LINE_END, chosen_words, replaced, uniform, words_of
+from robench.perturbations.word_swap_impl import chosen_words, edited_in_units, replaced, uniform, words_of
 
 SHORTEST = 4
 # Rows of the US keyboard, each with the place of its first key, in widths of a key.
@@ -123,18 +121,11 @@ EDITS: Mapping[str, Callable[[str], tuple[str, ...]]] = {"delete": deletions, "s
 def edited(declaration: CharacterEdits, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return the texts with some words misspelt; the model plays no part."""
     del model
-    texts = []
-    units = [LINE_END.split(text) if declaration.per == "line" else [text] for text in decoded(batch.inputs)]
-    places = range(max(map(len, units)))
-    of_words = [draws.seeds(Stream(purpose="edited words", draw=place)) for place in places]
-    of_edits = [draws.seeds(Stream(purpose="character edits", draw=place)) for place in places]
-    for row, parts in enumerate(units):
-        lines = [_edited(part, declaration, of_words[at][row], of_edits[at][row]) for at, part in enumerate(parts)]
-        texts.append("".join(lines))
-    return Perturbed(inputs=encoded_batch(texts).to(batch.inputs.device))
+    purposes = ["edited words", "character edits"]
+    return edited_in_units(batch, draws, declaration.per, purposes, partial(_edited, declaration))
 
 
-def _edited(text: str, declaration: CharacterEdits, seed_of_words: int, seed_of_edits: int) -> str:
+def _edited(declaration: CharacterEdits, text: str, seed_of_words: int, seed_of_edits: int) -> str:
     spans, edits = [], []
     for start, stop in words_of(text, without_stop_words=declaration.keeps_stop_words):
         if found := EDITS[declaration.edit](text[start:stop]):

@@ -10,8 +10,9 @@ Stop words are the 179 of NLTK's English list (Bird, Klein & Loper 2009), which 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +45,26 @@ LINE_END = re.compile(r"(?<=\n)")
 def swapped(declaration: WordSwap, batch: Batch, model: Model, draws: Draws) -> Perturbed:
     """Return the texts with some words replaced; the model plays no part."""
     del model
-    texts = []
+    return edited_in_units(batch, draws, declaration.per, ["word swap"], partial(_swapped, declaration))
+
+
+def edited_in_units(
+    batch: Batch, draws: Draws, per: str, purposes: Sequence[str], edit: Callable[..., str]
+) -> Perturbed:
+    """Return the texts with each line, or with ``per`` text each text, edited with a seed of its own for each purpose.
+
+    ``edit`` takes a line or text, and one seed a purpose.
+    """
+    units = [LINE_END.split(text) if per == "line" else [text] for text in decoded(batch.inputs)]
     # Draws of the same unit of all texts at once.
-    units = [LINE_END.split(text) if declaration.per == "line" else [text] for text in decoded(batch.inputs)]
-    seeds = [draws.seeds(Stream(purpose="word swap", draw=place)) for place in range(max(map(len, units)))]
-    for row, parts in enumerate(units):
-        texts.append("".join(_swapped(part, declaration, seeds[place][row]) for place, part in enumerate(parts)))
+    seeds = [
+        [draws.seeds(Stream(purpose=purpose, draw=place)) for purpose in purposes]
+        for place in range(max(map(len, units)))
+    ]
+    texts = [
+        "".join(edit(part, *(each[row] for each in seeds[place])) for place, part in enumerate(parts))
+        for row, parts in enumerate(units)
+    ]
     return Perturbed(inputs=encoded_batch(texts).to(batch.inputs.device))
 
 
@@ -68,7 +83,7 @@ def words_of(text: str, *, without_stop_words: bool) -> list[tuple[int, int]]:
     return spans
 
 
-def _swapped(text: str, declaration: WordSwap, seed: int) -> str:
+def _swapped(declaration: WordSwap, text: str, seed: int) -> str:
     spans = words_of(text, without_stop_words=declaration.keeps_stop_words)
     if not spans:
         return text

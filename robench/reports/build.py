@@ -18,7 +18,15 @@ from robench.core.suite import Column, Suite, View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, Readings, unit_of
 from robench.reports.flags import flags_of, tried_of
-from robench.reports.notes import are_coupled, caveats_of, coupled_note, notes_of, precision_note, provenance_of
+from robench.reports.notes import (
+    are_coupled,
+    bias_notes,
+    caveats_of,
+    coupled_note,
+    notes_of,
+    precision_note,
+    provenance_of,
+)
 from robench.reports.results import Given, Results, Stored
 from robench.reports.seeds import over_seeds
 from robench.reports.selection import Coverage, cover
@@ -114,7 +122,7 @@ def _report(
             used += [record.provenance for coverage in covered for record in coverage.records]
         else:
             limited[model] = max(result.provenance.limit or 0 for result in found)
-    intervals = dict.fromkeys(METRICS[name].interval for name in suite.metrics)
+    intervals = dict.fromkeys(interval for name in suite.metrics if (interval := METRICS[name].interval))
     return Report(
         suite=suite.name,
         version=suite.version,
@@ -181,7 +189,7 @@ def row_of(
         limit=limit,
         all_examples=suite.all_examples,
         batch_size=suite.batch_size if is_coupled else None,
-        notes=(*coupled, *caveats_of(covered), *findings, *without_number),
+        notes=(*coupled, *caveats_of(covered), *findings, *bias_notes(suite.columns, cells), *without_number),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),

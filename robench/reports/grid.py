@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
+from robench.tasks import TASKS
 
 ONE_CHECKPOINT = "Example intervals concern these weights on other examples; they say nothing of retraining."
 _NOTHING_MEASURED = "no model has been measured on this suite yet"
@@ -90,7 +91,9 @@ def _coverage(report: Report) -> Iterator[str]:
     for column in report.columns:
         metric = METRICS.get(column.metric)
         if metric is not None and metric.scope == "threat-model":
-            yield f"{column.label}: examples that are right under all of {', '.join(column.conditions)}"
+            right = TASKS[metric.task].verdict is not None
+            what = "examples that are right under all of" if right else "each example in the worst of"
+            yield f"{column.label}: {what} {', '.join(column.conditions)}"
 
 
 def cell_text(cell: Cell) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from robench.core.flags import COUPLED_ROWS
 from robench.core.records import Provenance
+from robench.core.report import Cell
 from robench.core.shard import EXACT_DTYPE, is_compiled, number_format
 from robench.core.suite import Column, Condition
 from robench.metrics.intervals import INTERVAL
@@ -64,6 +65,16 @@ def precision_note(precision: str) -> str:
         f"the model's passes ran in {precision} ({how}), its inputs, perturbations and scores "
         "are float32; compare with rows in the same precision only"
     )
+
+
+def bias_notes(columns: Sequence[Column], cells: Mapping[str, Cell]) -> list[str]:
+    """Return a sentence on the largest bias of a bootstrap, in points; none where no number has one."""
+    estimates = {column.label: cells[column.key].estimate for column in columns}
+    biases = {label: each.bias for label, each in estimates.items() if each is not None and each.bias is not None}
+    if not biases:
+        return []
+    label = max(biases, key=lambda each: abs(biases[each]))
+    return [f"the bootstrap's bias is at most {100 * abs(biases[label]):.2f} points ({label})"]
 
 
 def are_coupled(coverages: Iterable[Coverage]) -> bool:

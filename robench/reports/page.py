@@ -1,8 +1,9 @@
-"""HTML pages with a script over their own data, which ask for nothing outside themselves.
+"""HTML pages that ask for nothing outside themselves, with a script over their own data or without.
 
-The Content-Security-Policy of a page permits its script and its style sheet, by their digests, and images inside the
-page if it has any. Foreign names are text in it: escaped in HTML and SVG, and in the data as JSON whose ``<``, ``>``,
-``&`` and characters outside ASCII are escapes; scripts add text alone.
+They are light or dark by preference. The Content-Security-Policy of a page permits its script, if it has one, and its
+style sheet, by their digests, and images inside the page if it has any. Foreign names are text in it: escaped in HTML
+and SVG, and in the data as JSON whose ``<``, ``>``, ``&`` and characters outside ASCII are escapes; scripts add text
+alone.
 """
 
 import base64
@@ -30,11 +31,14 @@ _PAGE = """\
 <body>
 <header><h1>{title}</h1>
 {about}</header>
-{body}<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
+{body}</body>
 </html>
 """
+
+
+def html_page(title: str, body: str) -> str:
+    """Return a whole page without scripts, with a title above its body."""
+    return _whole(title, f"{body}\n", f"\n{_file(_BASE, 'base.css')}{_file(_BASE, 'plain.css')}")
 
 
 def page_of(
@@ -63,19 +67,16 @@ def page_of(
     style = f"\n{_file(_BASE, 'base.css')}{''.join(_file(package, name) for name in styles)}"
     code = _file(_BASE, "base.js") + "".join(_file(package, name) for name in scripts)
     script = f'\n(() => {{\n"use strict";\n{code}}})();\n'
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        f"{'img-src data:; ' if has_images else ''}base-uri 'none'; form-action 'none'"
-    )
-    return _PAGE.format(
-        policy=policy,
-        title=escape(clipped(title, NOTE_WIDTH)),
-        style=style,
-        about="\n".join(f"<p>{escape(clipped(text, NOTE_WIDTH))}</p>" for text in about if text),
-        body=body,
-        data=inert_data(data),
-        script=script,
-    )
+    scripted = f'<script type="application/json" id="data">{inert_data(data)}</script>\n<script>{script}</script>\n'
+    sources = f"script-src '{_digest(script)}'; {'img-src data:; ' if has_images else ''}"
+    shown = "\n".join(f"<p>{escape(clipped(text, NOTE_WIDTH))}</p>" for text in about if text)
+    return _whole(clipped(title, NOTE_WIDTH), f"{body}{scripted}", style, shown, sources)
+
+
+def _whole(title: str, body: str, style: str, about: str = "", sources: str = "") -> str:
+    """Return a page of parts in HTML; ``sources`` are those that the policy permits besides the style."""
+    policy = f"default-src 'none'; {sources}style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
+    return _PAGE.format(policy=policy, title=escape(title), style=style, about=about, body=body)
 
 
 def inert_data(value: object) -> str:

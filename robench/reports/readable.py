@@ -12,7 +12,8 @@ from textwrap import wrap
 
 from robench.core.report import Report
 from robench.reports.grid import Grid, grid_of
-from robench.reports.markup import escaped, html_list, html_page, markdown_table, text_table
+from robench.reports.markup import escaped, html_list, markdown_table, text_table
+from robench.reports.page import html_page
 
 _MAX_WIDTH, _LABEL_WIDTH = 120, 14
 

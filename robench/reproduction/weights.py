@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import HUB, Checkpoint, Weights
 from robench.core.errors import WeightsError
 from robench.core.files import write_whole, writing
 from robench.declare import read_registry
@@ -44,6 +44,10 @@ class Reproduced:
         # Below the results folder too, where another training of the reproduction puts them, unless they are there.
         if initial is not None and (file := checkpoint.folder / initial.uri).is_file():
             training = replace(training, initial_weights=replace(initial, uri=str(file)))  # type: ignore[type-var]
+        vocabulary: Weights | None = getattr(training, "vocabulary", None)
+        if vocabulary is not None and not vocabulary.uri.startswith(HUB):
+            placed = replace(vocabulary, uri=str(checkpoint.folder / vocabulary.uri))
+            training = replace(training, vocabulary=placed)  # type: ignore[type-var]
         is_own = seed == checkpoint.training.seed
         name = f"{PREFIX}{checkpoint.name}" if is_own else f"{PREFIX}{checkpoint.name}-seed{seed}"
         return replace(

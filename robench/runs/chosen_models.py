@@ -12,13 +12,16 @@ from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
 from robench.core.suite import Suite
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing, PreprocessingBase
-from robench.declare import find_checkpoints, parse_preprocessing
+from robench.declare import find_checkpoints, parse_architecture, parse_preprocessing
 from robench.declare.fields import name_problem
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import as_module, identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK
 
-InMemoryModel = nn.Module | Callable[[list[str]], Any] | tuple[nn.Module, PreprocessingBase | Mapping[str, object]]
+# Any: beside a module a preprocessing, the fields of one, or a tokenizer, whose library is optional.
+InMemoryModel = (
+    nn.Module | Callable[[list[str]], Any] | tuple[nn.Module, Any] | tuple[nn.Module, Any, Mapping[str, object]]
+)
 Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
 Keys = str | Mapping[str, str]
 
@@ -131,7 +134,7 @@ def module_and_preprocessing(
         UsageError: it is neither a module nor a tuple of a module and a preprocessing.
         DeclarationError: the preprocessing is invalid.
     """
-    model = as_module(model, domain, task)
+    model = as_module(model, domain, task, parse_architecture)
     module, preprocessing = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     if isinstance(module, type) and issubclass(module, nn.Module):
         raise UsageError(f"model {name!r} is the class {module.__name__}, expected an instance of it: call it")

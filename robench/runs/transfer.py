@@ -270,5 +270,7 @@ def _shown(checkpoint: Checkpoint) -> str:
     if not isinstance(preprocessing, ImagePreprocessing):
         return preprocessing.kind
     sizes = [("resize", preprocessing.resize), ("crop", preprocessing.crop)]
+    if preprocessing.longer_at_most is not None:
+        sizes.append(("longer_at_most", preprocessing.longer_at_most))
     parts = [f"{name} {size}" if size is not None else f"no {name}" for name, size in sizes]
     return ", ".join([*parts, preprocessing.interpolation])

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Model
 
-# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each, such as
-# the progress of the attack (``scheduled``).
+# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each: those
+# that are ``scheduled`` the progress of the attack.
 Loss = Callable[..., "torch.Tensor"]
 AnyLoss = TypeVar("AnyLoss", bound=Loss)
 
@@ -251,7 +251,7 @@ class ManyAnswers(Protocol):
     No example is fooled as a whole, so attacks run to their end, and keep the point with the fewest right answers.
 
     Attributes:
-        judged_by: loss by which attacks with adaptive steps judge these, even if another one gives the gradients.
+        judged_by: loss by which attacks with adaptive steps judge these; gradients may be of another loss.
     """
 
     judged_by: Loss

@@ -209,8 +209,9 @@ def gap(outputs: Tensor, targets: Tensor, recorded: Outcomes, scoring: Scoring) 
         if not torch.equal(wanted[0], counts[0]):
             gaps.append(torch.inf)
             continue
-        # A pixel that changes its class takes one from a count and adds one to another.
-        num_changed = int((wanted - counts)[1:].abs().sum(1).max())
+        # A pixel that changes its class takes one from a count of predicted ones and adds one to another.
+        guessed, both = (wanted - counts)[1:].abs().sum(1).tolist()
+        num_changed = max(guessed // 2, both)
         gaps.append(float(_leads(logits, target).sort().values[:num_changed].max()) if num_changed else 0.0)
     return torch.tensor(gaps, dtype=torch.float64)
 

@@ -163,7 +163,7 @@ def cospgd(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @resolved
 def masked_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy (B,) over all pixels, with 0 for wrong ones."""
+    """Return the mean cross-entropy (B,) over all pixels, with 0 for pixels that are wrong already."""
 
     def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
         is_right = predicted(logits) == classes

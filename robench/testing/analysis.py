@@ -39,11 +39,8 @@ FIELDS = {"queries": "queries_BHND", "keys": "keys_BHMD", "values": "values_BHMD
 
 def check_analysis(declaration: AnalysisBase) -> None:
     """Check that an analysis fulfils all contracts of robench's own analyses, on passes of tiny models."""
-    if not isinstance(declaration, AnalysisBase):
-        raise AssertionError(
-            f"{declaration!r} is not an analysis; expected an instance of a subclass of robench's AnalysisBase"
-        )
-    run_checks(subject_of("analysis", declaration), (*DECLARATION_CHECKS, *ANALYSIS_CHECKS), declaration)
+    subject = subject_of("analysis", declaration, AnalysisBase)
+    run_checks(subject, (*DECLARATION_CHECKS, *ANALYSIS_CHECKS), declaration)
 
 
 def statistics_say_their_axes(declaration: AnalysisBase) -> None:

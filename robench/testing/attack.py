@@ -44,12 +44,9 @@ def check_attack(declaration: Attack, domain: str | None = None) -> None:
         declaration: an instance with a strength of use, such as ``MyAttack(epsilon=Fraction(8, 255))``.
         domain: ``images`` or ``series``; by default the one whose axes the attack needs, images if it needs none.
     """
-    if not isinstance(declaration, Attack):
-        raise AssertionError(
-            f"{declaration!r} is not an attack; expected an instance of a subclass of robench's Attack"
-        )
-    subject, checks = subject_of("attack", declaration), (*PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS)
+    subject = subject_of("attack", declaration, Attack)
     run_checks(subject, DECLARATION_CHECKS, declaration)
+    checks = *PERTURBATION_CHECKS, *ATTACK_CHECKS, *DRAWING_CHECKS
     run_checks(subject, checks, declaration, domain_for(declaration, domain))
 
 

@@ -38,9 +38,7 @@ def check_attention(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -
         declaration: an instance, built as one layer.
         geometry: sizes and index of the layer, which must have the mechanism; all earlier layers publish values.
     """
-    if not isinstance(declaration, AttentionBase):
-        raise AssertionError(f"{declaration!r} is not an attention; expected an instance of robench's AttentionBase")
-    subject = subject_of("attention", declaration)
+    subject = subject_of("attention", declaration, AttentionBase)
     run_checks(subject, DECLARATION_CHECKS, declaration)
     run_checks(subject, (fits_the_geometry, *ATTENTION_CHECKS), declaration, geometry)
 

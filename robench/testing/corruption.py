@@ -8,22 +8,14 @@ import annotated_types
 import torch
 from torch import Tensor
 
-from robench.core.errors import ContractError
 from robench.core.protocols import Batch
 from robench.declarations.base import PerturbationBase, bounds_of
 from robench.domains import Domain
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
-from robench.testing.expectations import (
-    DECLARATION_CHECKS,
-    BrokenPromiseError,
-    require,
-    run_checks,
-    subject_of,
-    watched_generators,
-)
+from robench.testing.expectations import DECLARATION_CHECKS, require, run_checks, subject_of, watched_generators
 from robench.testing.models import NoModel, domain_for, perturbed
-from robench.testing.perturbations import PERTURBATION_CHECKS
+from robench.testing.perturbations import PERTURBATION_CHECKS, require_like, require_valid
 
 __all__ = ["CORRUPTION_CHECKS", "check_corruption"]
 
@@ -41,11 +33,8 @@ def check_corruption(declaration: PerturbationBase, domain: str | None = None) -
         domain: ``images`` or ``series``; by default the class variable ``domain`` of the declaration, images without
             one. Series are padded on the right.
     """
-    if not isinstance(declaration, PerturbationBase):
-        raise AssertionError(
-            f"{declaration!r} is not a corruption; expected an instance of a subclass of robench's PerturbationBase"
-        )
-    subject, found = subject_of("corruption", declaration), domain_for(declaration, domain)
+    subject = subject_of("corruption", declaration, PerturbationBase)
+    found = domain_for(declaration, domain)
     few, large = (
         (series_for_tests(), series_for_tests(64))
         if found.is_padded
@@ -72,13 +61,8 @@ def keeps_range_shape_and_dtype(declaration: PerturbationBase, inputs: Tensor, d
     severities = at_severities(declaration)
     for each in (severities[0], severities[-1]):
         result = corrupted(each, inputs, domain=domain)
-        require(
-            result.shape == inputs.shape,
-            f"returns shape {tuple(result.shape)}",
-            f"{tuple(inputs.shape)}, that of the inputs",
-        )
-        require(result.dtype == torch.float32, f"returns {result.dtype}", "torch.float32")
-        require_valid(each, result, inputs, domain)
+        require_like(result, inputs)
+        require_valid(each, result, inputs, NO_MODEL, domain)
 
 
 def same_seeds_give_the_same_inputs(declaration: PerturbationBase, inputs: Tensor, domain: Domain = IMAGES) -> None:
@@ -123,7 +107,7 @@ def inputs_of_any_size_are_taken(declaration: PerturbationBase, inputs: Tensor, 
         shape = size if domain.is_padded else (3, *size)
         ramp = torch.linspace(0, 1, 2 * torch.Size(shape).numel()).view(2, *shape)
         for each in severities[::2]:
-            require_valid(each, corrupted(each, ramp, domain=domain), ramp, domain)
+            require_valid(each, corrupted(each, ramp, domain=domain), ramp, NO_MODEL, domain)
 
 
 def gradients_end_here(declaration: PerturbationBase, inputs: Tensor, domain: Domain = IMAGES) -> None:
@@ -175,16 +159,6 @@ def at_severities(declaration: Any) -> list[Any]:
         "severity: Annotated[int, Ge(1), Le(5)]",
     )
     return [dataclasses.replace(declaration, severity=each) for each in range(int(low[0]), int(high[0]) + 1)]  # type: ignore[call-overload]  # numbers
-
-
-def require_valid(declaration: PerturbationBase, result: Tensor, inputs: Tensor, domain: Domain) -> None:
-    """Require that corrupted inputs lie in the domain, without NaN, and that padding is where it was."""
-    try:
-        domain.rules.check_perturbed(result, inputs, declaration, NO_MODEL)
-    except ContractError as error:
-        raise BrokenPromiseError(
-            f"breaks its promise for {tuple(inputs.shape)}: {error}; expected valid {domain.name}"
-        ) from error
 
 
 def corrupted(

@@ -19,6 +19,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 from robench.tasks.classification import CLASSIFICATION
+from robench.tasks.segmentation import IGNORED, SEGMENTATION
 from robench.testing.expectations import DECLARATION_CHECKS, refusal, require, run_checks, watched_generators
 
 __all__ = ["DATASET_CHECKS", "Opened", "check_dataset"]
@@ -43,6 +44,10 @@ class Opened:
     def dataset(self) -> Any:
         """Return the dataset, opened once."""
         return self.open()
+
+    def size_of_batch(self, most: int) -> int:
+        """Return the largest number of examples that can be read at once, at most ``most``."""
+        return min(len(self.dataset), most if self.declared.has_one_size else 1)
 
 
 def check_dataset(
@@ -74,20 +79,21 @@ def check_dataset(
 
 
 def has_the_declared_name_and_classes(opened: Opened) -> None:
-    """Check the name, and of classification that all targets are classes."""
+    """Check the name, and of classes, or of those of pixels that count, that all targets are classes."""
     dataset, declared = opened.dataset, opened.declared
     name = dataset.identity.name
     require(name == declared.name, f"opens as {name!r}", "the name that is declared")
-    targets = dataset.batch(0, min(len(dataset), MOST_READ)).targets
+    targets = dataset.batch(0, opened.size_of_batch(MOST_READ)).targets
     num_classes = declared.num_classes
     if num_classes is None and isinstance(dataset, ClassifiedDataset):
         num_classes = dataset.num_classes
-    if num_classes is None or not _is_of_classes(opened):
+    if num_classes is None or not (_is_of_classes(opened) or declared.task == SEGMENTATION.name):
         return
+    lowest = 0 if _is_of_classes(opened) else IGNORED
     require(
-        bool(targets.min() >= 0 and targets.max() < num_classes),
+        bool(targets.min() >= lowest and targets.max() < num_classes),
         f"has targets from {int(targets.min())} to {int(targets.max())}",
-        f"classes 0 to {num_classes - 1}, since num_classes is {num_classes}",
+        f"classes {lowest} to {num_classes - 1}, since num_classes is {num_classes}",
     )
 
 
@@ -110,7 +116,7 @@ def gives_inputs_of_its_domain(opened: Opened) -> None:
     if domain == IMAGES.name:
         gives_images_in_the_unit_range(opened)
         return
-    batch = opened.dataset.batch(0, min(len(opened.dataset), MOST_READ))
+    batch = opened.dataset.batch(0, opened.size_of_batch(MOST_READ))
     try:
         DOMAINS[domain].rules.check_clean(batch.inputs, opened.declared.name)
     except ContractError as error:
@@ -121,7 +127,7 @@ def gives_images_in_the_unit_range(opened: Opened) -> None:
     """Check shapes, types and values of items and batches."""
     dataset = opened.dataset
     image, label = dataset[0]
-    size = min(len(dataset), 8)
+    size = opened.size_of_batch(8)
     batch = dataset.batch(0, size)
     shape = tuple(batch.inputs.shape)
     require(
@@ -134,6 +140,10 @@ def gives_images_in_the_unit_range(opened: Opened) -> None:
     tensors = [("inputs", batch.inputs, torch.float32), ("items", image, torch.float32)]
     if _is_of_classes(opened):
         require(type(label) is int, f"gives labels of type {type(label).__name__}", "int")
+        tensors.append(("targets", batch.targets, torch.int64))
+    elif opened.declared.task == SEGMENTATION.name:
+        axes = tuple(batch.targets.shape)
+        require(len(axes) == 3 and axes[0] == size, f"gives targets of shape {axes}", f"({size}, height, width)")
         tensors.append(("targets", batch.targets, torch.int64))
     for what, tensor, wanted in tensors:
         require(tensor.dtype == wanted, f"gives {what} of {tensor.dtype}", str(wanted))
@@ -179,8 +189,13 @@ def ids_are_unique_and_in_the_order_of_their_hash(opened: Opened) -> None:
 def a_batch_is_its_items(opened: Opened) -> None:
     """Check that a batch contains the items of its range, and neighbouring batches those of the wide one."""
     dataset = opened.dataset
-    stop = min(len(dataset), 9)
+    stop = opened.size_of_batch(9)
     middle = stop // 2
+    if not middle:
+        (example, target), batch = dataset[0], dataset.batch(0, 1)
+        same = _is_row(batch.inputs[0], example) and _is_row(batch.targets[0], target)
+        require(same, "gives example 0 otherwise alone than in a batch", "the same input and target")
+        return
     wide, left, right = dataset.batch(0, stop), dataset.batch(0, middle), dataset.batch(middle, stop)
     require(wide.ids == dataset.ids[:stop], "gives a batch the ids of other examples", "those of its range")
     for index in range(stop):
@@ -201,9 +216,9 @@ def reading_ahead_changes_nothing(opened: Opened) -> None:
     dataset = opened.dataset
     if not isinstance(dataset, ReadsAhead):
         return
-    stop = min(len(dataset), 6)
+    stop = opened.size_of_batch(6)
     middle = stop // 2
-    ranges = (0, stop), (0, middle), (middle, stop)
+    ranges = ((0, stop), (0, middle), (middle, stop)) if middle else ((0, 1), (len(dataset) - 1, len(dataset)))
     plain = [dataset.batch(*bounds) for bounds in ranges]
     for announced in (*ranges, (0, len(dataset) + 1)):
         # Past the end, too: `batch` reports the problem.
@@ -237,7 +252,7 @@ def indices_are_those_of_a_list(opened: Opened) -> None:
 def writing_into_a_batch_changes_no_later_one(opened: Opened) -> None:
     """Check that callers get copies."""
     dataset = opened.dataset
-    stop = min(len(dataset), 3)
+    stop = opened.size_of_batch(3)
     kept, labels = dataset.batch(0, stop).inputs.clone(), dataset.batch(0, stop).targets.clone()
     written = dataset.batch(0, stop)
     written.inputs.zero_()
@@ -257,7 +272,7 @@ def two_openings_are_the_same(opened: Opened) -> None:
     same = first.identity == second.identity and key_of(first.identity) == key_of(second.identity)
     require(same, f"opens as {first.identity}, and then as {second.identity}", "one identity")
     require(first.ids == second.ids, "has other ids when opened again", "the same ids")
-    stop = min(len(first), 5)
+    stop = opened.size_of_batch(5)
     equal = torch.equal(first.batch(0, stop).inputs, second.batch(0, stop).inputs)
     require(equal, "has other images when opened again", "the same images")
 
@@ -266,7 +281,7 @@ def leaves_global_generators_alone(opened: Opened) -> None:
     """Check that opening and reading neither moves global generators nor depends on them."""
     with watched_generators():
         again = opened.open()
-        again.batch(0, min(len(again), 4))
+        again.batch(0, opened.size_of_batch(4))
     require(again.ids == opened.dataset.ids, "depends on global generators", "the same ids always")
 
 

@@ -10,7 +10,7 @@ from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
 from robench.domains.base import Domain
 from robench.perturbations.clean import Clean
-from robench.testing.expectations import refusal, require, run_checks
+from robench.testing.expectations import refusal, require, run_checks, subject_of
 
 __all__ = ["DOMAIN_CHECKS", "check_domain"]
 
@@ -25,9 +25,7 @@ def check_domain(declared: Domain, examples: Tensor) -> None:
         declared: the domain.
         examples: a batch (B, ...) of at least three valid inputs; the second and third differ.
     """
-    if not isinstance(declared, Domain):
-        raise AssertionError(f"{declared!r} is not a domain; expected an instance of robench's Domain")
-    run_checks(f"domain {declared.name!r}", DOMAIN_CHECKS, declared, examples)
+    run_checks(subject_of("domain", declared, Domain, "name"), DOMAIN_CHECKS, declared, examples)
 
 
 def a_batch_of_examples_is_the_examples(declared: Domain, examples: Tensor) -> None:

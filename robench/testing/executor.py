@@ -32,11 +32,8 @@ def check_executor(declaration: ExecutorBase) -> None:
 
     Each check uses the executor anew.
     """
-    if not isinstance(declaration, ExecutorBase):
-        raise AssertionError(
-            f"{declaration!r} is not an executor; expected an instance of a subclass of robench's ExecutorBase"
-        )
-    run_checks(subject_of("executor", declaration), (*DECLARATION_CHECKS, *EXECUTOR_CHECKS), declaration)
+    subject = subject_of("executor", declaration, ExecutorBase)
+    run_checks(subject, (*DECLARATION_CHECKS, *EXECUTOR_CHECKS), declaration)
 
 
 def without_work_nothing_starts(declaration: ExecutorBase) -> None:

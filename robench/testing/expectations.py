@@ -33,9 +33,18 @@ def require(holds: bool, found: str, expected: str) -> None:
         raise BrokenPromiseError(f"{found}; expected {expected}")
 
 
-def subject_of(family: str, declaration: object) -> str:
-    """Return family and kind of a plug-in, such as ``attack 'pgd'``, with which messages begin."""
-    return f"{family} {getattr(declaration, 'kind', type(declaration).__name__)!r}"
+def subject_of(family: str, plugin: object, base: type, called: str = "kind") -> str:
+    """Return family and name of a plug-in, such as ``attack 'pgd'``, with which messages begin.
+
+    ``called`` is the attribute with its name.
+
+    Raises:
+        AssertionError: it is not an instance of ``base``.
+    """
+    if not isinstance(plugin, base):
+        noun = f"{'an' if family[0] in 'aeiou' else 'a'} {family}"
+        raise AssertionError(f"{plugin!r} is not {noun}; expected an instance of robench's {base.__name__}")
+    return f"{family} {getattr(plugin, called, type(plugin).__name__)!r}"
 
 
 def run_checks(subject: str, checks: Sequence[Callable[..., None]], *arguments: Any) -> None:

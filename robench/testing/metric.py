@@ -20,7 +20,14 @@ from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 from robench.tasks.language_modeling import LANGUAGE_MODELING, LanguageOutcome
 from robench.tasks.segmentation import SEGMENTATION, SegmentationOutcome
-from robench.testing.expectations import refusal, require, require_import_without_torch, run_checks, watched_generators
+from robench.testing.expectations import (
+    refusal,
+    require,
+    require_import_without_torch,
+    run_checks,
+    subject_of,
+    watched_generators,
+)
 
 # A seed to the outcomes of the examples of one condition.
 MakeOutcomes = Callable[[int], Sequence[Outcome]]
@@ -28,7 +35,7 @@ MakeOutcomes = Callable[[int], Sequence[Outcome]]
 
 __all__ = ["METRIC_CHECKS", "check_metric", "classified"]
 
-NUM_EXAMPLES = 50
+NUM_EXAMPLES = 100
 # The clean condition followed by five severities of one type, or of the fifteen.
 NUM_CONDITIONS = {
     "condition": 1,
@@ -50,14 +57,13 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
         outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
             for classified examples or language models' texts, which metrics of other tasks cannot read.
     """
-    if not isinstance(metric, Metric):
-        raise AssertionError(f"{metric!r} is not a metric; expected an instance of robench's Metric")
+    subject = subject_of("metric", metric, Metric, "name")
     if outcomes is None and metric.task not in (CLASSIFICATION.name, LANGUAGE_MODELING.name):
         raise AssertionError(
-            f"metric {metric.name!r} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
+            f"{subject} is of task {metric.task!r}; expected outcomes of that task: give check_metric a "
             f"function from a seed to outcomes of {NUM_EXAMPLES} examples (outcomes=...)"
         )
-    run_checks(f"metric {metric.name!r}", METRIC_CHECKS, metric, outcomes)
+    run_checks(subject, METRIC_CHECKS, metric, outcomes)
 
 
 def is_described(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
@@ -157,7 +163,7 @@ METRIC_CHECKS = (
 
 
 def classified(seed: int) -> list[ClassificationOutcome]:
-    """Return outcomes of 50 examples of 10 classes, about a tenth of them right."""
+    """Return outcomes of examples of 10 classes, about a tenth of them right."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -186,7 +192,7 @@ def searched(seed: int) -> list[ClassificationOutcome]:
 
 
 def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
-    """Return outcomes of a language model, of words or pieces, on 50 texts with a tenth of the words replaced."""
+    """Return outcomes of a language model, of words or pieces, on texts with a tenth of the words replaced."""
     draw = random.Random(seed)
     found = []
     for index in range(NUM_EXAMPLES):
@@ -208,7 +214,7 @@ def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
 
 
 def segmented(seed: int) -> list[SegmentationOutcome]:
-    """Return outcomes of 50 images of 64 pixels and some of 5 classes, about half of the pixels right."""
+    """Return outcomes of images of 64 pixels and some of 5 classes, about half of the pixels right."""
     draw, truth = random.Random(seed), random.Random(0)
     found = []
     for index in range(NUM_EXAMPLES):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from robench.attacks.base import Attack
 from robench.core.errors import BudgetExceededError, ContractError
+from robench.core.protocols import Model
 from robench.declarations.base import PerturbationBase
 from robench.domains import Domain
 from robench.domains.images import IMAGES
@@ -22,19 +23,29 @@ ROUNDING = 1e-6
 def keeps_shape_dtype_and_device(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
     """Check that results have shape, dtype and device of the inputs."""
     batch = batch_of(64, 2, domain)
-    result = perturbed(declaration, batch).inputs
-    require(
-        result.shape == batch.inputs.shape,
-        f"returns shape {tuple(result.shape)}",
-        f"{tuple(batch.inputs.shape)}, that of the inputs",
-    )
-    require(result.dtype == torch.float32, f"returns {result.dtype}", "torch.float32, as the inputs")
-    require(
-        result.device == batch.inputs.device,
-        f"returns inputs on {result.device}",
-        f"{batch.inputs.device}, where the inputs are",
-    )
+    require_like(perturbed(declaration, batch).inputs, batch.inputs)
+
+
+def require_like(result: Tensor, inputs: Tensor) -> None:
+    """Require that a result (B, ...) has shape, dtype and device of the inputs, and no graph."""
+    shape, wanted = tuple(result.shape), tuple(inputs.shape)
+    require(shape == wanted, f"returns shape {shape}", f"{wanted}, that of the inputs")
+    require(result.dtype == inputs.dtype, f"returns {result.dtype}", f"{inputs.dtype}, as the inputs")
+    found, wanted_device = result.device, f"{inputs.device}, where the inputs are"
+    require(found == inputs.device, f"returns inputs on {found}", wanted_device)
     require(not result.requires_grad, "returns inputs with a graph", "detached ones")
+
+
+def require_valid(
+    declaration: PerturbationBase, result: Tensor, inputs: Tensor, model: Model, domain: Domain = IMAGES
+) -> None:
+    """Require that perturbed inputs lie in the domain and the budget, without NaN, and that padding is as it was."""
+    try:
+        domain.rules.check_perturbed(result, inputs, declaration, model)
+    except (BudgetExceededError, ContractError) as error:
+        raise BrokenPromiseError(
+            f"breaks its promise for {tuple(inputs.shape)}: {error}; expected valid {domain.name}"
+        ) from error
 
 
 def keeps_range_and_budget_exactly(declaration: PerturbationBase, domain: Domain = IMAGES) -> None:
@@ -42,10 +53,7 @@ def keeps_range_and_budget_exactly(declaration: PerturbationBase, domain: Domain
     batch, model = batch_of(64, 2, domain), LinearModel(domain=domain)
     made = perturbed(declaration, batch, model)
     result = made.inputs
-    try:
-        domain.rules.check_perturbed(result, batch.inputs, declaration, model)
-    except (BudgetExceededError, ContractError) as error:
-        raise BrokenPromiseError(f"breaks its promise: {error}; expected the declared limits") from error
+    require_valid(declaration, result, batch.inputs, model, domain)
     if declaration.backend != "robench":
         return
     num_clamped = 0 if made.num_clamped is None else int(made.num_clamped.sum())

@@ -13,7 +13,7 @@ from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
 from robench.datasets.base import stand_in
 from robench.tasks.base import Scoring, Task, is_scheduled
-from robench.testing.expectations import refusal, require, run_checks
+from robench.testing.expectations import refusal, require, run_checks, subject_of
 
 __all__ = ["TASK_CHECKS", "check_task"]
 
@@ -30,10 +30,9 @@ def check_task(
         targets: targets (B, ...) of the examples.
         dataset: declaration of the examples' dataset; None for one without classes.
     """
-    if not isinstance(declared, Task):
-        raise AssertionError(f"{declared!r} is not a task; expected an instance of robench's Task")
+    subject = subject_of("task", declared, Task, "name")
     scoring = Scoring(dataset=dataset or stand_in(declared.name))
-    run_checks(f"task {declared.name!r}", TASK_CHECKS, declared, outputs, targets, scoring)
+    run_checks(subject, TASK_CHECKS, declared, outputs, targets, scoring)
 
 
 def columns_are_fields_of_the_outcome(

@@ -11,6 +11,7 @@ _BUILTIN: dict[str, str] = {
     "deit": "robench.training.deit:DeitTraining",
     "one-cycle": "robench.training.images:OneCycleTraining",
     "sequence-training": "robench.training.sequences:SequenceTraining",
+    "segmentation-training": "robench.training.segmentation:SegmentationTraining",
     "language-training": "robench.training.texts:LanguageTraining",
     "text-training": "robench.training.texts:TextTraining",
 }

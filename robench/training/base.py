@@ -108,7 +108,8 @@ class ValidationScores:
     """Scores after an epoch on the evaluation split, without smoothing, mixing or augmentation.
 
     Attributes:
-        top1_accuracy: a proportion in [0, 1]; None of a language model. ``loss_nats``: mean cross-entropy.
+        top1_accuracy: a proportion in [0, 1], of pixels for masks; None of a language model.
+        loss_nats: mean cross-entropy.
         num_examples: number of examples; of a language model of words.
     """
 

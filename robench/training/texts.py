@@ -19,7 +19,7 @@ class WordTraining(TrainingBase):
     """Training by AdamW with linear warm-up and cosine decay on one dataset's training texts.
 
     The vocabulary is made of the training texts: the words that occur at least ``min_count`` times, by frequency, ties
-    by first occurrence, and at most as many as the model has.
+    by first occurrence, and at most as many as the model has. A model of word pieces takes those of a file.
 
     Attributes:
         num_epochs: number of passes through the texts.
@@ -35,6 +35,7 @@ class WordTraining(TrainingBase):
         clip_grad: maximum norm of a step's gradient, null for none.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the loss, such as the balance of experts.
         saved_as: type of the numbers in the file of weights.
+        vocabulary: file of word pieces, one a line (``vocab.txt`` of a BERT model), of a model that reads them.
     """
 
     dataset: str
@@ -51,6 +52,7 @@ class WordTraining(TrainingBase):
     auxiliary_weight: NotNegative = 0.0
     min_count: Count = LEAST_COUNT
     saved_as: Literal["float32", "float16"] = "float16"
+    vocabulary: Weights | None = None
 
     @property
     def is_embedded(self) -> bool:
@@ -70,6 +72,8 @@ class WordTraining(TrainingBase):
         if self.num_steps is not None and self.is_embedded:
             wrong = f"must be left out for {self.dataset}, whose epochs differ in their number of steps, got"
             problems.append(("num_steps", f"{wrong} {self.num_steps}"))
+        if self.vocabulary is not None and self.min_count != LEAST_COUNT:
+            problems.append(("min_count", f"must be left out beside vocabulary, got {self.min_count}"))
         return problems
 
 
@@ -117,4 +121,6 @@ class TextTraining(WordTraining):
         if self.initial_weights is not None and self.min_count != LEAST_COUNT:
             wrong = f"must be left out, since the vocabulary is that of initial_weights, got {self.min_count}"
             problems.append(("min_count", wrong))
+        if self.initial_weights is not None and self.vocabulary is not None:
+            problems.append(("vocabulary", "must be left out, since it is that of initial_weights"))
         return problems

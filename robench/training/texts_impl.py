@@ -26,17 +26,18 @@ from robench.core.identity import key_of
 from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.texts import LabelledTexts, OrderedTexts, vocabulary_of
-from robench.domains.code_points import UNKNOWN
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once
 from robench.models.loading import Named, load_strictly, resolve_file
 from robench.models.state_files import load_state
-from robench.models.word_transformer_impl import END_ID, TextClassifierModel, word_hash
+from robench.models.word_pieces import read_pieces
+from robench.models.word_transformer_impl import TextClassifierModel, WordModel
+from robench.tasks.language_modeling_impl import END_OF_LINE
 from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.epochs import run_epochs, store_state, weights_of
 from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved
 from robench.training.steps import Steps, TextLearner
-from robench.training.texts import LanguageTraining, TextTraining
+from robench.training.texts import LanguageTraining, TextTraining, WordTraining
 
 MOST_VALIDATION_WORDS = 8192
 _BATCH_SIZE = 100
@@ -81,7 +82,7 @@ def train(
         if isinstance(training, TextTraining) and training.initial_weights is not None:
             initial = start_from(model, training.initial_weights, checkpoint)
         else:
-            words = vocabulary_of(texts.articles(), model.architecture.vocabulary_size, training.min_count)
+            words, initial = _vocabulary(model, training, texts, checkpoint)
             model.set_vocabulary(words)
         # Ids are found while the model is on the CPU, where they stay until a step needs them.
         if isinstance(training, LanguageTraining):
@@ -119,6 +120,24 @@ def _built(checkpoint: Checkpoint, training: LanguageTraining | TextTraining) ->
         wanted = "language model; take backbone language" if is_language else wanted
         raise DeclarationError(f"checkpoint {checkpoint.name!r} is not a {wanted}")
     return built
+
+
+def _vocabulary(
+    model: WordModel, training: WordTraining, texts: OrderedTexts, checkpoint: Checkpoint
+) -> tuple[list[str], str | None]:
+    """Return the words of the training texts; or the word pieces of the declared file, and its SHA-256."""
+    size = model.architecture.vocabulary_size
+    if training.vocabulary is None and not model.reads_pieces:
+        return vocabulary_of(texts.articles(), size, training.min_count), None
+    if training.vocabulary is None or not model.reads_pieces:
+        found = "has no training.vocabulary" if model.reads_pieces else "has training.vocabulary, and reads words"
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} {found}: a file of word pieces goes with vocabulary: word-pieces of the"
+            " architecture, and only with it"
+        )
+    named = Named(checkpoint.name, field="training.vocabulary", noun="word pieces")
+    path, digest = resolve_file(training.vocabulary, checkpoint.folder, named)
+    return read_pieces(path, size), digest
 
 
 def validation_texts(dataset: str, data_root: Path | None) -> Any:
@@ -182,7 +201,9 @@ def _classifier_steps(
 
 def _ids(model: LanguageModel, texts: OrderedTexts) -> Tensor:
     """Return an end of line, and the ids of all texts one after the other, without context."""
-    return torch.cat([torch.tensor([END_ID]), *(model.tokens(text)[0][1:] for text in texts.articles())])
+    return torch.cat(
+        [torch.tensor(model.ids_of_word(END_OF_LINE)), *(model.tokens(text)[0][1:] for text in texts.articles())]
+    )
 
 
 def _language_scores(model: LanguageModel, ids: Tensor) -> ValidationScores | None:
@@ -221,7 +242,7 @@ def _with_unknowns(model: TextClassifierModel, ids_BL: Tensor, rate: float, gene
     if not rate:
         return ids_BL
     is_unknown = torch.rand(ids_BL.shape, generator=generator) < rate
-    return ids_BL.masked_fill(is_unknown, model.ids[word_hash(UNKNOWN)])
+    return ids_BL.masked_fill(is_unknown, model.unknown_id)
 
 
 def _classifier_scores(model: TextClassifierModel, ids_EL: Tensor, targets_E: Tensor) -> ValidationScores:

@@ -23,6 +23,7 @@ LAYERS = [
     {"models", "datasets", "perturbations", "metrics", "store"},
     {"attention", "attacks", "corruptions"},
     {"tasks"},
+    {"draws"},
     {"devices"},
     {"domains"},
     {"declarations"},

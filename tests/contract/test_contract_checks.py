@@ -22,7 +22,7 @@ from robench.attention.softmax import Softmax
 from robench.core.columns import Values
 from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.domains.images import IMAGES
 from robench.domains.real_valued import RealValued
 from robench.metrics import METRICS
@@ -377,7 +377,7 @@ def test_a_metric_of_another_task_is_checked_with_outcomes_of_that_task(monkeypa
     assert "counts 25 examples; expected 50" in message_of(lambda plugin: check_metric(plugin, guessed), wrong)
 
 
-class Masks(OrderedImages):
+class Masks(OrderedExamples):
     """Grey images and the class of each pixel, some of no class; ``num_lost`` labels differ in a batch."""
 
     def __init__(self, num_lost: int) -> None:
@@ -415,7 +415,7 @@ def test_targets_of_another_task_may_have_any_shape_and_values() -> None:
 @pytest.mark.parametrize(
     ("check", "plugin", "found"),
     [
-        (check_attack, Softmax(), "is not an attack; expected an instance of a subclass of robench's Attack"),
+        (check_attack, Softmax(), "is not an attack; expected an instance of robench's Attack"),
         (check_attack, Fgsm, "is not an attack"),
         (lambda plugin: check_attack(plugin, "texts"), Fgsm(epsilon=EPSILON), "expected images or series"),
         (check_corruption, METRICS["auroc"], "is not a corruption"),

@@ -14,7 +14,7 @@ from series_files import labels_of, series_of, write_ts
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
-from robench.datasets import DATASETS, listops_impl, open_dataset, sotu_impl
+from robench.datasets import DATASETS, digit_scenes_impl, listops_impl, open_dataset, sotu_impl
 from robench.datasets import digit_shifts_impl as digit_shifts
 from robench.datasets import digits_impl as digits
 from robench.datasets.base import DatasetBase
@@ -24,6 +24,7 @@ from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import InMemoryImages
 from robench.datasets.lra import LISTOPS_SHORT, TokenSet
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
+from robench.datasets.segmentation import Ade20k
 from robench.datasets.uea import UeaSet
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
@@ -38,8 +39,8 @@ SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40,
 # The 95 of ImageNet-C differ in nothing but their folders, those of the UEA archive in sizes, and resize rules in one
 # word: one of each is enough.
 # Files of texts, arrays and tokens have fixtures of their own: tests/unit/test_datasets_wikitext.py,
-# test_datasets_sentiment.py, test_datasets_cifar.py and test_datasets_lra.py.
-OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar, UeaSet)
+# test_datasets_sentiment.py, test_datasets_cifar.py, test_datasets_lra.py and test_datasets_segmentation.py.
+OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar, UeaSet, Ade20k)
 NAMES = [
     *sorted(
         name
@@ -169,13 +170,16 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
 
         monkeypatch.setattr(InMemoryImages, "__init__", inverted)
 
+    def draw_less() -> None:
+        drawn = digit_scenes_impl.drawn
+        monkeypatch.setattr(digit_scenes_impl, "drawn", lambda scans: drawn(scans) // 2)
+
     is_rendered = declared.name in ("digits-r", "digits-o")
     change = draw_otherwise if is_rendered else shift_a_scan
     first, _, _ = opened_once(declared.name).ids[5].partition("/")
     if not is_rendered:
-        change = {"sotu": add_a_word, "digits": shift_a_scan, "listops-short": change_a_digit(monkeypatch)}.get(
-            first, invert
-        )
+        changes = {"sotu": add_a_word, "digits": shift_a_scan, "digit-scenes": draw_less}
+        change = (changes | {"listops-short": change_a_digit(monkeypatch)}).get(first, invert)
     return Source(declared, opened, change, lambda: opened_once(declared.name))
 
 
@@ -184,7 +188,10 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return source_of(request.param, tmp_path, monkeypatch)
 
 
-@pytest.fixture(params=[name for name in NAMES if DATASETS[name].domain == "images"])
+OF_IMAGES = [name for name in NAMES if (DATASETS[name].domain, DATASETS[name].task) == ("images", "classification")]
+
+
+@pytest.fixture(params=OF_IMAGES)
 def images(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     return source_of(request.param, tmp_path, monkeypatch)
 

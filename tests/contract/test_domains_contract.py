@@ -15,7 +15,7 @@ from robench.core.budgets import spelling_of
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import PREPROCESSINGS, NoPreprocessing
-from robench.domains import DOMAINS, Domain
+from robench.domains import DOMAINS, Domain, code_points
 from robench.domains.code_points import encoded_batch
 from robench.domains.series_impl import PADDING, padded
 from robench.testing.domain import DOMAIN_CHECKS
@@ -39,6 +39,43 @@ NO_MODEL: Any = None
 def test_it_keeps_what_every_domain_promises(name: str, check: Any) -> None:
     assert name in EXAMPLES, f"domain {name!r} has no examples: add {name!r}: tensor, to EXAMPLES of this file"
     check(DOMAINS[name], EXAMPLES[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "noun", "unit"),
+    [
+        ("texts", code_points.PADDING, "a text", None),
+        ("series", PADDING, "a series", "step"),
+        ("tokens", 0, "a sequence", "token"),
+    ],
+)
+def test_padding_is_after_the_end_of_a_sequence_alone(name: str, value: float, noun: str, unit: str | None) -> None:
+    rules, broken = DOMAINS[name].rules, EXAMPLES[name].clone()
+    for place in (0, 1):
+        broken[1] = broken[0]
+        broken[1, place] = value
+        with pytest.raises(ContractError, match=f" padding within {noun} in row 1 of a batch, wanted it after its end"):
+            rules.check_clean(broken, "d")
+    broken[1] = value
+    if unit is None:
+        rules.check_clean(broken, "d")
+    else:
+        with pytest.raises(ContractError, match=f" {noun} without {unit}s in row 1 of a batch, wanted at least one"):
+            rules.check_clean(broken, "d")
+
+
+def test_series_have_padding_in_all_channels_or_none() -> None:
+    broken = EXAMPLES["series"].clone()
+    broken[0, -1, 0] = PADDING
+    with pytest.raises(ContractError, match="gave series with padding in some channels of a step"):
+        DOMAINS["series"].rules.check_clean(broken, "d")
+
+
+def test_pairs_of_several_lengths_are_padded_on_both_sides() -> None:
+    short, long = torch.tensor([[3, 1], [2, 0]]), torch.tensor([[1, 2, 3], [4, 0, 0]])
+    found = DOMAINS["tokens"].rules.collate([short, long])
+    assert found.tolist() == [[[3, 1, 0], [2, 0, 0]], [[1, 2, 3], [4, 0, 0]]]
+    assert found.is_contiguous()
 
 
 def domain_of_pairs(limits: tuple[float, float] | None, **fields: Any) -> Domain:

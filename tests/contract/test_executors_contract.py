@@ -148,7 +148,7 @@ def test_a_planted_mistake_is_found(harm: str, found: str) -> None:
 
 
 def test_no_executor_at_all_is_refused() -> None:
-    with pytest.raises(AssertionError, match="is not an executor; expected an instance of a subclass of robench's"):
+    with pytest.raises(AssertionError, match="is not an executor; expected an instance of robench's"):
         check_executor(SerialExecutor(Stub("cpu")))  # type: ignore[arg-type]
 
 

@@ -191,7 +191,7 @@ class TestFolders:
         (copied / "README.md").write_text("notes")
         assert resolve(checkpoint(copied))[1] == before == resolve(checkpoint(folders["gpt2"]))[1]
         (copied / "tokenizer.json").write_text((copied / "tokenizer.json").read_text() + "\n")
-        assert resolve(checkpoint(copied))[1] != before
+        assert before != resolve(checkpoint(copied))[1] != resolve(checkpoint(copied).rehearsed())[1]
         wanted = replace(checkpoint(copied), weights=Weights(uri="copy", sha256="0" * 64))
         with pytest.raises(WeightsError, match=r"have SHA-256 [0-9a-f]{64}, the registry wants 0000"):
             resolve(wanted)
@@ -239,6 +239,26 @@ class TestFolders:
             with pytest.raises(DeclarationError, match="must be hf-hub:owner/name@revision"):
                 resolve(replace(checkpoint(tmp_path), weights=Weights(uri=uri, sha256=None)))
 
+    @pytest.mark.parametrize("name", ["gpt2", "bert", "vit"])
+    def test_a_rehearsal_needs_no_weights_and_reads_none(
+        self, folders: dict[str, Path], tmp_path: Path, name: str
+    ) -> None:
+        task = {"bert": "text-classification", "vit": "image-classification"}.get(name, "causal-lm")
+        copied = shutil.copytree(folders[name], tmp_path / "copy")
+        with_weights = resolve(checkpoint(copied, task).rehearsed())
+        (copied / "model.safetensors").unlink()
+        rehearsed = checkpoint(copied, task).rehearsed()
+        assert resolve(rehearsed) == with_weights
+        inputs = torch.rand(2, 3, 8, 8) if name == "vit" else encoded_batch(TEXTS[:2])
+        # Weights are the library's own initial ones of seed 0, as those of the fixture.
+        own = load_model(checkpoint(folders[name], task)).outputs(inputs)
+        torch.testing.assert_close(load_model(rehearsed).outputs(inputs), own, rtol=1e-6, atol=1e-6)
+        _stating(copied, initializer_range=0.5)
+        assert resolve(rehearsed)[1] != with_weights[1]
+        assert float((load_model(rehearsed).outputs(inputs) - own).abs().max()) > 1e-3
+        other = replace(rehearsed, architecture=replace(rehearsed.architecture, attention=ATTENTIONS["rpc"]()))
+        assert load_model(other).outputs(inputs).isfinite().all()
+
     def test_it_is_not_built_without_its_folder(self) -> None:
         with pytest.raises(DeclarationError, match="has its sizes in the files of its folder"):
             build(CAUSAL)
@@ -261,10 +281,40 @@ def test_fields_of_another_task_are_refused(fields: dict[str, Any], message: str
 
 def test_pairs_of_a_model_and_its_tokenizer_are_modules_of_the_suites_task() -> None:
     pair = hub_models.bert(), hub_models.tokenizer()
-    assert type(with_tokenizer(pair, "texts", "classification")).__name__ == "PiecesClassifier"
-    assert with_tokenizer((pair[0], {"mean": []}), "texts", "classification") == (pair[0], {"mean": []})
+    assert type(in_memory(pair)).__name__ == "PiecesClassifier"
+    assert in_memory((pair[0], {"mean": []})) == (pair[0], {"mean": []})
     with pytest.raises(UsageError, match="reads texts, and the suite is of images"):
-        with_tokenizer(pair, "images", "classification")
+        in_memory(pair, domain="images")
+
+
+def test_settings_beside_a_model_and_its_tokenizer_are_fields_of_the_declaration() -> None:
+    model, tokenizer = hub_models.bert(), hub_models.tokenizer()
+    cut = in_memory((model, tokenizer, {"truncates": True, "context": 5}))
+    whole = in_memory((model, tokenizer))
+    first = tokenizer.decode(tokenizer(TEXTS[0])["input_ids"][:5])
+    torch.testing.assert_close(cut(encoded_batch([TEXTS[0]])), whole(encoded_batch([first])))
+    causal = in_memory((hub_models.gpt2(), tokenizer, {"context": 8, "stride": 2}), task="language-modeling")
+    assert (causal.context, causal.stride) == (8, 2)
+    for settings, kind, message in (
+        ({"stride": 2}, DeclarationError, r"tokenizer, settings\)[^$]*stride: must be left out"),
+        ({"attention": {"kind": "rpc"}}, UsageError, "with context, stride, truncates, got .'attention'.: leave it"),
+        (5, UsageError, "must be a mapping with .* got int"),
+    ):
+        with pytest.raises(kind, match=message):
+            in_memory((model, tokenizer, settings))
+
+
+def test_a_classifier_reads_no_more_than_its_tokenizer_states() -> None:
+    tokenizer = hub_models.tokenizer()
+    tokenizer.model_max_length = 6
+    with pytest.raises(ContractError, match=r"has \d+ tokens, and the model reads 6: shorten it"):
+        in_memory((hub_models.bert(), tokenizer))(encoded_batch([TEXTS[0]]))
+    stated = in_memory((hub_models.bert(), tokenizer, {"context": 128}))
+    assert stated(encoded_batch([TEXTS[0]])).shape == (1, 3)
+
+
+def in_memory(model: object, *, domain: str = "texts", task: str = "classification") -> Any:
+    return with_tokenizer(model, domain, task, parse_architecture)
 
 
 def _stating(folder: Path, **fields: object) -> None:

@@ -230,7 +230,7 @@ JAPANESE, FACES = DATASETS["japanese-vowels"], DATASETS["face-detection"]
     [
         (Square(epsilon=EPSILON, num_queries=2, p_init=0.5), JAPANESE, "", "have the axes time, channels; it needs "),
         (Square(epsilon=EPSILON, num_queries=2, p_init=0.5), JAPANESE, "", "; take square-series"),
-        (SquareSeries(epsilon=EPSILON, num_queries=2, p_init=0.5), DATASETS["digits"], "", "it needs time, channels"),
+        (SquareSeries(epsilon=EPSILON, num_queries=2, p_init=0.5), DATASETS["digits"], "", "channels; take square"),
         (AutoAttack(epsilon=EPSILON, variant="standard"), JAPANESE, "variant", "; take variant custom, with other"),
         (AutoAttack(epsilon=EPSILON, variant="rand"), FACES, "variant", "loss must be ce or margin on face-detection"),
         (

@@ -17,10 +17,10 @@ import robench
 from robench.attacks.square import Square
 from robench.attacks.square_impl import (
     TRIALS_AT_ONCE,
-    SquareSearch,
     bump,
     bump_grid,
     cut_out,
+    num_scheduled,
     proportion_of_pixels,
     put_in,
     window_cells,
@@ -29,7 +29,6 @@ from robench.core.identity import to_plain
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_impl import margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -423,7 +422,7 @@ def test_the_squares_are_as_large_as_those_of_the_papers_code_at_every_query(sch
     theirs = import_module("pyautoattack.square").SquareAttack(
         None, n_queries=5000, p_init=0.8, resc_schedule=schedule == "rescaled"
     )
-    ours = SquareSearch(replace(LINF, num_queries=5000, p_init=0.8, schedule=schedule), margin_loss).num_scheduled
+    ours = num_scheduled(replace(LINF, num_queries=5000, p_init=0.8, schedule=schedule))
     trials = range(5000)
     assert [proportion_of_pixels(trial, ours, 0.8) for trial in trials] == [
         theirs.p_selection(trial) for trial in trials

@@ -245,7 +245,7 @@ def test_a_report_is_logged_once_to_each_tracker_and_printed_as_without(
         assert "MLFLOW_DISABLE_TELEMETRY" not in os.environ
         assert "WANDB_MODE" not in os.environ
     logged = json.loads((tmp_path / "mlflow").read_text())
-    assert [(run["name"], run["ended"]) for run in logged] == [(f"adv/{row['model']}", True) for row in rows]
+    assert [(run["name"], run["status"]) for run in logged] == [(f"adv/{row['model']}", "FINISHED") for row in rows]
     for run, row in zip(logged, rows, strict=True):
         assert run["metrics"]["pgd/top1_accuracy"] == row["cells"]["pgd/top1_accuracy"]["value"]
         assert run["points"] == len(run["metrics"])
@@ -299,6 +299,19 @@ def test_a_tracker_that_fails_costs_one_message_and_not_the_table(
     assert "Traceback" not in printed.err
     # The other tracker has them.
     assert "logged 2 rows to wandb" in printed.err
+
+
+def test_interrupted_logging_kills_mlflows_run_which_the_next_one_finishes(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAKE_INTERRUPT", "1")
+    assert ended(monkeypatch, *REPORT, "--log-to", "mlflow") == 1
+    assert "MLflow did not take the results (KeyboardInterrupt)" in capfd.readouterr().err
+    (killed,) = json.loads((tmp_path / "runs.json").read_text())
+    assert (killed["status"], killed["metrics"]) == ("KILLED", {})
+    monkeypatch.delenv("FAKE_INTERRUPT")
+    assert ended(monkeypatch, *REPORT, "--log-to", "mlflow") == 0
+    assert [run["status"] for run in json.loads((tmp_path / "runs.json").read_text())] == ["FINISHED", "FINISHED"]
 
 
 def test_variables_of_the_user_and_many_numbers_are_taken(

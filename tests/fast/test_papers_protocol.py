@@ -178,7 +178,11 @@ def test_authors_weights_were_trained_as_they_were() -> None:
 
 
 def test_settings_name_fields_of_a_recipe() -> None:
-    others = {"elliptical-fan": "boost-fan", "primal-long-range": "lra-listops-transformer"}
+    others = {
+        "elliptical-fan": "boost-fan",
+        "primal-long-range": "lra-listops-transformer",
+        "segmenter": "segmenter-symvit",
+    }
     recipes = {name: registry()[model].training for name, model in others.items()}
     for name, fields in SETTINGS.items():
         recipe = recipes.get(name, registry()["wikitext-softmax-small"].training)
@@ -313,6 +317,7 @@ def test_what_papers_do_not_print_is_inferred() -> None:
         ("primal:3", ("num_directions", "auxiliary_weight")): 22,
         ("primal:4", ("num_directions", "auxiliary_weight")): 12,
         ("bilateral:1", ("own definition",)): 20,
+        ("rpc:6", ("severity",)): 10,
     }
 
 

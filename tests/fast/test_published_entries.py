@@ -15,7 +15,7 @@ from robench.declare.printed import PublishedCell
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {
-    "bilateral": {1: (45, 0), 2: (8, 8), 3: (36, 36)},
+    "bilateral": {1: (45, 0), 2: (8, 8), 3: (36, 36), 4: (12, 0)},
     "primal": {1: (120, 0), 3: (20, 0), 4: (10, 0)},
     "rkde": {
         1: (72, 72),
@@ -35,16 +35,19 @@ MEASURABLE = {
         3: (8, 8),
         4: (150, 150),
         5: (4, 4),
+        6: (20, 0),
         7: (12, 0),
         8: (8, 0),
         9: (8, 8),
         10: (8, 8),
         11: (12, 8),
+        12: (4, 0),
         14: (15, 15),
     },
     "twicing": {
         1: (48, 48),
         2: (20, 20),
+        3: (6, 0),
         4: (4, 4),
         6: (12, 12),
         7: (2, 2),
@@ -100,7 +103,7 @@ def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> No
             counts = len(measurable), sum(cell.twin is not None for cell in measurable)
             found.setdefault(paper, {})[number] = counts
     assert found == MEASURABLE
-    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1186
+    assert sum(count for tables in found.values() for count, _ in tables.values()) == 1228
 
 
 @pytest.mark.parametrize(("paper", "number"), [(paper, table) for paper in MEASURABLE for table in MEASURABLE[paper]])
@@ -219,6 +222,10 @@ MECHANISMS = {
         "vit bilateral boost": ["DeiT + Bilateral + Boost"],
         "fan softmax plain": ["FAN"],
         "fan softmax boost": ["FAN + Boost"],
+        "segmenter softmax plain": ["DeiT"],
+        "segmenter softmax boost": ["DeiT + Boost"],
+        "segmenter bilateral plain": ["DeiT + Bilateral"],
+        "segmenter bilateral boost": ["DeiT + Bilateral + Boost"],
     },
     "rkde": {
         "language softmax plain": ["Transformer"],
@@ -265,12 +272,17 @@ MECHANISMS = {
         "vit rpc-asymmetric plain released": ["RPC-AsymViT (4iter/layer1)"],
         "fan symmetric plain": ["FAN-tiny (baseline)"],
         "fan rpc plain released": ["RPC-FAN-tiny (4iter/layer1)"],
+        "segmenter symmetric plain": ["SymViT"],
+        "segmenter rpc plain released": [
+            *(f"RPC-SymViT ({count}iter/layer1)" for count in (4, 5, 6)),
+            "RPC-SymViT (2iter/all-layer)",
+        ],
         "language symmetric plain": ["Symmlm"],
         "language rpc plain paper": ["RPC-Symmlm (4iter/layer1-4)"],
         "text-classifier symmetric plain": ["SymSMoE (baseline)"],
         "text-classifier rpc plain paper": ["RPC-SymSMoE"],
-        "text-classifier softmax plain": ["SMoE (baseline)"],
-        "text-classifier rpc-asymmetric plain paper": ["RPC-SMoE"],
+        "text-classifier softmax plain": ["SMoE (baseline)", "Baseline-LM"],
+        "text-classifier rpc-asymmetric plain paper": ["RPC-SMoE", "RPC-LM"],
     },
     "primal": {
         "series primal plain released": [
@@ -282,6 +294,8 @@ MECHANISMS = {
     },
     "twicing": {
         "vit softmax plain": ["DeiT"],
+        "segmenter softmax plain": ["DeiT"],
+        "segmenter twicing plain": ["DeiT-Twicing"],
         "vit neutreno plain": ["NeuTRENO"],
         "vit softmax featscale": ["DeiT-FeatScale"],
         "vit twicing plain": ["DeiT-Twicing", *(f"DeiT-Twicing [{layers}]" for layers in ("1-12", "7-12", "10-12"))],

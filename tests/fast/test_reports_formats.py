@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -226,7 +229,14 @@ class TestFormats:
         page = RENDERERS["html"](REPORT)
         assert page.startswith('<!doctype html>\n<html lang="en">\n')
         assert "<title>digits-adv, version 1</title>" in page
-        assert "prefers-color-scheme: dark" in page
+        assert "color-scheme: light dark" in page
+        style, policy = (
+            re.search(each, page, re.DOTALL) for each in ("<style>(.*?)</style>", "style-src 'sha256-(.*?)'")
+        )
+        assert style is not None
+        assert policy is not None
+        assert policy[1] == base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+        assert "<script" not in page
         assert "<li>digits-vit: pgd: 2 shards failed</li>" in page
         assert "<footer>digits-adv, version 1; torch 2.15.0;" in page
 

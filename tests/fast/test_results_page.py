@@ -16,6 +16,7 @@ from robench.store import FolderStore
 from robench.store.parquet import LABELS
 from robench.tasks.classification import ClassificationOutcome
 from robench.tasks.language_modeling import LanguageOutcome
+from robench.tasks.segmentation import SegmentationOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,12 +27,13 @@ PAGE = (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_table_has_every_column_in_its_order_with_its_type() -> None:
-    of_classes, of_texts = (rows_of(part) for part in PAGE.split("Outcomes of [language models]"))
+    of_classes, *of_tasks = (rows_of(part) for part in re.split(r"Outcomes of \[", PAGE))
     assert list(of_classes) == [*LABELS, *types_of(ClassificationOutcome)]
     assert of_classes.items() >= types_of(ClassificationOutcome).items()
-    own = types_of(LanguageOutcome).items() - types_of(Outcome).items()
-    assert of_texts.items() == own
-    assert list(of_texts) == [name for name in types_of(LanguageOutcome) if name in of_texts]
+    for documented, outcome in zip(of_tasks, (LanguageOutcome, SegmentationOutcome), strict=True):
+        own = types_of(outcome).items() - types_of(Outcome).items()
+        assert documented.items() == own
+        assert list(documented) == [name for name in types_of(outcome) if name in documented]
 
 
 def rows_of(part: str) -> dict[str, str]:
@@ -41,7 +43,7 @@ def rows_of(part: str) -> dict[str, str]:
 
 def types_of(outcome: type[Outcome]) -> dict[str, str]:
     """Base fields stand first in files; those with a default may follow them in the class."""
-    names = {str: "text", bool: "bool", int: "int", float: "float"}
+    names = {str: "text", bool: "bool", int: "int", float: "float", tuple: "list of int"}
     return {name: names[field.type] + " or null" * field.optional for name, field in fields_of(outcome).items()}
 
 

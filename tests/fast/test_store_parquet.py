@@ -24,6 +24,7 @@ from robench.store.sealed import DamagedError, NewerFormatError, seal
 from robench.tasks import TASKS, Task
 from robench.tasks.classification import ClassificationOutcome
 
+LISTS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 SHARD = dataclasses.replace(HEADER, batch_size=100, start=100, stop=103)
 OUTCOME = outcome_of(
     "digits-00100",
@@ -50,6 +51,8 @@ class EveryKind(Outcome):
     maybe_truth: bool | None = None
     share: float = 0.0
     maybe_share: float | None = None
+    numbers: tuple[int, ...] = ()
+    maybe_numbers: tuple[int, ...] | None = None
 
 
 @pytest.fixture
@@ -88,13 +91,15 @@ def test_columns_have_the_types_of_the_fields_and_are_nullable_where_those_are_o
         "maybe_truth": (pa.bool_(), True),
         "share": (pa.float64(), False),
         "maybe_share": (pa.float64(), True),
+        "numbers": (LISTS, False),
+        "maybe_numbers": (LISTS, True),
     }
 
 
-@pytest.mark.parametrize("hint", [bytes, int | str, list[int], None, complex | None])
+@pytest.mark.parametrize("hint", [bytes, int | str, list[int], tuple, tuple[int, int], None, complex | None])
 def test_a_field_of_another_type_is_named(hint: object) -> None:
     strange = dataclasses.make_dataclass("Strange", [("field", hint)])
-    with pytest.raises(TypeError, match=r"Strange\.field must be str, bool, int or float"):
+    with pytest.raises(TypeError, match=r"Strange\.field must be str, bool, int, float or tuple"):
         schema_of(strange)
 
 
@@ -118,7 +123,7 @@ def test_absent_values_stay_absent_and_present_ones_present(every_kind: ShardHea
     absent = EveryKind(example_id="a", text="")
     present = EveryKind(
         example_id="b", text="x", maybe_text="", count=-(2**63), maybe_count=0, truth=True, maybe_truth=False,
-        share=-0.0, maybe_share=0.0,
+        share=-0.0, maybe_share=0.0, numbers=(2**62, -1), maybe_numbers=(),
     )  # fmt: skip
     kept = decode_record(encode_record(record(absent, present, absent, shard=every_kind)))
     assert repr(list(kept.outcomes)) == repr([absent, present, absent])

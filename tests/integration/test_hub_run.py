@@ -77,11 +77,20 @@ def test_numbers_of_texts_are_by_words_and_bytes_and_not_beside_those_of_a_close
     assert {row.column.metric for row in compared.rows if row.p_value is not None} == {"kept_damage"}
 
 
+def test_a_rehearsal_is_of_the_size_that_the_folder_states_without_its_weights(folder: Path) -> None:
+    whole = measured(folder, ["subword"], "results", random_weights=True)
+    (folder / "gpt2" / "model.safetensors").unlink()
+    assert measured(folder, ["subword"], "other", random_weights=True) == whole
+    (row,) = whole.values()
+    assert [*whole] == ["subword+random-weights"]
+    assert row["clean/word_perplexity"] > 1
+
+
 def test_a_model_in_memory_and_any_batch_size_have_the_outcomes_of_the_registrys(folder: Path) -> None:
     registry = folder / "registry.yaml"
     named = measured(folder, ["subword"], "results")["subword"]
-    pair = hub_models.gpt2(), hub_models.tokenizer()
-    assert measured(folder, {"mine": pair}, "other", key="tiny")["mine"] == named
+    given = hub_models.gpt2(), hub_models.tokenizer(), {"context": hub_models.CONTEXT}
+    assert measured(folder, {"mine": given}, "other", key="tiny")["mine"] == named
     suite = robench.load_suite("texts-swap", dataset="prose", registry=registry).only(["clean"])
     for size in (3, 4):
         sized = replace(suite, batch_size=size)

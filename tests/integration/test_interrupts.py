@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import ROOT
 from killed_runs import begin, wait_for_records
 
 from robench.store import FolderStore
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from conftest import Robench
 
 
-def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]) -> None:
+def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]) -> str:
+    """Interrupt a run and repeat it; return what the interrupted one wrote to stderr."""
     suite = small_suite(**{"num_steps: 4": "num_steps: 16"})
     run = begin(suite, tmp_path / "r", "--executor", *layout)
     wait_for_records(tmp_path / "r")
@@ -41,12 +43,16 @@ def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: 
     assert ended.code == 0
     assert f"{len(kept)} of 9 shards" in ended.stderr
     assert "missing" not in ended.stdout
+    return stderr
 
 
 def test_one_interrupt_drains_and_the_same_command_goes_on(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_drained(robench, small_suite, tmp_path, ("serial",))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'planted_trackers'}")
+    stderr = check_drained(robench, small_suite, tmp_path, ("serial", "--log-to", "mlflow"))
+    last = stderr.splitlines()[-1]
+    assert last == "Nothing was logged to mlflow; the same command logs the rows once all is measured."
 
 
 WAITING = """

@@ -20,7 +20,7 @@ from robench.attention import ATTENTIONS
 from robench.core.errors import DeclarationError, MissingDataError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.base import EmbeddedImages
-from robench.datasets.in_memory import OrderedImages
+from robench.datasets.in_memory import OrderedExamples
 from robench.declarations.preprocessing import Normalisation
 from robench.domains import DOMAINS, Domain
 from robench.models import BACKBONES
@@ -78,7 +78,7 @@ WAVES = EmbeddedImages(
 )
 
 
-class Waves(OrderedImages):
+class Waves(OrderedExamples):
     """Examples of both classes, as of ``waves``."""
 
     domain = SERIES.name

@@ -56,7 +56,6 @@ BUGS = (
     Bug("fab starts on padding", A + "fab_impl.py", "drawn = problem.region.freed(drawn)", "pass"),
     Bug("l1 gaps of padding", A + "regions.py", "drawn.masked_fill(~is_free, 1.0)", "drawn"),
     Bug("windows reach padding", A + "square_series_impl.py", "(lengths - sizes + 1)", "(num_steps - sizes + 1)"),
-    Bug("windows keep what is worse", A + "square_series_impl.py", "seen.values > state.values", "seen.values < 9e9"),
     Bug("fgsm descends", A + "fgsm_impl.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),
     Bug("pgd descends", A + "pgd_impl.py", "mul_(float(", "mul_(-float("),
     Bug("no box", A + "regions.py", "torch.clamp(above, lower, upper)", "above"),
@@ -109,7 +108,7 @@ BUGS = (
     Bug("half of the noise", A + "noise_impl.py", "(2.0 * noise - 1.0)", "(noise - 0.5)"),
     Bug(
         "every example has the same draws",
-        "perturbations/draws.py",
+        "draws.py",
         "stream_seed(seed, stream) for seed in self._seeds",
         "stream_seed(0, stream) for seed in self._seeds",
     ),
@@ -150,8 +149,8 @@ BUGS = (
     Bug(
         "square keeps what is worse",
         A + "square_impl.py",
-        "better = seen.values > state.values",
-        "better = seen.values < state.values",
+        "chosen(seen.values > state.values",
+        "chosen(seen.values < state.values",
     ),
     Bug(
         "spsa estimates the other way",

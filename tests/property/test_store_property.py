@@ -9,7 +9,7 @@ import random
 import struct
 import tempfile
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 from typing import get_args, get_type_hints
 
 import pytest
@@ -39,7 +39,13 @@ whole = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 keys = st.text("0123456789abcdef", min_size=32, max_size=32)
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 
-OF_TYPE = {str: any_text, int: whole, bool: st.booleans(), float: any_float}
+OF_TYPE: dict[object, st.SearchStrategy[object]] = {
+    str: any_text,
+    int: whole,
+    bool: st.booleans(),
+    float: any_float,
+    tuple[int, ...]: st.lists(whole, max_size=5).map(tuple),
+}
 
 
 def any_outcome(outcome_type: type[Outcome]) -> st.SearchStrategy[Outcome]:
@@ -51,7 +57,8 @@ def any_outcome(outcome_type: type[Outcome]) -> st.SearchStrategy[Outcome]:
 
 
 def _values(hint: type) -> st.SearchStrategy[object]:
-    return st.one_of([st.none() if option is NoneType else OF_TYPE[option] for option in get_args(hint) or (hint,)])
+    options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return st.one_of([st.none() if option is NoneType else OF_TYPE[option] for option in options])
 
 
 headers = st.builds(

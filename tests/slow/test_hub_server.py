@@ -111,7 +111,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
     server.server_close()
 
 
-def measure(folder: Path, hub: Hub, **variables: str) -> subprocess.CompletedProcess[str]:
+def measure(folder: Path, hub: Hub, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = "run --suite texts-swap --dataset prose --registry registry.yaml --model tiny --json"
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
@@ -120,7 +120,7 @@ def measure(folder: Path, hub: Hub, **variables: str) -> subprocess.CompletedPro
         "HF_HUB_DISABLE_XET": "1",
     }
     return subprocess.run(
-        [sys.executable, "-m", "robench", *command.split(), "--workers", "1"],
+        [sys.executable, "-m", "robench", *command.split(), "--workers", "1", *options],
         cwd=folder,
         env=environment | variables,
         capture_output=True,
@@ -167,6 +167,14 @@ def test_an_unknown_repository_and_a_hub_that_cannot_be_reached(tmp_path: Path, 
         assert found.returncode == 4
         assert "could not be downloaded from hf-hub:nobody/none@main" in found.stderr
         assert "Traceback" not in found.stderr
+
+
+def test_a_rehearsal_downloads_no_weights(tmp_path: Path, hub: Hub) -> None:
+    found = measure(tmp_path, hub, "--random-weights")
+    assert found.returncode == 0, found.stderr
+    assert [row["model"] for row in json.loads(found.stdout)["rows"]] == ["tiny+random-weights"]
+    assert any(path.endswith("config.json") for path in hub.asked)
+    assert not any(path.endswith(".safetensors") for path in hub.asked)
 
 
 def test_another_digest_than_the_registrys(tmp_path: Path, hub: Hub) -> None:

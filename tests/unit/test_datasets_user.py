@@ -18,6 +18,7 @@ from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASET_KINDS, image_files_impl, open_dataset
 from robench.datasets.cifar_forms import ArraysUnpickler
+from robench.datasets.segmentation import ImageMasks
 from robench.datasets.text_formats import TextFormat
 from robench.datasets.user_formats import SeriesFormat
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -131,8 +132,10 @@ def test_a_format_of_every_kind_is_checked(tmp_path: Path) -> None:
     for number, make in enumerate(FORMATS[:7]):
         (tmp_path / str(number)).mkdir()
         kinds.add(make(tmp_path / str(number)).content.kind)
-    # Those of series and texts are in test_datasets_user_series.py and test_datasets_user_texts.py.
-    of_others = {kind for kind, each in DATASET_KINDS.items() if issubclass(each, SeriesFormat | TextFormat)}
+    # Others are in test_datasets_user_series.py, test_datasets_user_texts.py and test_datasets_segmentation.py.
+    of_others = {
+        kind for kind, each in DATASET_KINDS.items() if issubclass(each, SeriesFormat | TextFormat | ImageMasks)
+    }
     assert kinds | of_others | {"python"} == set(DATASET_KINDS)
 
 

@@ -100,8 +100,8 @@ class TestRegistries:
         [
             (
                 "{path: x}",
-                "kind: missing. Known: cifar10, cifar100, csv, image-folder, jsonl, npz, parquet, python, series-csv, "
-                "texts, torchvision, ts",
+                "kind: missing. Known: cifar10, cifar100, csv, image-folder, image-masks, jsonl, npz, parquet, python,"
+                " series-csv, texts, torchvision, ts",
             ),
             (
                 "{kind: image-foldr, path: x}",
@@ -115,7 +115,7 @@ class TestRegistries:
                 "{kind: image-folder, path: x, imagesize: 3}",
                 "imagesize: unknown field 'imagesize'. Did you mean 'image_size'?",
             ),
-            ("{kind: image-folder, path: x, task: segmentation}", "task: unknown task 'segmentation'"),
+            ("{kind: image-folder, path: x, task: detection}", "task: unknown task 'detection'"),
             ("{kind: csv, path: x, label_column: path}", "label_column: must differ from image_column"),
             ("{kind: npz, path: x, inputs: targets}", "targets: must differ from inputs"),
             ("{kind: torchvision, target: SVHN}", "target: must be package.module:Class, got SVHN"),
@@ -228,7 +228,7 @@ class TestSuitesForAnyDataset:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"task": "segmentation"}, "task: unknown task 'segmentation'"),
+            ({"task": "detection"}, "task: unknown task 'detection'"),
             ({"task": None}, "dataset: missing; .* or state task, for any dataset of it"),
             (
                 {"conditions": [{"name": "clean", "dataset": "digits"}, {"name": "more"}]},

@@ -36,7 +36,7 @@ def test_a_batch_is_padded_on_the_right_and_may_be_longer() -> None:
     [
         (torch.zeros(2, 3), r"\(2, 3\) of torch.float32, wanted texts \(B, T\) as int32 code points"),
         (torch.zeros(3, dtype=torch.int32), r"\(3,\) of torch.int32, wanted texts"),
-        (torch.tensor([[97, -1, 98]], dtype=torch.int32), "with padding before the end of a text"),
+        (torch.tensor([[97, -1, 98]], dtype=torch.int32), "with padding within a text in row 0"),
         (torch.tensor([[0x110000]], dtype=torch.int32), "numbers outside Unicode's code points"),
         (torch.tensor([[-2]], dtype=torch.int32), "numbers outside Unicode's code points"),
         (torch.tensor([[0xD800]], dtype=torch.int32), "numbers outside Unicode's code points"),

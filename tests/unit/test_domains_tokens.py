@@ -42,9 +42,9 @@ def test_sequences_and_pairs_are_valid_and_their_padding_is_known(inputs: torch.
         (torch.ones(2, 3, 4, dtype=torch.int64), r"gave inputs \(2, 3, 4\)"),
         (torch.tensor([[1, 2], [3, -4]]), "gave the token -4 in row 1 of a batch, wanted 1 to 2147483647"),
         (torch.tensor([[2**31, 0]]), "gave the token 2147483648 in row 0"),
-        (torch.tensor([[1, 2], [0, 3]]), "gave padding before a token in row 1 of a batch, wanted it after the last"),
+        (torch.tensor([[1, 2], [0, 3]]), "gave padding within a sequence in row 1 of a batch, wanted it after its end"),
         (torch.tensor([[1, 2], [0, 0]]), "gave a sequence without tokens in row 1 of a batch, wanted at least one"),
-        (PAIRS * torch.tensor([[[1], [1]], [[1], [0]]]), "gave a pair with a missing side in row 1 of a batch"),
+        (PAIRS * torch.tensor([[[1], [1]], [[1], [0]]]), "gave a side of a pair without tokens in row 1 of a batch"),
     ],
 )
 def test_other_inputs_are_refused_with_the_row(inputs: torch.Tensor, message: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from robench.core.seeds import LazySeeds, Stream, example_seed, stream_seed
-from robench.perturbations.draws import ExampleDraws, Words
+from robench.draws import ExampleDraws, Words
 
 START = Stream(purpose="start")
 

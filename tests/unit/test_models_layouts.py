@@ -122,6 +122,15 @@ class TestRoundTrips:
             save_as_timm(tmp_path / name, state_dict=state)
             assert_same(load_state(tmp_path / name, "fan"), dict(newer))
 
+    def test_a_segmenters_file_is_read_without_the_heads_of_its_pretrained_encoder(self, tmp_path: Path) -> None:
+        """As rstrudel/segmenter saves: the encoder keeps its 1,000 classes of ImageNet."""
+        wanted = {"encoder.norm.weight": torch.ones(2), "decoder.head.weight": torch.ones(3, 2)}
+        heads = {f"encoder.{name}.weight": torch.ones(9, 2) for name in ("head", "head_dist")}
+        torch.save({"model": wanted | heads, "optimizer": {}, "epoch": 63}, tmp_path / "a.pth")
+        assert_same(load_state(tmp_path / "a.pth", "segmenter"), wanted)
+        with pytest.raises(WeightsError, match=r"There are: 4 under 'model' \(layout: segmenter\)"):
+            load_state(tmp_path / "a.pth", "plain")
+
     def test_plain_is_the_default_of_both_formats(self, tmp_path: Path) -> None:
         wanted = {name: value.clone() for name, value in sorted(model().state_dict().items())}
         torch.save(wanted, tmp_path / "a.pth")

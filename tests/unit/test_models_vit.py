@@ -142,7 +142,7 @@ class TestDeclaration:
             build(replace(SMALL, residual=Unheard()))
         with pytest.raises(
             UnknownNameError,
-            match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, series, text-classifier",
+            match=r"unknown backbone 'unheard'\. Known: fan, language, python, quantized-vit, segmenter, series,",
         ):
             build(Unheard())
 

@@ -55,12 +55,8 @@ def _fab(declared: Fab, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any
     attack = library("autoattack", "fab_pt").FABAttack_PT(
         model,
         **_shared(declared, inputs),
-        eps=float("inf") if declared.stop == "never" or declared.epsilon is None else float(declared.epsilon),
+        **fields_of_fab(declared),
         n_iter=declared.num_steps,
-        n_restarts=declared.num_restarts,
-        alpha_max=declared.alpha_max,
-        eta=declared.eta,
-        beta=declared.beta,
         targeted=declared.num_targets is not None,
         n_target_classes=declared.num_targets or 0,
     )
@@ -69,17 +65,33 @@ def _fab(declared: Fab, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any
 
 def _square(declared: Square, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:
     attack = library("autoattack", "square").SquareAttack(
-        model,
-        **_shared(declared, inputs),
-        eps=float(declared.epsilon),
-        # The first point is not counted there.
-        n_queries=declared.num_queries - 1,
-        n_restarts=declared.num_restarts,
-        p_init=declared.p_init,
-        loss=declared.loss,
-        resc_schedule=declared.schedule == "rescaled",
+        model, **_shared(declared, inputs), **fields_of_square(declared)
     )
     return attack.perturb(inputs, labels)
+
+
+def fields_of_fab(declared: Fab) -> dict[str, Any]:
+    """Return the arguments that FAB has here and in torchattacks alike."""
+    return {
+        "eps": float("inf") if declared.stop == "never" or declared.epsilon is None else float(declared.epsilon),
+        "n_restarts": declared.num_restarts,
+        "alpha_max": declared.alpha_max,
+        "eta": declared.eta,
+        "beta": declared.beta,
+    }
+
+
+def fields_of_square(declared: Square) -> dict[str, Any]:
+    """Return the arguments that Square has here and in torchattacks alike."""
+    return {
+        "eps": float(declared.epsilon),
+        # The first point is not counted there.
+        "n_queries": declared.num_queries - 1,
+        "n_restarts": declared.num_restarts,
+        "p_init": declared.p_init,
+        "loss": declared.loss,
+        "resc_schedule": declared.schedule == "rescaled",
+    }
 
 
 def _ensemble(declared: AutoAttack, model: nn.Module, inputs: Tensor, labels: Tensor) -> Any:

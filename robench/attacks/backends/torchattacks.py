@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from robench.attacks.apgd import Apgd
+from robench.attacks.backends.autoattack import fields_of_fab, fields_of_square
 from robench.attacks.backends.installed import library
 from robench.attacks.backends.shown import check_targets
 from robench.attacks.cw import Cw
@@ -70,13 +71,9 @@ def _apgd(attacks: Any, declared: Apgd, model: nn.Module) -> Any:
 def _fab(attacks: Any, declared: Fab, model: nn.Module) -> Any:
     return attacks.FAB(
         model,
+        **fields_of_fab(declared),
         norm=NORMS[declared.norm],
-        eps=float("inf") if declared.stop == "never" or declared.epsilon is None else float(declared.epsilon),
         steps=declared.num_steps,
-        n_restarts=declared.num_restarts,
-        alpha_max=declared.alpha_max,
-        eta=declared.eta,
-        beta=declared.beta,
         multi_targeted=declared.num_targets is not None,
         n_classes=(declared.num_targets or 1) + 1,
         seed=torch.initial_seed(),
@@ -84,18 +81,7 @@ def _fab(attacks: Any, declared: Fab, model: nn.Module) -> Any:
 
 
 def _square(attacks: Any, declared: Square, model: nn.Module) -> Any:
-    return attacks.Square(
-        model,
-        norm=NORMS[declared.norm],
-        eps=float(declared.epsilon),
-        # The first point is not counted there.
-        n_queries=declared.num_queries - 1,
-        n_restarts=declared.num_restarts,
-        p_init=declared.p_init,
-        loss=declared.loss,
-        resc_schedule=declared.schedule == "rescaled",
-        seed=torch.initial_seed(),
-    )
+    return attacks.Square(model, **fields_of_square(declared), norm=NORMS[declared.norm], seed=torch.initial_seed())
 
 
 def _spsa(attacks: Any, declared: Spsa, model: nn.Module) -> Any:

@@ -34,14 +34,16 @@ class MlflowClient:
     def log_batch(self, run_id, metrics=(), params=(), tags=()):
         run = self.runs[run_id]
         assert len(metrics) <= 1000
+        if os.environ.get("FAKE_INTERRUPT"):
+            raise KeyboardInterrupt
         run["metrics"] |= {name: value for name, value, _, _ in metrics}
         run["points"] += len(metrics)
         for name, value in params:
             assert run["params"].setdefault(name, value) == value
         run["tags"] |= dict(tags)
 
-    def set_terminated(self, run_id):
-        self.runs[run_id]["ended"] = True
+    def set_terminated(self, run_id, status="FINISHED"):
+        self.runs[run_id]["status"] = status
         FILE.write_text(json.dumps(self.runs))
 
     def _seen(self, run):
