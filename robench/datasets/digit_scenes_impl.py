@@ -1,8 +1,8 @@
 """Scenes of digits: scikit-learn's handwritten digits on parts of its two photographs, with labels of all pixels.
 
 A scene is a part of 48x48 pixels of a photograph at half its size, with four to seven digits where there is room. A
-scan of 8x8 pixels is drawn at 16x16, bilinearly (half-pixel centres, edges clamped); its ink, 0 to 256, is the opacity of a
-colour, which is the one of four random colours that differs most from the background there. Labels follow from the ink:
+scan of 8x8 pixels is drawn at 16x16, bilinearly (half-pixel centres, edges clamped); its ink, 0 to 256, is the opacity
+of a colour, which is the one of four random colours that differs most from the background there. Labels follow from it:
 pixels of at least 160 are their digit, below 64 they keep the label from before, and in between are ignored. A later
 digit covers an earlier one; their squares share at most 4 rows or columns.
 
