@@ -56,8 +56,8 @@ def made(split: str) -> ArrayImages:
         random = iter(words.of(example_seed(0, DIGIT_SCENES.name, "scene", example_id), _NUM_WORDS).tolist())
         pixels[number], targets[number] = _scene(photographs, inks, classes, random)
     digest = hashlib.sha256("\n".join(ids).encode())
-    digest.update(pixels)
-    digest.update(targets.astype("<i8", copy=False))
+    digest.update(pixels.tobytes())
+    digest.update(targets.astype("<i8").tobytes())
     return ArrayImages(
         DIGIT_SCENES.name,
         pixels=pixels,
