@@ -94,7 +94,8 @@ class Arrays(FilesFormat):
     Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
     (N, channels, height, width); inputs of other domains are floats with the axes of the domain. Labels are N whole
     numbers from 0. Time series are numbers of the shape (N, steps, channels), with NaN in all channels after the end of
-    a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels).
+    a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels). With the task
+    ``segmentation`` targets are masks (N, height, width) of whole numbers, of the images' size.
 
     Attributes:
         domain: name of the domain of the inputs, one of real numbers.
