@@ -195,7 +195,7 @@ def replacement_problem(replaced: Mapping[str, str], *, patches: bool) -> str:
 
 
 def _is_own(module_name: str) -> bool:
-    return module_name.partition(".")[0] == OWN
+    return module_name == OWN or module_name.startswith(f"{OWN}.")
 
 
 def _is_watched(module_name: str) -> bool:

@@ -216,8 +216,8 @@ class _Joined(Mapping[str, "DatasetDeclaration"]):
         return len(self._own) + len(self._others)
 
 
-# What was read of the shipped registry, newest last: the document, the names asked for (None for all), the names of
-# datasets and the plug-ins that were known, and the result.
+# Parts of the shipped registry, the newest last, each with its document, the names asked for (None for all), the names of
+# datasets and the plug-ins.
 _READ: list[tuple[tuple[Document, Collection[str] | None, set[str], tuple[Claim, ...]], Registry]] = []
 _MOST_READ = 8
 
