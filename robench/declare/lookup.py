@@ -216,8 +216,8 @@ class _Joined(Mapping[str, "DatasetDeclaration"]):
         return len(self._own) + len(self._others)
 
 
-# Parts of the shipped registry, the newest last, each with its document, the names asked for (None for all), the names of
-# datasets and the plug-ins.
+# Parts of the shipped registry, the newest last, each with its document, the names asked for (None for all), the known
+# names of datasets, and the plug-ins.
 _READ: list[tuple[tuple[Document, Collection[str] | None, set[str], tuple[Claim, ...]], Registry]] = []
 _MOST_READ = 8
 
