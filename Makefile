@@ -42,6 +42,7 @@ tests: $(READY)
 
 test-all: test   ## and tests/slow: every setting, pages that run, workers, kills, hostile files, other libraries
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/slow
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis" --hypothesis-profile thorough
 
 mutants: $(READY) ## do the tests catch changed code? 300 seeded mutants, by folder; resumed when repeated (two hours)
 	@$(BIN)/python tests/mutation/code_mutants.py --state $(MUTANTS) --jobs 2
