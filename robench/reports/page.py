@@ -1,8 +1,9 @@
 """HTML pages that ask for nothing outside themselves, with a script over their own data or without.
 
 They are light or dark by preference. The Content-Security-Policy of a page permits its script, if it has one, and its
-style sheet, by their digests, and images inside the page if it has any. Foreign names are text in it: escaped in HTML and SVG, and in the data as JSON whose ``<``, ``>``,
-``&`` and characters outside ASCII are escapes; scripts add text alone.
+style sheet, by their digests, and images inside the page if it has any. Foreign names are text in it: escaped in HTML
+and SVG, and in the data as JSON whose ``<``, ``>``, ``&`` and characters outside ASCII are escapes; scripts add text
+alone.
 """
 
 import base64
