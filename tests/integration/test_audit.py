@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from robench.core.flags import Flag
 
 Robench = Any
-ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "2", "--device", "cpu")
+ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "4", "--device", "cpu")
 
 
 def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) -> None:
@@ -30,7 +30,7 @@ def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) ->
 
 
 def test_the_model_that_is_known_to_be_broken_is_found_out(robench: Robench) -> None:
-    ended = robench("audit", "--model", "digits-quantized-vit", "--num-examples", "2", "--device", "cpu", "--json")
+    ended = robench("audit", "--model", "digits-quantized-vit", "--num-examples", "4", "--device", "cpu", "--json")
     flags = {flag["name"]: flag["is_raised"] for flag in json.loads(ended.stdout)}
     assert ended.code == 1
     raised = {name for name, is_raised in flags.items() if is_raised}
