@@ -17,8 +17,8 @@ Mask = NDArray[Any]
 Colour = tuple[int, int, int]
 
 # The eight colours of Okabe and Ito (2008), https://jfly.uni-koeln.de/color, black last; then their lighter, darker and
-# greyer variants, each the one farthest from the stripes and all before it: by the smallest distance in CIELAB to normal, protanopic,
-# deuteranopic and tritanopic eyes (Machado et al. 2009, doi:10.1109/TVCG.2009.113).
+# greyer variants, each the one farthest from the stripes and all before it: by the smallest distance in CIELAB to
+# normal, protanopic, deuteranopic and tritanopic eyes (Machado et al. 2009, doi:10.1109/TVCG.2009.113).
 _TABLE = (
     "e69f00 56b4e9 009e73 f0e442 0072b2 d55e00 cc79a7 000000 5c2900 12374b 8e5427 a6d7f3 d0a953 606060 341700 c1c1c1 "
     "303030 005280 80b3d0 001c2c dcbea5 ad4c00 946c82 4e4b2a b77643 e9aa78 853a00 ecdacc 958e29 308dc1 efc360 00805d "
@@ -84,6 +84,11 @@ def classes_in(masks: Sequence[Mask]) -> list[int]:
 def name_of(number: int, names: Sequence[str]) -> str:
     """Return the name of a class, or its number where the dataset has no names."""
     return names[number] if number < len(names) else str(number)
+
+
+def hex_of(colour: Colour) -> str:
+    """Return a colour as in style sheets, such as ``#e69f00``."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def legend_of(masks: Sequence[Mask], names: Sequence[str], width: int) -> Image.Image:

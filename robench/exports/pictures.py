@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
-from robench.exports.masks import COLOURS, Colour, Mask, classes_in, hatched, indexed, legend_of, name_of
+from robench.exports.masks import COLOURS, Colour, Mask, classes_in, hatched, hex_of, indexed, legend_of, name_of
 from robench.reports.markup import csv_of
 
 Pixels = NDArray[np.float32]
@@ -133,7 +133,7 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
     files[TABLE_NAME] = csv_of((*_HEADER, *(_HEADER_OF_MASKS if masks else ())), table).encode()
     if masks:
         names_of = examples[0].class_names
-        rows = [[str(k), name_of(k, names_of), "#{:02x}{:02x}{:02x}".format(*COLOURS[k])] for k in classes_in(masks)]
+        rows = [[str(k), name_of(k, names_of), hex_of(COLOURS[k])] for k in classes_in(masks)]
         files[CLASSES_NAME] = csv_of(("class", "name", "colour"), rows).encode()
     with writing(folder):
         for file, content in files.items():
