@@ -53,13 +53,7 @@ def indexed(mask: Mask) -> Image.Image:
     Raises:
         UsageError: it is not (H, W), or has a class without a colour.
     """
-    if mask.ndim != 2:
-        raise UsageError(f"only masks (H, W) can be drawn, got shape {mask.shape}")
-    if mask.size and mask.max() >= UNCOUNTED:
-        raise UsageError(
-            f"masks of at most {UNCOUNTED} classes can be drawn, got class {mask.max()}; its outcomes are in the tables"
-            " of 'robench export'"
-        )
+    _check(mask)
     image = Image.fromarray(np.where(mask < 0, UNCOUNTED, mask).astype(np.uint8), mode="P")
     image.putpalette([level for colour in (*COLOURS, (128, 128, 128)) for level in colour])
     image.info["transparency"] = UNCOUNTED
@@ -76,9 +70,21 @@ def hatched(mask: Mask, scale: int = 1) -> Image.Image:
 
 
 def classes_in(masks: Sequence[Mask]) -> list[int]:
-    """Return the classes that occur in some masks, ascending, below 0 left out."""
+    """Return the classes that occur in some masks, ascending, below 0 left out; refuse masks as ``indexed`` does."""
+    for mask in masks:
+        _check(mask)
     found = {int(each) for mask in masks for each in np.unique(mask)}
     return sorted(each for each in found if each >= 0)
+
+
+def _check(mask: Mask) -> None:
+    if mask.ndim != 2:
+        raise UsageError(f"only masks (H, W) can be drawn, got shape {mask.shape}")
+    if mask.size and mask.max() >= UNCOUNTED:
+        raise UsageError(
+            f"masks of at most {UNCOUNTED} classes can be drawn, got class {mask.max()}; outcomes of such examples are"
+            " in the tables of 'robench export'"
+        )
 
 
 def name_of(number: int, names: Sequence[str]) -> str:
