@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Model
 
-# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each: those
-# that are ``scheduled`` the progress of the attack.
+# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each, such as
+# the progress of the attack (``scheduled``).
 Loss = Callable[..., "torch.Tensor"]
 AnyLoss = TypeVar("AnyLoss", bound=Loss)
 
