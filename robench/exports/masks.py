@@ -1,4 +1,4 @@
-"""Masks as pictures: colours of classes that colour-blind people tell apart, hatched where no answer counts, a legend.
+"""Masks as pictures: colours of classes for colour-blind eyes too, hatched where no answer counts, a legend.
 
 A mask is an array (H, W) of classes from 0, below 0 at pixels that count nowhere.
 """

@@ -41,7 +41,7 @@ class Shot:
             probability; None if unknown.
         is_right: None if the answer is not right or wrong.
         mask: class (H, W) that the model gives each pixel, below 0 where no answer counts; None if an answer is one
-            label. ``proportion``: proportion of right pixels, among those that count; None if unknown.
+            label. ``proportion``: proportion of right pixels, among the ones that count; None if unknown.
         linf: largest change of a value; None if unknown. ``num_changed``: number of changed words or tokens, likewise.
     """
 

@@ -90,7 +90,7 @@ def drop_of(example: Pictured, shot: Shot) -> float | None:
 
 
 def _by_drop(models: Mapping[str, Sequence[Pictured]]) -> dict[str, list[Pictured]]:
-    """Return the examples with those first of which a condition took the most right pixels, of any model."""
+    """Return the examples, sorted by the most right pixels that a condition took from any model."""
 
     def largest(place: int) -> float:
         of_models = [examples[place] for examples in models.values()]
