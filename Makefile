@@ -42,6 +42,7 @@ tests: $(READY)
 
 test-all: test   ## and tests/slow: every setting, pages that run, workers, kills, hostile files, other libraries
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/slow
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis" --hypothesis-profile thorough
 
 mutants: $(READY) ## do the tests catch changed code? 300 seeded mutants, by folder; resumed when repeated (two hours)
 	@$(BIN)/python tests/mutation/code_mutants.py --state $(MUTANTS) --jobs 2
@@ -116,7 +117,8 @@ suites: $(READY) ## the suites that scripts write: the papers' protocols, and co
 	@$(BIN)/python scripts/shift_suites.py
 
 screenshots: $(READY) ## docs/screenshots of a leaderboard of the demo (needs chromium and chromedriver)
-	@$(BIN)/robench leaderboard --suite digits-adv --results results/demo --output results/leaderboard.html
+	@$(BIN)/robench run $(DEMO) --suite digits-sweep
+	@$(BIN)/robench leaderboard --suite digits-adv --suite digits-sweep --results results/demo --output results/leaderboard.html
 	@$(BIN)/python scripts/leaderboard_screenshots.py results/leaderboard.html
 
 errors: $(READY) ## digits-vit's errors under corruptions, the units of the digits' mCE

@@ -46,7 +46,7 @@ def main(images: Path, masks: Path) -> None:
         nn.functional.cross_entropy(network(pixels[:half]), targets[:half]).backward()
         optimizer.step()
 
-    np.savez("own.npz", images=np.stack([image for image, _ in pairs[half:]]), labels=targets[half:].numpy())
+    np.savez("own.npz", inputs=np.stack([image for image, _ in pairs[half:]]), targets=targets[half:].numpy())
     entry = f"datasets: {{own: {{kind: npz, path: own.npz, task: segmentation, num_classes: {num_classes}}}}}"
     Path("own.yaml").write_text(entry)
     for suite in ("masks-adv", "masks-c"):

@@ -26,7 +26,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 gc.set_threshold(50_000, 20, 20)
 
 # No test asserts how long anything takes: machines are shared.
-hypothesis.settings.register_profile("robench", deadline=None)
+hypothesis.settings.register_profile("robench", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("robench")
 
 
@@ -51,7 +52,7 @@ def cpu_seconds() -> float:
 
 def note_cost(item: pytest.Item, seconds: float) -> None:
     """Note too much CPU of a test of ``make test`` in its report, which workers send to the process that prints."""
-    if "slow" in item.path.parts:
+    if "slow" in item.path.parts or item.get_closest_marker("slow"):
         return
     if seconds > MOST:
         pytest.fail(f"took {seconds:.1f} s of CPU; a test of `make test` may take {MOST:g} anywhere", pytrace=False)

@@ -33,6 +33,7 @@ _TENSORS = {"torch": ("Tensor",), "torch._C": ("TensorBase",)}
 _MODULES_OF_CLASSES = ("torch.nn", "torch.autograd", "torch.distributions")
 # torch replaces functions of its own when its compiler is loaded or first used; here the new ones come from.
 _COMPILER = tuple(f"{os.sep}torch{os.sep}{each}" for each in (f"_dynamo{os.sep}", "_compile.py"))
+_WATCHED = frozenset((*_MODULES, *_MODULES_OF_CLASSES, *_TENSORS))
 _HOOKS = tuple(
     f"_global_{name}"
     for name in (
@@ -45,14 +46,21 @@ _HOOKS = tuple(
 class _Namespace:
     """Functions of a module or class, and inherited ones of a class, as they were."""
 
-    __slots__ = ("_bases", "_functions", "_members", "_names", "_num_members")
+    __slots__ = ("_bases", "_functions", "_members", "_names", "_num_members", "_whole")
 
-    def __init__(self, members: Mapping[str, object], bases: Sequence[type]) -> None:
+    def __init__(self, members: Mapping[str, object], bases: Sequence[type] = ()) -> None:
         unwatched = _OF_CONSOLES if members is vars(builtins) else ()
         watched = {name: each for name, each in members.items() if _is_function(each) and name not in unwatched}
         self._members, self._bases = members, bases
         self._names, self._functions = tuple(watched), tuple(watched.values())
         self._num_members = len(members)
+        self._whole = dict(members)
+
+    def is_whole(self) -> bool:
+        """Return whether every member, function or not, is the same object."""
+        if len(self._members) != len(self._whole):
+            return False
+        return all(map(is_, map(self._members.get, self._whole), self._whole.values()))
 
     def replaced(self) -> list[str]:
         """Return the names of functions that are others now, or hide an inherited one."""
@@ -66,13 +74,37 @@ class _Namespace:
         hiding = [name for name in new if any(_is_function(vars(base).get(name)) for base in self._bases)]
         return [name for name in (*changed, *hiding) if not _is_by_compiler(self._members.get(name))]
 
-    def from_elsewhere(self) -> list[str]:
-        """Return the names of functions whose file belongs neither to a library nor to Python."""
-        folders = _folders()
+    def from_elsewhere(self, folders: tuple[str, ...]) -> list[str]:
+        """Return the names of functions whose file is neither below ``folders`` nor Python's own."""
         files = zip(self._names, map(_file_of, self._functions), strict=True)
         return [name for name, file in files if file.startswith(os.sep) and not file.startswith(folders)]
 
 
+class _Module:
+    """Watched namespaces of a module by title, which one watch after another uses while no member changes.
+
+    Attributes:
+        foreign: titles of functions of libraries whose file belongs neither to a library nor to Python.
+    """
+
+    def __init__(self, name: str, module: ModuleType, folders: tuple[str, ...]) -> None:
+        found = list(_namespaces_of(name, module))
+        self.namespaces = {title: _Namespace(members, bases) for title, members, bases in found}
+        libraries = {} if _is_own(name) else self.namespaces
+        self.foreign = [
+            f"{title}.{each}" for title, found in libraries.items() for each in found.from_elsewhere(folders)
+        ]
+        self._module, self._folders, self._members = module, folders, _Namespace(vars(module))
+
+    def is_of(self, module: ModuleType, folders: tuple[str, ...]) -> bool:
+        """Return whether a new object of the same module would be equal."""
+        if self._module is not module or self._folders != folders or not self._members.is_whole():
+            return False
+        return all(each.is_whole() for each in self.namespaces.values())
+
+
+# Modules as the last watch that came upon them found them: to look through all of them takes a tenth of a second.
+_LOOKED_AT: dict[str, _Module] = {}
 # Title, members, and the bases of a class.
 Titled = tuple[str, Mapping[str, object], Sequence[type]]
 
@@ -106,17 +138,19 @@ class LibraryWatch:
 
     def _look_at_new(self, culprit: str) -> None:
         """Watch newly loaded modules too; functions of libraries from foreign files are the work of ``culprit``."""
-        for name in sys.modules.keys() - self._modules:
+        folders = _folders()
+        for name in filter(_is_watched, sys.modules.keys() - self._modules):
             module = sys.modules.get(name)
             # One that another thread is importing is looked at later.
             if getattr(getattr(module, "__spec__", None), "_initializing", False):
                 continue
             self._modules.add(name)
-            if isinstance(module, ModuleType) and _is_watched(name):
-                for title, members, bases in _namespaces_of(name, module):
-                    namespace = self._seen[title] = _Namespace(members, bases)
-                    if not _is_own(name):
-                        self.replaced |= {f"{title}.{each}": culprit for each in namespace.from_elsewhere()}
+            if isinstance(module, ModuleType):
+                known = _LOOKED_AT.get(name)
+                if known is None or not known.is_of(module, folders):
+                    known = _LOOKED_AT[name] = _Module(name, module, folders)
+                self._seen |= known.namespaces
+                self.replaced |= dict.fromkeys(known.foreign, culprit)
 
 
 # Functions that modules of other code replaced when this process imported them, with the modules' names.
@@ -161,11 +195,11 @@ def replacement_problem(replaced: Mapping[str, str], *, patches: bool) -> str:
 
 
 def _is_own(module_name: str) -> bool:
-    return module_name.partition(".")[0] == OWN
+    return module_name == OWN or module_name.startswith(f"{OWN}.")
 
 
 def _is_watched(module_name: str) -> bool:
-    return module_name in (*_MODULES, *_MODULES_OF_CLASSES, *_TENSORS) or _is_own(module_name)
+    return module_name in _WATCHED or _is_own(module_name)
 
 
 def _namespaces_of(name: str, module: ModuleType) -> Iterator[Titled]:

@@ -9,13 +9,16 @@ The source has no split. Ours is stratified, 1,197 train and 600 test, and depen
 unseen writers.
 """
 
+import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # scikit-learn ships no types
 
 from robench.core.errors import UsageError
 from robench.datasets.digits import DIGITS
@@ -48,13 +51,38 @@ def split_scans(split: str) -> list[Scan]:
     """Return the scans of one split in the order of the ids' SHA-256."""
     if split not in SPLITS:
         raise UsageError(f"dataset 'digits' has no split {split!r}, only {' and '.join(SPLITS)}")
-    source = load_digits()
-    labels = {f"digits/{index:04d}": int(label) for index, label in enumerate(source.target)}
+    return list(_scans()[split])
+
+
+@cache
+def _scans() -> dict[str, list[Scan]]:
+    rows = source_rows()
+    labels = {f"digits/{index:04d}": int(row[64]) for index, row in enumerate(rows)}
     train, test = stratified_split(labels, DIGITS.num_examples)
-    return [
-        Scan(id=example_id, target=labels[example_id], pixels=source.images[int(example_id.removeprefix("digits/"))])
-        for example_id in (train if split == "train" else test)
-    ]
+    return {
+        split: [
+            Scan(id=example_id, target=labels[example_id], pixels=rows[int(example_id[-4:]), :64].reshape(8, 8))
+            for example_id in ids
+        ]
+        for split, ids in (("train", train), ("test", test))
+    }
+
+
+def source_rows() -> NDArray[np.float64]:
+    """Return the 64 pixels and the class of each scan, (1797, 65).
+
+    They are read from scikit-learn's file, since importing ``sklearn.datasets`` takes as long as torch.
+    """
+    package = find_spec("sklearn")
+    file = Path(str(package and package.origin)).parent / "datasets" / "data" / "digits.csv.gz"
+    if not file.is_file():
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # scikit-learn ships no types
+
+        source = load_digits()
+        return np.column_stack([source.data, source.target])
+    with gzip.open(file, "rt", encoding="ascii") as lines:
+        rows: NDArray[np.float64] = np.loadtxt(lines, delimiter=",")
+    return rows
 
 
 def by_id(scans: Sequence[Scan], images: NDArray[np.float32]) -> tuple[dict[str, int], dict[str, NDArray[np.float32]]]:

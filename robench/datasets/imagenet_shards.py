@@ -81,7 +81,7 @@ def _described(shard: Path, key: str, notes: Mapping[str, bytes | None]) -> tupl
 
 
 def read_parquet(shards: tuple[Path, ...], layout: Layout) -> ImageSource:
-    """Return the images of Parquet shards, see ``parquet_images``."""
+    """Return the images of Parquet shards, see ``parquet_files``."""
     rows = []
     for number, shard in enumerate(shards):
         table = index_of(shard)

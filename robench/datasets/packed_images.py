@@ -41,7 +41,7 @@ class Packed:
         """
         if self.file.suffix == SHARD:
             # Imported here, since decoding processes start sooner without pyarrow.
-            from robench.datasets.parquet_images import image_of_row
+            from robench.datasets.parquet_files import image_of_row
 
             content = image_of_row(state_of(self.file), self.start)
         elif self.file.suffix == ZIP:

@@ -17,7 +17,7 @@ from robench.core.errors import MissingDataError
 from robench.core.files import read_regular, replacing
 from robench.datasets.archives import Member, read_members
 from robench.datasets.packed_images import SHARD, ZIP, state_of
-from robench.datasets.parquet_images import index_of_shard
+from robench.datasets.parquet_files import index_of_shard
 
 # Suffixes of members of a WebDataset that describe an image; their content is part of the index.
 NOTES: Final = (".cls", ".json")

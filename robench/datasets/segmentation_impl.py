@@ -176,7 +176,7 @@ def open_ade20k(
 ) -> MaskedImages:
     """Open a split of ADE20K, with Segmenter's resize if no preprocessing is given."""
     declared.check_split(split)
-    pairs = find_ade20k(data_root, split)
+    pairs = find_ade20k(declared.name, data_root, split)
     wanted = declared.num_examples_of(split)
     if len(pairs.ids) != wanted:
         logging.getLogger("robench.datasets").warning(
@@ -196,13 +196,13 @@ def open_ade20k(
     return CorruptedImages(corruption, declared.masks == "moved", *of_images)
 
 
-def find_ade20k(data_root: Path | None, split: str) -> Pairs:
-    """Return the images and masks of a split, from the unpacked release or from its zip, whichever is there.
+def find_ade20k(name: str, data_root: Path | None, split: str) -> Pairs:
+    """Return images and masks of a split for the dataset ``name``, from the unpacked release, otherwise from its zip.
 
     Raises:
         MissingDataError: neither is there, or an image lacks its mask.
     """
-    title, part = f"dataset {ADE20K.name!r}", PARTS[split]
+    title, part = f"dataset {name!r}", PARTS[split]
     example = f"DIR/{_PLACES[0]}/images/{part}"
     advice = (
         f"Wanted: {example}/*.jpg and annotations/{part}/*.png, or DIR/{_PLACES[0]}.zip as published. Give DIR by"

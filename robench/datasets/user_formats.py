@@ -94,13 +94,15 @@ class Arrays(FilesFormat):
     Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
     (N, channels, height, width); inputs of other domains are floats with the axes of the domain. Labels are N whole
     numbers from 0. Time series are numbers of the shape (N, steps, channels), with NaN in all channels after the end of
-    a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels).
+    a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels). With the task
+    ``segmentation`` targets are masks (N, height, width) of whole numbers, of the images' size.
 
     Attributes:
         domain: name of the domain of the inputs, one of real numbers.
         inputs, targets: names of the two arrays.
         lengths: name of the array of the N lengths of time series, from 1.
         train, standardise, num_steps: of time series alone, as in ``ts``.
+        class_names: names of the classes 0, 1, ...; ``ignore_index``: value in masks of pixels that count nowhere.
     """
 
     kind: ClassVar[str] = "npz"

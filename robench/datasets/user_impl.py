@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -215,17 +216,25 @@ def decoded_file(name: str, path: str, encoding: str | None = None) -> str:
     Raises:
         MissingDataError: it cannot be read, or is of another encoding.
     """
-    title = f"dataset {name!r}: {path}"
     try:
-        return read_regular(Path(path), LARGEST_FILE).decode(encoding or "utf-8-sig")
+        with reading(name, path):
+            return read_regular(Path(path), LARGEST_FILE).decode(encoding or "utf-8-sig")
+    except UnicodeError as error:
+        place = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
+        found = f"dataset {name!r}: {path} is not {encoding or 'UTF-8'}{place}"
+        raise MissingDataError(f"{found}; save it as UTF-8, or state its encoding") from error
+
+
+@contextmanager
+def reading(name: str, path: str) -> Iterator[None]:
+    """Turn errors of a dataset's file that cannot be opened or read into MissingDataErrors."""
+    try:
+        yield
     except FileNotFoundError:
+        title = f"dataset {name!r}: {path}"
         raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
     except OSError as error:
         raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
-    except UnicodeError as error:
-        place = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
-        wanted = encoding or "UTF-8"
-        raise MissingDataError(f"{title} is not {wanted}{place}; save it as UTF-8, or state its encoding") from error
 
 
 def csv_rows(name: str, path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:

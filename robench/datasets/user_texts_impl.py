@@ -6,13 +6,14 @@ number of the line behind it, and row 42 of a table is ``DATASET/000042``.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from robench.core.errors import MissingDataError, described
+from robench.core.errors import MissingDataError
+from robench.core.files import open_regular
 from robench.core.inert import clipped
 from robench.core.protocols import Dataset
 from robench.datasets.base import TEST_SPLIT
@@ -29,6 +30,7 @@ from robench.datasets.user_impl import (
     decoded_file,
     numbered_ids,
     numbered_labels,
+    reading,
 )
 from robench.domains.code_points import CONTEXT_END
 
@@ -205,21 +207,15 @@ def _json_lines(name: str, content: TextTable, path: str) -> Iterator[Row]:
 
 
 def _parquet(name: str, content: TextTable, path: str) -> Iterator[Row]:
-    import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
-    from pyarrow import parquet
+    # Here because pyarrow is heavy.
+    from robench.datasets.parquet_files import ParquetRows
 
-    title = f"dataset {name!r}: {path}"
-    if not Path(path).is_file():
-        found = "is not a file" if Path(path).exists() else "does not exist"
-        raise MissingDataError(f"{title} {found}. Correct path in its entry, or put the file there")
-    try:
-        with parquet.ParquetFile(path) as file:
-            columns = _columns(name, content, path, file.schema_arrow.names)
-            table = file.read([column for column, _ in columns])
-    except (OSError, pa.ArrowException) as error:
-        raise MissingDataError(f"{title} is not a readable Parquet file ({described(error)})") from error
-    for number, row in enumerate(table.to_pylist()):
-        yield f"row {number}", row
+    with reading(name, path), open_regular(Path(path)) as opened:
+        file = ParquetRows(opened, f"dataset {name!r}: {path}")
+        columns = [column for column, _ in _columns(name, content, path, [*file.kinds])]
+        groups = (file.read(group, columns).to_pylist() for group in range(len(file.ends)))
+        for number, row in enumerate(chain.from_iterable(groups)):
+            yield f"row {number}", row
 
 
 _READERS: Mapping[str, Callable[[str, TextTable, str], Iterator[Row]]] = {

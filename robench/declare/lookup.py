@@ -9,9 +9,11 @@ from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.core.files import absolute, is_file_name
+from robench.core.plugins import Claim, claims
 from robench.core.suite import Suite
 from robench.datasets import DATASETS
 from robench.declare.boards import leaderboard_entry
+from robench.declare.document import Document
 from robench.declare.registry import Registry, merge, registry_of, sound_part_of, without
 from robench.declare.shipped import shipped_registry, shipped_suites
 from robench.declare.suites import read_suite, suite_of
@@ -163,7 +165,7 @@ def _checkpoints(
     With ``only`` no other entries of the shipped registry are read, which takes a second.
     """
     files = (shipped_registry(), *(absolute(path, "registry") for path in registry_files))
-    registries = _read(files, {} if only is None else {files[0]: only})
+    registries = _read(files, only)
     declared = merge({path: registry.checkpoints for path, registry in registries.items()})
     return declared, _broken(registries, "checkpoints")
 
@@ -214,12 +216,36 @@ class _Joined(Mapping[str, "DatasetDeclaration"]):
         return len(self._own) + len(self._others)
 
 
-def _read(files: Sequence[Path], only: Mapping[Path, Collection[str]] | None = None) -> dict[Path, Registry]:
-    """Return the registries of files, of some with ``only`` these checkpoints."""
+# Parts of the shipped registry, the newest last, each with its document, the names asked for (None for all), the known
+# names of datasets, and the plug-ins.
+_READ: list[tuple[tuple[Document, Collection[str] | None, set[str], tuple[Claim, ...]], Registry]] = []
+_MOST_READ = 8
+
+
+def _read(files: Sequence[Path], only: Collection[str] | None = None) -> dict[Path, Registry]:
+    """Return the registries of files, of the shipped one with these checkpoints ``only``."""
     documents = {path: read_yaml(path) for path in files}
-    shipped = documents.get(shipped_registry())
-    for path, names in (only or {}).items():
-        others = documents[path].mapping_at("checkpoints").keys() - set(names)
-        documents[path] = without(documents[path], {("checkpoints", name) for name in others})
     known = {name for document in documents.values() for name in document.mapping_at("datasets")}
-    return {path: sound_part_of(document, path.parent, known, shipped) for path, document in documents.items()}
+    shipped = documents.get(shipped_registry())
+    return {
+        path: _part_of_shipped(document, path.parent, known, only)
+        if document is shipped
+        else sound_part_of(document, path.parent, known, shipped)
+        for path, document in documents.items()
+    }
+
+
+def _part_of_shipped(document: Document, folder: Path, known: set[str], only: Collection[str] | None) -> Registry:
+    """Return the shipped registry with these checkpoints ``only``, read once a process."""
+    key = (document, only, known, claims())
+    for (read, *others), registry in _READ:
+        # The reader of YAML returns the same document of the same content.
+        if read is document and tuple(others) == key[1:]:
+            return registry
+    part = document
+    if only is not None:
+        rest = document.mapping_at("checkpoints").keys() - set(only)
+        part = without(document, {("checkpoints", name) for name in rest})
+    registry = sound_part_of(part, folder, known, document)
+    _READ[:] = [*_READ[1 - _MOST_READ :], (key, registry)]
+    return registry

@@ -22,7 +22,7 @@ from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library
 from robench.evaluation.keeping import Attacked, Source
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
-from robench.tasks.base import Scoring
+from robench.tasks.base import ManyAnswers, Scoring
 from robench.tasks.consistency import contradiction_of
 
 
@@ -57,6 +57,26 @@ def evaluate(
         # Before the record, so that no record exists without them when a run is killed.
         kept.put(attacked.examples(record.shard))
     return record
+
+
+def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) -> torch.Tensor:
+    """Return the model's own answers (B, ...) to inputs of a shard of one batch, where its targets count.
+
+    They are those of the pass that scores the inputs, of a task whose rules are ``tasks.base.ManyAnswers``.
+    """
+    measurement = shard.measurement
+    size, rules, condition = measurement.batch_size, TASKS[measurement.checkpoint.task].rules, measurement.condition
+    if not isinstance(rules, ManyAnswers):
+        raise ContractError(
+            f"the rules of task {measurement.checkpoint.task!r} have no own_labels, which its answers_as needs"
+        )
+    batch = replace(dataset.batch(shard.start, shard.stop), inputs=inputs)
+    padded = _padded(batch, size, model.device)
+    seeds, *_ = prediction_seeds(measurement, padded.ids)
+    given = padded.targets if condition.perturbation.scores_clean_targets else None
+    with fixed_arithmetic(model.device):
+        outputs = predict(model, padded.inputs, seeds, size, given)
+    return rules.own_labels(outputs, padded.targets)[: len(batch.ids)].cpu()
 
 
 def provenance(

@@ -21,7 +21,7 @@ from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
 from robench.core.suite import Predict
 from robench.datasets import open_dataset
 from robench.devices import is_out_of_memory
-from robench.evaluation.evaluate import provenance, rows_at_once
+from robench.evaluation.evaluate import answers, provenance, rows_at_once
 from robench.evaluation.memory import first_fitting, free, halves
 from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
@@ -86,6 +86,11 @@ class Evaluator:
             provenance=provenance(torch.device(self.device), started, self.limit),
             spoils_process=bool(self._replacement(measurement, measurement.foreign_code)),
         )
+
+    def answers(self, shard: Shard, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the model's own answers to inputs of a shard that was measured; see ``evaluate.answers``."""
+        with Contained():
+            return answers(shard, inputs, self._model_of(shard.measurement), self._dataset_of(shard.measurement))
 
     def _replacement(self, measurement: Measurement, culprit: str) -> str:
         """Return why this process must not measure, since functions of libraries are replaced; empty if it may.

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from PIL import Image, ImageDraw, ImageFont
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
+from robench.exports.masks import COLOURS, Colour, Mask, classes_in, hatched, hex_of, indexed, legend_of, name_of
 from robench.reports.markup import csv_of
 
 Pixels = NDArray[np.float32]
 
-GRID_NAME, TABLE_NAME = "grid.png", "predictions.csv"
+GRID_NAME, TABLE_NAME, CLASSES_NAME, TRUE_NAME = "grid.png", "predictions.csv", "classes.csv", "true-mask"
 _HEADER = ("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf")
+# Of examples with masks, further columns.
+_HEADER_OF_MASKS = ("mask", "proportion_right")
 # In pixels; small images are enlarged by a whole factor to at least this side.
 _SIDE, _GAP, _LINE = 112, 6, 15
 # Of an answer, by whether it is right.
@@ -36,6 +40,8 @@ class Shot:
         prediction: the model's answer, such as a class, or of a language model the loss; ``confidence``: its
             probability; None if unknown.
         is_right: None if the answer is not right or wrong.
+        mask: class (H, W) that the model gives each pixel, below 0 where no answer counts; None if an answer is one
+            label. ``proportion``: proportion of right pixels, among the ones that count; None if unknown.
         linf: largest change of a value; None if unknown. ``num_changed``: number of changed words or tokens, likewise.
     """
 
@@ -46,6 +52,8 @@ class Shot:
     is_right: bool | None
     linf: float | None
     num_changed: int | None = None
+    mask: Mask | None = None
+    proportion: float | None = None
 
     @property
     def pixels(self) -> Pixels:
@@ -56,19 +64,35 @@ class Shot:
 
     @property
     def answer(self) -> str:
-        """Return the prediction with its confidence, such as ``7 (93 %)``."""
+        """Return the prediction with its confidence, such as ``7 (93 %)``, or of a mask ``83.1 % of pixels right``."""
+        if self.proportion is not None:
+            return f"{100 * self.proportion:.1f} % of pixels right"
         return self.prediction if self.confidence is None else f"{self.prediction} ({100 * self.confidence:.0f} %)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictured:
-    """Example of a domain, such as ``images``: clean, and under each condition."""
+    """Example of a domain, such as ``images``: clean, and under each condition.
+
+    Attributes:
+        true_mask: class (H, W) of each pixel, as ``Shot.mask``; None if the target is one label.
+        class_names: names of the classes of masks; empty if they have none.
+    """
 
     domain: str
     example_id: str
     target: str
     clean: Shot
     shots: tuple[Shot, ...]
+    true_mask: Mask | None = None
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def masks(self) -> list[Mask]:
+        """Return all masks of the example, the true one first."""
+        return [
+            each for each in (self.true_mask, self.clean.mask, *(shot.mask for shot in self.shots)) if each is not None
+        ]
 
 
 def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
@@ -76,16 +100,18 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
 
     A folder for each condition has a PNG file for each example, ``NAME-difference`` beside it the amplified changes
     around grey; ``grid.png`` shows everything, with predictions, and ``predictions.csv`` has them with the file names.
-    PNG files have 8 bits a value, so that scored pixels are rounded in them.
+    PNG files have 8 bits a value, so that scored pixels are rounded in them. Of answers that are masks ``NAME-mask``
+    has the masks, whose PNG indices are the classes, ``true-mask`` the true ones, ``classes.csv`` colours and names.
 
     Raises:
-        UsageError: images have neither one channel nor three.
+        UsageError: images have neither one channel nor three, or masks too many classes for colours.
         StoreUnwritableError: a file cannot be written.
     """
     # Numbered, so that ids that read alike stay different.
     names = [f"{number:04}-{_folder_name(each.example_id)}" for number, each in enumerate(examples)]
     files: dict[str, bytes] = {GRID_NAME: png_of(grid_of(examples))}
     table: list[list[str]] = []
+    masks = [mask for each in examples for mask in each.masks]
     factors = difference_factors(examples)
     for each, name in zip(examples, names, strict=True):
         for shot in (each.clean, *each.shots):
@@ -95,58 +121,101 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
             numbers = ["" if number is None else f"{number:.6g}" for number in (shot.confidence, shot.linf)]
             named = [each.example_id, file, shot.name, each.target, shot.prediction]
             table.append([*named, numbers[0], correct, numbers[1]])
+            if shot.mask is not None:
+                of_mask = f"{_folder_name(shot.name)}-mask/{name}.png"
+                files[of_mask] = png_of(indexed(shot.mask))
+                table[-1] += [of_mask, "" if shot.proportion is None else f"{shot.proportion:.6g}"]
+        if each.true_mask is not None:
+            files[f"{TRUE_NAME}/{name}.png"] = png_of(indexed(each.true_mask))
         for shot in each.shots:
             changed = difference(each.clean.pixels, shot.pixels, factors[shot.name])
             files[f"{_folder_name(shot.name)}-difference/{name}.png"] = png_of(image_of(changed))
-    files[TABLE_NAME] = csv_of(_HEADER, table).encode()
+    files[TABLE_NAME] = csv_of((*_HEADER, *(_HEADER_OF_MASKS if masks else ())), table).encode()
+    if masks:
+        names_of = examples[0].class_names
+        rows = [[str(k), name_of(k, names_of), hex_of(COLOURS[k])] for k in classes_in(masks)]
+        files[CLASSES_NAME] = csv_of(("class", "name", "colour"), rows).encode()
     with writing(folder):
         for file, content in files.items():
             write_whole(folder / file, content)
     return [folder / file for file in files]
 
 
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """Picture in the grid, with the header of its column and the text below it."""
+
+    header: str
+    image: Image.Image | Mask
+    text: str = ""
+    is_right: bool | None = None
+
+    def drawn(self, box: tuple[int, int], scale: int) -> Image.Image:
+        """Return the picture, enlarged by a whole factor; masks of another size fill the box of the image."""
+        if isinstance(self.image, Image.Image):
+            size = self.image.width * scale, self.image.height * scale
+            return self.image.convert("RGB").resize(size, Image.Resampling.NEAREST)
+        drawn = hatched(self.image, scale)
+        return drawn if drawn.size == box else drawn.resize(box, Image.Resampling.NEAREST)
+
+
+def _cells(example: Pictured, factors: dict[str, float]) -> list[_Cell]:
+    """Return the pictures of an example from left to right."""
+    clean = example.clean
+    cells = [_Cell("clean", image_of(clean.pixels), clean.answer, clean.is_right)]
+    if example.true_mask is not None:
+        cells.append(_Cell("true mask", example.true_mask))
+    if clean.mask is not None:
+        cells.append(_Cell("predicted", clean.mask))
+    for shot in example.shots:
+        factor = factors[shot.name]
+        cells.append(_Cell(shot.name, image_of(shot.pixels), shot.answer, shot.is_right))
+        cells.append(_Cell(f"change x {factor:.3g}", image_of(difference(clean.pixels, shot.pixels, factor))))
+        if shot.mask is not None:
+            cells.append(_Cell("predicted", shot.mask))
+    return cells
+
+
 def grid_of(examples: Sequence[Pictured]) -> Image.Image:
     """Return one picture: a row for each example, and beside the clean image each perturbed one and its difference.
 
-    Predictions are below the images, right ones in green.
+    Predictions are below the images, right ones in green. Masks are beside their images, and their classes below all.
 
     Raises:
-        UsageError: there are no examples, or images have neither one channel nor three.
+        UsageError: there are no examples, or images have neither one channel nor three, or masks too many classes.
     """
     if not examples:
         raise UsageError("there are no examples to draw")
     factors = difference_factors(examples)
-    headers = ["clean"] + [
-        text for shot in examples[0].shots for text in (shot.name, f"change x {factors[shot.name]:.3g}")
-    ]
-    first = image_of(examples[0].clean.pixels)
-    scale = max(1, -(-_SIDE // max(first.size)))
-    width, height = first.width * scale + _GAP, first.height * scale + 2 * _LINE + _GAP
-    picture = Image.new("RGB", (width * len(headers) + _GAP, height * len(examples) + _LINE + _GAP), "white")
+    grid = [_cells(each, factors) for each in examples]
+    boxes = [image_of(each.clean.pixels).size for each in examples]
+    scale = max(1, -(-_SIDE // max(map(max, boxes))))
+    boxes = [(width * scale, height * scale) for width, height in boxes]
+    width = max(width for width, _ in boxes) + _GAP
+    tops = list(accumulate((height + 2 * _LINE + _GAP for _, height in boxes), initial=_GAP + _LINE))
+    masks = [mask for each in examples for mask in each.masks]
+    total = width * len(grid[0]) + _GAP
+    legend = legend_of(masks, examples[0].class_names, total - 2 * _GAP) if masks else None
+    below = 0 if legend is None else legend.height + _GAP
+    picture = Image.new("RGB", (total, tops[-1] + below), "white")
+    if legend is not None:
+        picture.paste(legend, (_GAP, tops[-1]))
     pen, font = ImageDraw.Draw(picture), ImageFont.load_default(size=11)
 
-    def write(text: str, left: int, top: int, colour: tuple[int, int, int] = _COLOURS[None]) -> None:
+    def write(text: str, left: int, top: int, colour: Colour = _COLOURS[None]) -> None:
         shown = clipped(text, 40)
         while shown and font.getlength(shown) > width - _GAP:
             shown = shown[:-1]
         pen.text((left, top), shown, fill=colour, font=font)
 
-    for column, header in enumerate(headers):
-        write(header, _GAP + column * width, 1)
-    for row, each in enumerate(examples):
-        top = _GAP + _LINE + row * height
-        cells: list[tuple[Pixels, Shot | None]] = [(each.clean.pixels, each.clean)]
-        for shot in each.shots:
-            cells += [(shot.pixels, shot), (difference(each.clean.pixels, shot.pixels, factors[shot.name]), None)]
-        for column, (pixels, shown) in enumerate(cells):
-            left = _GAP + column * width
-            image = image_of(pixels).convert("RGB")
-            enlarged = image.resize((image.width * scale, image.height * scale), Image.Resampling.NEAREST)
-            picture.paste(enlarged, (left, top))
-            below = top + enlarged.height
-            if shown is not None:
-                write(shown.answer, left, below, _COLOURS[shown.is_right])
-        write(f"{each.example_id}, class {each.target}", _GAP, top + first.height * scale + _LINE - 2)
+    for column, cell in enumerate(grid[0]):
+        write(cell.header, _GAP + column * width, 1)
+    for each, cells, box, top in zip(examples, grid, boxes, tops, strict=False):
+        for column, cell in enumerate(cells):
+            picture.paste(cell.drawn(box, scale), (_GAP + column * width, top))
+            write(cell.text, _GAP + column * width, top + box[1], _COLOURS[cell.is_right])
+        described = f"{each.example_id}, class {each.target}" if each.target else each.example_id
+        write(described, _GAP, top + box[1] + _LINE - 2)
     return picture
 
 

@@ -3,6 +3,9 @@
 Images are drawn as they are, changed words of texts and changed tokens are marked, and channels of time series are
 lines, the clean ones in grey. Without its script the page is a list; with it, examples are filtered by what fooled
 which model, and what did not.
+
+Answers that are masks are below their images, in the colours of a legend. They are not right or wrong as a whole, so
+that examples are sorted by how many right pixels a condition took.
 """
 
 import base64
@@ -17,6 +20,7 @@ import numpy as np
 from robench.core.errors import UsageError
 from robench.core.inert import clipped, printable
 from robench.domains import DOMAINS
+from robench.exports.masks import COLOURS, Mask, classes_in, hex_of, indexed, name_of
 from robench.exports.pictures import Pictured, Shot, image_of, png_of
 from robench.reports.page import page_of
 
@@ -28,7 +32,9 @@ _BODY = """\
 <main>
 <div id="tools" class="tools" role="search" aria-label="Examples" hidden></div>
 <p id="status" class="status" role="status"></p>
-{examples}</main>
+{legend}<div id="examples">
+{examples}</div>
+</main>
 """
 
 
@@ -49,6 +55,9 @@ def render_view(title: str, models: Mapping[str, Sequence[Pictured]]) -> str:
         raise UsageError(f"examples of {first[0].domain} cannot be shown: their domain states no 'shown_as'")
     if any([_described(each) for each in examples] != [*map(_described, first)] for examples in models.values()):
         raise UsageError("the models were given different examples or conditions, which share no page")
+    if any(example.masks for example in first):
+        models = _by_drop(models)
+        first = next(iter(models.values()))
     attempts = [(model, shot.name) for model in models for shot in first[0].shots]
     articles = "".join(_article(models, place) for place in range(len(first)))
     data = {
@@ -57,7 +66,7 @@ def render_view(title: str, models: Mapping[str, Sequence[Pictured]]) -> str:
     }
     return page_of(
         title,
-        _BODY.format(examples=articles),
+        _BODY.format(legend=_legend(models), examples=articles),
         data,
         package="robench.exports",
         styles=("view.css",),
@@ -73,6 +82,40 @@ def is_fooled(example: Pictured, shot: Shot) -> bool | None:
     return example.clean.is_right and not shot.is_right
 
 
+def drop_of(example: Pictured, shot: Shot) -> float | None:
+    """Return the proportion of right pixels that a condition took, below 0 if it gave some; None if unknown."""
+    if example.clean.proportion is None or shot.proportion is None:
+        return None
+    return example.clean.proportion - shot.proportion
+
+
+def _by_drop(models: Mapping[str, Sequence[Pictured]]) -> dict[str, list[Pictured]]:
+    """Return the examples, sorted by the most right pixels that a condition took from any model."""
+
+    def largest(place: int) -> float:
+        of_models = [examples[place] for examples in models.values()]
+        return max((drop_of(each, shot) or 0.0 for each in of_models for shot in each.shots), default=0.0)
+
+    places = sorted(range(len(next(iter(models.values())))), key=largest, reverse=True)
+    return {model: [examples[place] for place in places] for model, examples in models.items()}
+
+
+def _legend(models: Mapping[str, Sequence[Pictured]]) -> str:
+    """Return the colours and names of the classes in all masks as HTML, empty without masks."""
+    every = [example for examples in models.values() for example in examples]
+    masks = [mask for example in every for mask in example.masks]
+    if not masks:
+        return ""
+    items = []
+    for number in classes_in(masks):
+        fill = hex_of(COLOURS[number])
+        swatch = f'<svg viewBox="0 0 1 1" aria-hidden="true"><rect width="1" height="1" fill="{fill}"/></svg>'
+        items.append(f"<li>{swatch}{escape(clipped(name_of(number, every[0].class_names)))}</li>")
+    if any((mask < 0).any() for mask in masks):
+        items.append('<li><span class="stripes"></span>not counted</li>')
+    return f'<ul class="legend" aria-label="Classes">{"".join(items)}</ul>\n'
+
+
 def _described(example: Pictured) -> tuple[str, ...]:
     return example.example_id, example.target, *(shot.name for shot in example.shots)
 
@@ -80,8 +123,12 @@ def _described(example: Pictured) -> tuple[str, ...]:
 def _facts(models: Mapping[str, Sequence[Pictured]], place: int) -> dict[str, object]:
     """Return words of an example for the search, and for the filters what fooled which model and which was right."""
     of_models = [examples[place] for examples in models.values()]
+    first = of_models[0]
+    classes = [] if first.true_mask is None else classes_in([first.true_mask])
+    words = [first.example_id, first.target, *(name_of(each, first.class_names) for each in classes)]
     return {
-        "words": f"{of_models[0].example_id} {of_models[0].target}".lower(),
+        "words": " ".join(words).lower(),
+        "drops": [drop_of(each, shot) for each in of_models for shot in each.shots],
         "fooled": [is_fooled(each, shot) for each in of_models for shot in each.shots],
         "right": [each.clean.is_right for each in of_models],
     }
@@ -95,9 +142,10 @@ def _article(models: Mapping[str, Sequence[Pictured]], place: int) -> str:
     heads = "".join(f'<th scope="col">{escape(clipped(shot.name))}</th>' for shot in first.shots)
     rows = "".join(_row(model, each) for model, each in of_models.items())
     name = escape(clipped(first.example_id))
+    true_mask = _mask_shown(first.true_mask, f"{name}, true mask")
     return (
         f"<article><h2>{name}{target}</h2>\n"
-        f'<div class="clean">{_shown(first, first.clean, f"{name}, clean")}</div>\n'
+        f'<div class="clean">{_shown(first, first.clean, f"{name}, clean")}{true_mask}</div>\n'
         f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"><table>\n'
         f'<thead><tr><th scope="col">model</th><th scope="col">clean</th>{heads}</tr></thead>\n'
         f"<tbody>\n{rows}</tbody></table></div></article>\n"
@@ -105,10 +153,12 @@ def _article(models: Mapping[str, Sequence[Pictured]], place: int) -> str:
 
 
 def _row(model: str, example: Pictured) -> str:
-    cells = [f"<td>{_answer(example.clean, None)}</td>"]
+    mask = _mask_shown(example.clean.mask, escape(clipped(f"{example.example_id}, clean, mask of {model}", 200)))
+    cells = [f"<td>{mask}{_answer(example.clean, None)}</td>"]
     for shot in example.shots:
         label = f"{example.example_id} under {shot.name} of {model}"
         shown = _shown(example, shot, escape(clipped(label, 200)))
+        shown += _mask_shown(shot.mask, escape(clipped(f"{label}: mask", 200)))
         cells.append(f"<td>{shown}{_answer(shot, is_fooled(example, shot))}</td>")
     return f'<tr><th scope="row">{escape(clipped(model))}</th>{"".join(cells)}</tr>\n'
 
@@ -120,7 +170,7 @@ def _answer(shot: Shot, fooled: bool | None) -> str:
     words = [escape(printable(shot.answer)), kind]
     if shot.num_changed:
         words.append(f"{shot.num_changed} changed")
-    elif shot.linf is not None and fooled is not None:
+    elif shot.linf is not None and (fooled is not None or (shot.linf and shot.proportion is not None)):
         words.append(f"moved by {shot.linf:.3g}")
     return f'<p class="answer {kind}">{"; ".join(word for word in words if word)}</p>'
 
@@ -135,6 +185,14 @@ def _shown(example: Pictured, shot: Shot, label: str) -> str:
         return _svg_of(np.asarray(shot.inputs), np.asarray(clean.inputs), label)
     marked = "".join(_marked(_words_of(shot), _words_of(clean)))
     return f'<p class="text" role="group" tabindex="0" aria-label="{label}">{marked}</p>'
+
+
+def _mask_shown(mask: Mask | None, label: str) -> str:
+    """Return a mask as HTML, empty for None; ``label`` is escaped."""
+    if mask is None:
+        return ""
+    address = base64.b64encode(png_of(indexed(mask))).decode()
+    return f'<img class="stripes" src="data:image/png;base64,{address}" alt="{label}">'
 
 
 def _words_of(shot: Shot) -> list[str]:

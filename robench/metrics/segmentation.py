@@ -138,10 +138,11 @@ def _of_sums(ids: NDArray[np.str_], counts: Counts, statistic: Callable[[Floats]
     return Contributions((Sample(ids, counts),), of_samples, is_of_sums=True)
 
 
-def _estimate_of(contributions: Contributions) -> Estimate:
-    """Return the number with the interval of Dirichlet weights, and the bias of their mean."""
+def _estimate(readings: Readings, of: Callable[[Readings], Contributions]) -> Estimate:
+    """Return the number of contributions with the interval of Dirichlet weights, and the bias of their mean."""
     import numpy as np
 
+    contributions = of(readings)
     (sample,) = contributions.samples
     value, low, high, bias = contributions.number, None, None, None
     if not np.isfinite(value):
@@ -258,49 +259,16 @@ def _stacked(conditions: Sequence[tuple[str, Outcomes]]) -> tuple[NDArray[np.str
     return ids, counts
 
 
-def corrupted_pixel_accuracy(readings: Readings) -> Estimate:
-    """Return the mean over corruptions and severities of the pixel accuracy."""
-    return _estimate_of(corrupted_pixel_accuracy_contributions(readings))
-
-
-def corrupted_class_accuracy(readings: Readings) -> Estimate:
-    """Return the mean over corruptions and severities of the mean class accuracy."""
-    return _estimate_of(corrupted_class_accuracy_contributions(readings))
-
-
-def corrupted_mean_iou(readings: Readings) -> Estimate:
-    """Return the mean over corruptions and severities of the mean IoU."""
-    return _estimate_of(corrupted_mean_iou_contributions(readings))
-
-
-def pixel_accuracy(readings: Readings) -> Estimate:
-    """Return the proportion of right pixels of all images."""
-    return _estimate_of(pixel_accuracy_contributions(readings))
-
-
-def class_accuracy(readings: Readings) -> Estimate:
-    """Return the mean over the true classes of the proportion of right pixels."""
-    return _estimate_of(class_accuracy_contributions(readings))
-
-
-def mean_iou(readings: Readings) -> Estimate:
-    """Return the mean over the classes of their IoU over all images."""
-    return _estimate_of(mean_iou_contributions(readings))
-
-
-def class_iou(readings: Readings) -> Estimate:
-    """Return the IoU of one class over all images."""
-    return _estimate_of(class_iou_contributions(readings))
-
-
-def robust_pixel_accuracy(readings: Readings) -> Estimate:
-    """Return the pixel accuracy where each image is under the condition with the fewest right pixels."""
-    return _estimate_of(robust_pixel_accuracy_contributions(readings))
-
-
-def robust_mean_iou(readings: Readings) -> Estimate:
-    """Return the mean IoU under conditions that are chosen for each image so that it is small."""
-    return _estimate_of(robust_mean_iou_contributions(readings))
+# The numbers of these contributions.
+corrupted_pixel_accuracy = partial(_estimate, of=corrupted_pixel_accuracy_contributions)
+corrupted_class_accuracy = partial(_estimate, of=corrupted_class_accuracy_contributions)
+corrupted_mean_iou = partial(_estimate, of=corrupted_mean_iou_contributions)
+pixel_accuracy = partial(_estimate, of=pixel_accuracy_contributions)
+class_accuracy = partial(_estimate, of=class_accuracy_contributions)
+mean_iou = partial(_estimate, of=mean_iou_contributions)
+class_iou = partial(_estimate, of=class_iou_contributions)
+robust_pixel_accuracy = partial(_estimate, of=robust_pixel_accuracy_contributions)
+robust_mean_iou = partial(_estimate, of=robust_mean_iou_contributions)
 
 
 def image_mean_iou_contributions(readings: Readings) -> Contributions:

@@ -74,7 +74,7 @@ def page_of(
 
 
 def _whole(title: str, body: str, style: str, about: str = "", sources: str = "") -> str:
-    """Return a page of parts in HTML; ``sources`` are those that the policy permits besides the style."""
+    """Return a page of parts in HTML; ``sources`` are permitted by the policy besides the style."""
     policy = f"default-src 'none'; {sources}style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
     return _PAGE.format(policy=policy, title=escape(title), style=style, about=about, body=body)
 

@@ -19,6 +19,7 @@ from robench.costs import RULES, Counts, Protocol
 from robench.costs.counting import counts_of, subject_of
 from robench.costs.measuring import measured
 from robench.costs.stored import FOLDER
+from robench.declarations.base import FieldsError
 from robench.evaluation.arithmetic import device_kind, library_versions
 from robench.models.base import ArchitectureBase
 from robench.runs.devices import devices_of
@@ -142,8 +143,10 @@ def with_attention(checkpoint: Checkpoint, name: str) -> Checkpoint:
         raise DeclarationError(
             f"attention {name!r} has fields without defaults ({error}): name a model with it by --ratio-to"
         ) from error
-    return replace(
-        checkpoint,
-        name=f"{checkpoint.name} with {name}",
-        architecture=replace(architecture, attention=attention),  # type: ignore[type-var]  # all declarations are dataclasses
-    )
+    try:
+        replaced = replace(architecture, attention=attention)  # type: ignore[type-var]  # all declarations are dataclasses
+    except FieldsError as error:
+        raise DeclarationError(
+            f"{checkpoint.name} cannot have attention {name!r} ({error}): name a model with it by --ratio-to"
+        ) from error
+    return replace(checkpoint, name=f"{checkpoint.name} with {name}", architecture=replaced)

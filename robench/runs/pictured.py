@@ -6,19 +6,21 @@ that the images and predictions are those of a run; nothing is stored.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robench.core.columns import Outcomes
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
-from robench.core.outcomes import Outcome
 from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
 from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
+from robench.declarations.base import imported
 from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import decoded
 from robench.evaluation.evaluator import Evaluator
@@ -30,6 +32,7 @@ from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
 from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 from robench.tasks import TASKS
+from robench.tasks.base import Proportion
 
 CLEAN = "clean"
 
@@ -109,6 +112,8 @@ def pictured(
     for number, shard in enumerate(shards):
         on_progress(number, len(shards))
         images.add(evaluator(shard))
+        if TASKS[checkpoint.task].answers_as == "mask":
+            images.add_masks(shard, dataset, partial(evaluator.answers, shard))
     on_progress(len(shards), len(shards))
     by_condition = dict(zip(conditions, measured, strict=True))
     wanted = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
@@ -143,6 +148,8 @@ class _Kept:
 
     _examples: dict[str, AdversarialExamples] = field(default_factory=dict)
     _records: dict[str, Record] = field(default_factory=dict)
+    # By shard and budget, (B, H, W) each.
+    _masks: dict[tuple[str, str], Tensor] = field(default_factory=dict)
 
     def put(self, examples: AdversarialExamples) -> None:
         """Keep the examples of a shard."""
@@ -158,36 +165,55 @@ class _Kept:
             raise RobenchError(f"{result.shard.title}: {result.error}")
         self._records[result.shard.key] = result
 
+    def add_masks(self, shard: Shard, dataset: Dataset, answers: Callable[[Tensor], Tensor]) -> None:
+        """Keep the answers to the inputs of a shard, of each budget, or to the clean ones."""
+        if shard.key in self._examples:
+            points = {name: torch.from_numpy(each) for name, each in self._examples[shard.key].points.items()}
+        else:
+            points = {ONE_BUDGET: dataset.batch(shard.start, shard.stop).inputs}
+        self._masks |= {(shard.key, name): answers(each) for name, each in points.items()}
+
     def of_example(
         self, dataset: Dataset, place: int, clean: Measurement, wanted: Sequence[tuple[View, Measurement]]
     ) -> Pictured:
         """Return one example, clean and under each wanted view."""
-        batch = dataset.batch(place, place + 1)
+        batch, declared = dataset.batch(place, place + 1), clean.condition.dataset
         (shard,) = _batches(clean, [place])
-        outcome = self._records[shard.key].outcomes[place - shard.start]
+        row = place - shard.start
+        outcomes = self._records[shard.key].outcomes.take(slice(row, row + 1))
+        mask = self._masks.get((shard.key, ONE_BUDGET))
         return Pictured(
-            domain=clean.condition.dataset.domain,
+            domain=declared.domain,
             example_id=batch.ids[0],
-            target=str(getattr(outcome, "target", "")),
-            clean=_shot(CLEAN, batch.inputs[0], outcome, clean),
+            target="" if mask is not None else str(getattr(outcomes[0], "target", "")),
+            clean=_shot(CLEAN, batch.inputs[0], outcomes, clean, None if mask is None else mask[row]),
             shots=tuple(self._perturbed(view, measurement, place) for view, measurement in wanted),
+            true_mask=None if mask is None else batch.targets[0].numpy(),
+            class_names=declared.class_names or (),
         )
 
     def _perturbed(self, view: View, measurement: Measurement, place: int) -> Shot:
         (shard,) = _batches(measurement, [place])
         row = place - shard.start
-        points = self._examples[shard.key].points[view.epsilon or ONE_BUDGET]
-        outcome = self._records[shard.key].outcomes.at_budget(view.epsilon)[row]
-        return _shot(view.name, torch.from_numpy(points[row]), outcome, measurement)
+        budget = view.epsilon or ONE_BUDGET
+        points = torch.from_numpy(self._examples[shard.key].points[budget][row])
+        outcomes = self._records[shard.key].outcomes.at_budget(view.epsilon).take(slice(row, row + 1))
+        mask = self._masks.get((shard.key, budget))
+        return _shot(view.name, points, outcomes, measurement, None if mask is None else mask[row])
 
 
-def _shot(view: str, inputs: Tensor, outcome: Outcome, measurement: Measurement) -> Shot:
-    verdict, domain = TASKS[measurement.checkpoint.task].verdict, DOMAINS[measurement.condition.dataset.domain]
-    loss = getattr(outcome, "loss_nats", None)
+def _shot(view: str, inputs: Tensor, outcomes: Outcomes, measurement: Measurement, mask: Tensor | None) -> Shot:
+    """Return what a condition made of an example, with its only outcome."""
+    task, domain = TASKS[measurement.checkpoint.task], DOMAINS[measurement.condition.dataset.domain]
+    outcome, verdict = outcomes[0], task.verdict
+    loss = None if mask is not None else getattr(outcome, "loss_nats", None)
+    proportion: Proportion | None = None if mask is None or not task.proportion else imported(task.proportion)
     return Shot(
         name=view,
         inputs=_without_padding(inputs, domain),
         prediction=str(getattr(outcome, "prediction", "" if loss is None else f"{loss:.4g} nats")),
+        mask=None if mask is None else mask.numpy(),
+        proportion=None if proportion is None else float(proportion(outcomes)[0]),
         confidence=getattr(outcome, "confidence", None),
         is_right=None if verdict is None else getattr(outcome, verdict),
         linf=outcome.linf,

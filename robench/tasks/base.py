@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from robench.declarations.base import imported
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from robench.core.outcomes import Outcome
     from robench.core.protocols import Model
 
-# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each: those
-# that are ``scheduled`` the progress of the attack.
+# Outputs (B, ...) and labels (B, ...) to one value per example, (B,); some take further arguments, (B,) each: a
+# scheduled loss the progress of its search, and others what an attack gives beside.
 Loss = Callable[..., "torch.Tensor"]
 AnyLoss = TypeVar("AnyLoss", bound=Loss)
 
@@ -67,6 +67,8 @@ class Task:
             the number of classes.
         proportion: ``module:name`` of a ``Proportion``, by which attacks are compared where examples have many answers;
             None for tasks with a verdict, or whose attacks are not compared.
+        answers_as: how a picture shows an answer: ``label`` for text, or ``mask`` for a class at each pixel of images,
+            of a task whose rules are ``ManyAnswers``.
         compares_clean: whether perturbed outputs are scored beside those of the clean inputs, from one more pass.
         targets_are_inputs: whether the inputs are their own targets, so that examples need no labels.
         consistency: ``module:name`` of a ``Consistency``, by which edited records are recognised; None if no column
@@ -89,6 +91,7 @@ class Task:
     gap: str | None = None
     is_audited: bool = False
     proportion: str | None = None
+    answers_as: Literal["label", "mask"] = "label"
     compares_clean: bool = False
     targets_are_inputs: bool = False
     consistency: str | None = None

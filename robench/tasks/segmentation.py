@@ -54,6 +54,7 @@ SEGMENTATION = Task(
     gap="robench.tasks.segmentation_impl:gap",
     is_audited=True,
     proportion="robench.tasks.segmentation:proportion_right",
+    answers_as="mask",
     consistency="robench.tasks.segmentation:inconsistencies",
     hub_types={"images": "image-segmentation"},
 )

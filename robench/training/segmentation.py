@@ -23,8 +23,8 @@ class SegmentationTraining(TrainingBase):
     Attributes:
         batch_size: number of images per step; the last step of an epoch has the rest.
         optimizer: SGD with momentum 0.9, or AdamW.
-        learning_rate: peak learning rate, from which it falls to ``last_rate`` with the power 0.9 of the part of the
-            steps that is left.
+        learning_rate: peak learning rate; ``last_rate``: rate to which it falls with the power 0.9 of the part of the
+            steps that is left; ``weight_decay``: weight decay of parameters with two or more axes.
         warmup: proportion of all steps over which the rate rises linearly to its peak.
         crop_size: side of the random square that is learned of an image; smaller images are padded.
         scales: smallest and largest factor by which an image is resized first.

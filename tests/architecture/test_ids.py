@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 SORTING = {"argsort", "lexsort", "sort", "unique", "setxor1d", "setdiff1d", "union1d", "intersect1d", "in1d", "isin"}
@@ -17,7 +18,7 @@ def sorted_by_numpy(source: str) -> list[str]:
     """Return the calls of numpy's sorting functions on what is called ids."""
     return [
         ast.unparse(node)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in SORTING

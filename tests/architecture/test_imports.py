@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
@@ -15,33 +17,44 @@ def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:
     return result.stdout.splitlines()[-1].split()
 
 
-@pytest.mark.parametrize(
-    "layer",
-    ["core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers", "exports", "figures"],
-)
-def test_layer_imports_without_torch(layer: str) -> None:
-    code = (
+def first_to_load(steps: Mapping[str, str], suspects: tuple[str, ...]) -> str:
+    """Run steps one after another in one fresh interpreter; return the first after which a suspect is imported."""
+    probe = f"if found := [name for name in {suspects!r} if name in sys.modules]:"
+    code = "import sys\n" + "".join(
+        f"{step}\n{probe}\n    print('\\n' + {name!r}, 'imports', *found)\n    raise SystemExit\n"
+        for name, step in steps.items()
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", f"{code}print('\\nnone')"], capture_output=True, text=True, check=True
+    )
+    return result.stdout.splitlines()[-1]
+
+
+def test_layers_import_without_torch() -> None:
+    layers = (
+        *("core", "declarations", "declare", "metrics", "store", "reports", "comparison", "papers", "exports"),
+        "figures",
+    )
+    step = (
         "import pkgutil, importlib\n"
-        f"package = importlib.import_module('robench.{layer}')\n"
+        "package = importlib.import_module('robench.LAYER')\n"
         "[importlib.import_module(m.name) for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')]"
     )
-    assert loaded_after(code, ("torch", "timm")) == []
+    assert first_to_load({each: step.replace("LAYER", each) for each in layers}, ("torch", "timm")) == "none"
 
 
-@pytest.mark.parametrize(
-    "family",
-    ["attacks", "corruptions", "perturbations", "attention", "models", "datasets", "training"],
-)
-def test_what_a_family_declares_imports_without_torch_and_numpy(family: str) -> None:
-    code = (
+def test_what_families_declare_imports_without_torch_and_numpy() -> None:
+    families = ("attacks", "corruptions", "perturbations", "attention", "models", "datasets", "training")
+    step = (
         "import pkgutil, importlib\n"
-        f"package = importlib.import_module('robench.{family}')\n"
+        "package = importlib.import_module('robench.FAMILY')\n"
         "found = {m.name for m in pkgutil.iter_modules(package.__path__)}\n"
         "beside = [name for name in found if f'{name}_impl' in found]\n"
         "assert beside\n"
-        f"[importlib.import_module(f'robench.{family}.{{name}}') for name in beside]"
+        "[importlib.import_module(f'robench.FAMILY.{name}') for name in beside]"
     )
-    assert loaded_after(code, ("torch", "numpy", "timm")) == []
+    steps = {each: step.replace("FAMILY", each) for each in families}
+    assert first_to_load(steps, ("torch", "numpy", "timm")) == "none"
 
 
 def test_metrics_import_numpy_when_they_compute() -> None:
@@ -96,51 +109,28 @@ def test_help_imports_nothing_heavy() -> None:
     assert loaded_after(code, heavy) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["list", "models"],
-        ["list", "attacks"],
-        ["list", "suites"],
-        ["list", "datasets"],
-        ["show", "pgd"],
-        ["validate", "suites/digits-adv.yaml"],
-        ["schema", "suite"],
-        ["table", "rpc:1", "--results", "/nonexistent"],
-        ["export", "--suite", "digits-adv", "--results", "/nonexistent", "--output", "/dev/shm/robench-no-results"],
-        ["export", "images", "--help"],
-        ["figure", "--help"],
-        ["figure", "seeds", "--help"],
-        ["run", "--help"],
-        ["train", "--help"],
-        ["cost", "--help"],
-        ["transfer", "--help"],
-        ["submit", "--help"],
-        ["rescore", "--help"],
-    ],
-    ids=" ".join,
-)
-def test_commands_that_measure_nothing_start_without_torch(arguments: list[str]) -> None:
-    check_no_torch(arguments, code_expected=0)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["report", "--suite", "digits-adv"], ["status"], ["explain", "digits-vit", "--suite", "digits-adv"]],
-    ids=" ".join,
-)
-def test_commands_that_find_no_results_start_without_torch(arguments: list[str]) -> None:
-    check_no_torch([*arguments, "--results", "/nonexistent", "--json"], code_expected=1)
-
-
-def test_a_model_card_needs_no_torch() -> None:
-    check_no_torch(["card", "digits-vit", "--results", "/nonexistent"], code_expected=2)
-
-
-def check_no_torch(arguments: list[str], code_expected: int) -> None:
-    code = (
-        f"import sys; sys.argv = ['robench', *{arguments!r}]\n"
-        "from robench.cli.main import main\ntry:\n    main()\n"
-        f"except SystemExit as end:\n    assert (end.code or 0) == {code_expected}, end.code"
+def test_commands_that_measure_nothing_start_without_torch() -> None:
+    """Nor do those that find no results, which end with 1, and a model card without a suite, which ends with 2."""
+    no_results = "--results /nonexistent"
+    commands = {
+        **dict.fromkeys(("list models", "list attacks", "list suites", "list datasets", "show pgd"), 0),
+        **dict.fromkeys(("validate suites/digits-adv.yaml", "schema suite", f"table rpc:1 {no_results}"), 0),
+        f"export --suite digits-adv {no_results} --output /dev/shm/robench-no-results": 0,
+        **dict.fromkeys(("export images --help", "figure --help", "figure seeds --help", "run --help"), 0),
+        **dict.fromkeys(("train --help", "cost --help", "transfer --help", "submit --help", "rescore --help"), 0),
+        f"report --suite digits-adv {no_results} --json": 1,
+        f"status {no_results} --json": 1,
+        f"explain digits-vit --suite digits-adv {no_results} --json": 1,
+        f"card digits-vit {no_results}": 2,
+    }
+    step = (
+        "from robench.cli.main import main\nsys.argv = ['robench', *'COMMAND'.split()]\ntry:\n    main()\n"
+        "except SystemExit as end:\n    assert (end.code or 0) == CODE, (sys.argv, end.code)"
     )
-    assert loaded_after(code, ("torch", "timm", "torchvision")) == []
+    steps = {each: step.replace("COMMAND", each).replace("CODE", str(code)) for each, code in commands.items()}
+    assert first_to_load(steps, ("torch", "timm", "torchvision")) == "none"
+
+
+def test_a_planted_import_is_found() -> None:
+    steps = {"a": "import json", "b": "sys.modules['torch'] = sys", "c": "import ast"}
+    assert first_to_load(steps, ("torch", "numpy")) == "b imports torch"

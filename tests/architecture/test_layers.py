@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 # Top to bottom. Names on one line never import each other.
@@ -45,7 +46,7 @@ def layer_of(path: Path, package: Path) -> str:
 def imported_modules(source: str) -> set[str]:
     """Modules, or names in them, of robench in any import statement, wherever it stands."""
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             modules.add(node.module)
             modules.update(f"{node.module}.{name.name}" for name in node.names)

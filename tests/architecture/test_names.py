@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sources import parsed
 
 from robench.analyses import ANALYSES
 from robench.attacks import ATTACKS
@@ -141,7 +142,7 @@ ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
 
 def constants_of(source: str) -> set[str]:
     """Every string constant of a module that is no docstring; of a formatted string, its constant parts."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     # A string that is a statement of its own documents what stands before it.
     exempt = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in exempt)
@@ -151,7 +152,7 @@ def constants_of(source: str) -> set[str]:
 def imports_of(source: str) -> set[str]:
     """Every module that a module imports, wherever the statement stands; of a package, its names may be modules."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
         elif isinstance(node, ast.Import):

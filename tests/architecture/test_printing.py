@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 PRINTER = PACKAGE / "cli" / "terminal.py"
@@ -18,7 +19,7 @@ FORBIDDEN_STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__", "get_text_s
 def ways_to_print(source: str) -> list[str]:
     """Calls and streams by which a module prints, each with its line."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Call):
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

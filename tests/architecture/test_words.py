@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sources import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ NO_CLASS = INTERROGATIVES | INVERSIONS | {"a", "an", "the", "one"} | THIRD_PERSO
 def openings(source: str) -> list[tuple[str, str]]:
     """Return the kind of each docstring in a source, ``function`` or ``class``, and the docstring."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             kind = "class" if isinstance(node, ast.ClassDef | ast.Module) else "function"
             docstring = ast.get_docstring(node)

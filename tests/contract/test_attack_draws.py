@@ -93,6 +93,12 @@ LEAVING |= {
     and type(declared) not in {type(each) for each in LEAVING.values()}
 }
 RUN = EXAMPLES_OF_ATTACKS | LEAVING
+# Attacks that stay to the end draw as those of their kind that leave.
+LEAVING_KINDS = {type(each) for each in LEAVING.values()}
+DRAWING = [
+    name if name in LEAVING or type(each) not in LEAVING_KINDS else pytest.param(name, marks=pytest.mark.slow)
+    for name, each in RUN.items()
+]
 
 
 def test_every_attack_that_can_leave_early_does() -> None:
@@ -100,7 +106,7 @@ def test_every_attack_that_can_leave_early_does() -> None:
     assert searching <= {type(each) for each in LEAVING.values() if getattr(each, "stop", "") == "at_success"}
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", DRAWING)
 def test_an_example_alone_and_among_others_is_the_same_to_the_bit(name: str) -> None:
     an_example_of_a_drawing_model_is_the_same_alone(RUN[name])
 
@@ -112,7 +118,7 @@ def test_of_those_that_leave_early_some_leave_before_others(name: str) -> None:
     assert len(set(whole.num_queries.tolist())) > 1, "nobody left before the others"
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", DRAWING)
 def test_every_pass_has_draws_of_its_own_and_never_those_of_the_prediction(name: str) -> None:
     every_pass_has_draws_of_its_own(RUN[name])
 

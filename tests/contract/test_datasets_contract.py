@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image, ImageChops
 from series_files import labels_of, series_of, write_ts
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, digit_scenes_impl, listops_impl, open_dataset, sotu_impl
@@ -148,10 +147,12 @@ def embedded_source(declared: DatasetBase, monkeypatch: pytest.MonkeyPatch) -> S
         return open_dataset(declared.name, data_root=None, preprocessing=None)
 
     def shift_a_scan() -> None:
-        scans = load_digits()
+        rows = digits.source_rows()
         position = int(opened_once(declared.name).ids[5].removeprefix("digits/"))
-        scans.images[position] = np.roll(scans.images[position], 3)
-        monkeypatch.setattr(digits, "load_digits", lambda: scans)
+        rows[position, :64] = np.roll(rows[position, :64], 3)
+        monkeypatch.setattr(digits, "source_rows", lambda: rows)
+        # Without its cache.
+        monkeypatch.setattr(digits, "_scans", digits._scans.__wrapped__)
 
     def add_a_word() -> None:
         # To each paragraph of an address, which may be an example of its own.

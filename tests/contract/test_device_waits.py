@@ -26,7 +26,7 @@ from robench.devices import to_device
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.classification_impl import LOSSES
-from robench.testing.models import SHAPE
+from robench.testing.models import SHAPE, needs_masks
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -70,7 +70,9 @@ WAITS: dict[str, int] = {
     "autoattack": 20,
 }
 OTHERS_A_STEP, OTHERS = (4.0, 20), 20
-DECLARED = {name: declared for name, declared in EXAMPLES.items() if isinstance(declared, Attack)}
+DECLARED = {
+    name: declared for name, declared in EXAMPLES.items() if isinstance(declared, Attack) and not needs_masks(declared)
+}
 
 
 class Curved:

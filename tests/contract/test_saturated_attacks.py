@@ -71,7 +71,7 @@ class TestBitsOfOtherModels:
         monkeypatch.setitem(LOSSES, "ce", former)  # type: ignore[misc]  # a mapping that nothing else writes to
         assert torch.equal(made, attacked(ON_CROSS_ENTROPY[name], batch, model).inputs)
 
-    @pytest.mark.parametrize("checkpoint", ["digits-vit", "digits-fan"])
+    @pytest.mark.parametrize("checkpoint", ["digits-vit", pytest.param("digits-fan", marks=pytest.mark.slow)])
     def test_of_the_registry_are_too(self, checkpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
         model, batch = robench.load_checkpoint(checkpoint), robench.load_dataset("digits").batch(0, 4)
         declared = [ON_CROSS_ENTROPY[name] for name in ("fgsm", "pgd-l2", "apgd")]

@@ -84,6 +84,11 @@ EXAMPLES: dict[str, Attack] = {
 }
 IMAGES_ALONE = {"square"}
 every_attack = pytest.mark.parametrize("name", EXAMPLES)
+# One of each implementation and norm; the contract of all settings on images is in test_perturbations_contract.py.
+SHARPEST = (
+    *("uniform-noise", "gaussian-noise", "fgsm", "pgd-l2", "pgd-l1", "apgd-l1", "spsa-l2", "sparse-l1", "cw", "fab-l2"),
+    *("square-series-at-success", "autoattack"),
+)
 
 
 def right_batch(num_examples: int = 24) -> Batch:
@@ -115,7 +120,9 @@ def test_it_keeps_what_is_promised_of_padded_series(name: str) -> None:
         torch.testing.assert_close(some, result.inputs[rows], atol=1e-5, rtol=0)
 
 
-@every_attack
+@pytest.mark.parametrize(
+    "name", [name if name in SHARPEST else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES]
+)
 def test_it_keeps_what_every_attack_promises(name: str) -> None:
     check_attack(EXAMPLES[name], "series")
 

@@ -276,7 +276,7 @@ def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
         replace(EXACT, **fields)
 
 
-@pytest.mark.parametrize("projection", ["exact", "rescale"])
+@pytest.mark.parametrize("projection", ["exact", pytest.param("rescale", marks=pytest.mark.slow)])
 def test_on_a_published_checkpoint_it_fools_what_the_reference_fools(projection: Any) -> None:
     victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
     declaration = SparseL1(

@@ -84,7 +84,7 @@ def test_what_is_out_of_bounds_is_refused_by_name(declaration: Any, fields: dict
 
 
 def test_all_problems_are_named_at_once() -> None:
-    with pytest.raises(ValueError, match=r"epsilon.*step_size.*num_steps"):
+    with pytest.raises(ValueError, match=r"epsilon.*num_steps.*step_size"):
         Pgd(epsilon=Fraction(-8), step_size=Fraction(0), num_steps=-3)
 
 

@@ -81,7 +81,8 @@ class TestReading:
     def test_a_mistake_that_all_budgets_share_is_told_once(self) -> None:
         wrong = {"kind": "fgsm", "epsilons": ["4/255", "8/255"], "loss": "cw"}
         assert problems_of({"name": "a", "perturbation": wrong}) == [
-            "conditions[0].perturbation.loss: unknown value 'cw'. Known: ce, dlr, margin, objective."
+            "conditions[0].perturbation.loss: unknown value 'cw'. Known: balanced-ce, ce, cospgd, dlr, js, margin, "
+            "masked-ce, objective, segpgd."
         ]
 
     def test_the_kind_is_asked_for_first(self) -> None:

@@ -115,7 +115,7 @@ def test_outcomes_of_an_empty_folder_have_their_columns(folder: Path) -> None:
     assert {"model", "dataset", "condition", "budget", "example_id"} <= set(table.column_names)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+@pytest.mark.parametrize("suffix", [".svg", *(pytest.param(each, marks=pytest.mark.slow) for each in (".png", ".pdf"))])
 def test_a_picture_of_a_table_has_the_same_bytes_each_time(folder: Path, suffix: str) -> None:
     report = _package().build_report(folder / "adv.yaml", results=folder / "results")
     for name in ("one", "two"):

@@ -49,7 +49,9 @@ def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: 
 def test_one_interrupt_drains_and_the_same_command_goes_on(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'planted_trackers'}")
+    # A tracker that is there, and never used.
+    (tmp_path / "mlflow.py").touch()
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{tmp_path}")
     stderr = check_drained(robench, small_suite, tmp_path, ("serial", "--log-to", "mlflow"))
     last = stderr.splitlines()[-1]
     assert last == "Nothing was logged to mlflow; the same command logs the rows once all is measured."

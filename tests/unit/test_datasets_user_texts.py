@@ -144,7 +144,7 @@ REFUSED: Sequence[tuple[str, bytes, str]] = (
     ),
     ("jsonl", b'{"review": "x"}\n', r"line 1 has no column 'verdict'"),
     ("jsonl", b'{"review": "\\ud800", "verdict": "a"}\n', r"line 1 has half a character \(a surrogate\)"),
-    ("parquet", b"PAR1 and no more", "is not a readable Parquet file"),
+    ("parquet", b"PAR1 and no more", "is not a whole Parquet file"),
 )
 
 

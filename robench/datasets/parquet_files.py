@@ -1,11 +1,14 @@
-"""Images in Parquet shards in the layout of the Hugging Face hub: a column ``image``, {bytes, path}, and ``label``."""
+"""Parquet files, read one row group at a time; and shards of images in the layout of the Hugging Face hub.
+
+Such a shard has a column ``image``, {bytes, path}, and ``label``.
+"""
 
 import threading
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # likewise
@@ -19,12 +22,45 @@ _ROWS: Final = {"name": pa.string(), "num_bytes": pa.int64(), "label": pa.int64(
 _ONE_READER: Final = threading.RLock()
 
 
+class ParquetRows:
+    """Rows of an open Parquet file, whose checksums are verified; ``title`` names it in messages.
+
+    Attributes:
+        kinds: types of the columns by their names.
+        ends: for each row group the number of rows up to its end.
+
+    Raises:
+        MissingDataError: it is damaged, here or in ``read``.
+    """
+
+    def __init__(self, opened: BinaryIO, title: str) -> None:
+        self._title = title
+        try:
+            self._file = pq.ParquetFile(opened, page_checksum_verification=True)
+        except Exception as error:  # pyarrow raises many types on broken files
+            raise self._damaged(error) from error
+        schema, metadata = self._file.schema_arrow, self._file.metadata
+        self.kinds = dict(zip(schema.names, schema.types, strict=True))
+        self.ends = [*accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))]
+
+    def read(self, group: int, columns: list[str]) -> pa.Table:
+        """Return columns of a row group."""
+        try:
+            return self._file.read_row_group(group, columns=columns, use_threads=False)
+        except Exception as error:  # likewise
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> MissingDataError:
+        reason = " ".join(described(error).split())
+        return MissingDataError(f"{self._title} is not a whole Parquet file ({reason}); get it anew from its source")
+
+
 def index_of_shard(state: tuple[Path, int, int]) -> pa.Table:
     """Return the index of a shard (``packed_index``), for which each image is read, one row group at a time."""
     shard = _shard(*state)
     tables = [pa.table({name: pa.array([], kind) for name, kind in _ROWS.items()})]
     for group in range(len(shard.ends)):
-        rows = shard.read(group, "label")
+        rows = shard.read(group, ["image.bytes", *(["image.path"] if shard.has_paths else []), "label"])
         paths = pc.struct_field(rows["image"], "path") if shard.has_paths else pa.nulls(len(rows), pa.string())
         columns = {
             "name": pc.fill_null(pc.cast(paths, pa.string()), ""),
@@ -36,18 +72,12 @@ def index_of_shard(state: tuple[Path, int, int]) -> pa.Table:
     return made.append_column("start", pa.array(range(len(made)), pa.int64()))
 
 
-class _Shard:
+class _Shard(ParquetRows):
     """Parquet file with a column ``image``, a struct of the encoded bytes and the path, and a number ``label``."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        opened = open_regular(path)
-        try:
-            self._file = pq.ParquetFile(opened, page_checksum_verification=True)
-        except Exception as error:  # pyarrow raises many types on broken files
-            raise self._damaged(error) from error
-        schema, fields = self._file.schema_arrow, dict[str, pa.DataType]()
-        kinds = dict(zip(schema.names, schema.types, strict=True))
+        super().__init__(open_regular(path), str(path))
+        kinds, fields = self.kinds, dict[str, pa.DataType]()
         if pa.types.is_struct(image := kinds.get("image", pa.null())):
             fields = {each.name: each.type for each in image}
         kind = fields.get("bytes", pa.null())
@@ -58,23 +88,6 @@ class _Shard:
                 " number. Is it a shard of another dataset?"
             )
         self.has_paths = pa.types.is_string(fields.get("path", pa.null()))
-        metadata = self._file.metadata
-        # After the last row of each row group.
-        self.ends = [*accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))]
-
-    def read(self, group: int, *others: str) -> pa.Table:
-        """Return the images of a row group, with other columns."""
-        try:
-            paths = ["image.path"] if self.has_paths and others else []
-            return self._file.read_row_group(group, columns=["image.bytes", *paths, *others], use_threads=False)
-        except Exception as error:  # likewise
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> MissingDataError:
-        reason = " ".join(described(error).split())
-        return MissingDataError(
-            f"{self.path} is not a whole Parquet file ({reason}); get it anew from the source of the dataset"
-        )
 
 
 def image_of_row(state: tuple[Path, int, int], row: int) -> bytes:
@@ -100,7 +113,7 @@ def _shard(file: Path, num_bytes: int, modified: int) -> _Shard:
 # A row group of published shards has 100 images.
 @lru_cache(maxsize=1)
 def _row_group(file: Path, num_bytes: int, modified: int, group: int) -> pa.Table:
-    return _shard(file, num_bytes, modified).read(group)
+    return _shard(file, num_bytes, modified).read(group, ["image.bytes"])
 
 
 def _contents(rows: pa.Table) -> pa.ChunkedArray:
