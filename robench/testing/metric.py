@@ -87,7 +87,7 @@ def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric, outcomes: Ma
     found = type(estimate).__name__
     require(isinstance(estimate, Estimate), f"computes {found}", "an Estimate (`robench.core.report`)")
     require(estimate.unit == metric.unit, f"gives unit {estimate.unit!r}", f"its own unit {metric.unit!r}")
-    wanted = (2 if metric.scope == "detection" else 1) * NUM_EXAMPLES
+    wanted = (2 if metric.scope == "detection" else 1) * len(conditions_for(metric, outcomes)[0])
     count = estimate.num_examples
     require(count == wanted, f"counts {count} examples", f"{wanted}, all that it read")
 

@@ -234,7 +234,7 @@ def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:
         ("that_draws", "moves the global random generator of random"),
         ("as_a_float", "computes float; expected an Estimate"),
         ("of_another_unit", "gives unit 'ratio'; expected its own unit 'share'"),
-        ("of_half_of_them", "counts 25 examples; expected 50"),
+        ("of_half_of_them", "counts 50 examples; expected 100"),
         ("of_any_task", "raised nothing for outcomes of another task; expected a ContractError"),
         ("not_a_number", "computes nan; expected a finite number"),
         ("with_torch", "which imports torch in a fresh interpreter"),
