@@ -53,8 +53,8 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that a metric fulfils all contracts of robench's own metrics.
 
     Args:
-        metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
-        outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
+        metric: the descriptor; outcomes are made for its scope, those of 100 examples for each condition.
+        outcomes: function from a seed to the outcomes of examples with ids of their own, equal for all seeds; None
             for classified examples or language models' texts, which metrics of other tasks cannot read.
     """
     subject = subject_of("metric", metric, Metric, "name")
