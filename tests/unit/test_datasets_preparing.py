@@ -403,7 +403,7 @@ UEA_FOLDERS = {declared.folder for declared in UEA_SETS}
 UNPACKED = [
     published
     for published in PUBLISHED_SETS.values()
-    if published.folder not in UEA_FOLDERS and not published.not_unpacked
+    if published.folder not in UEA_FOLDERS and (published.archives or published.num_bytes or published.unpacked_bytes)
 ]
 
 
