@@ -364,7 +364,7 @@ GUESSING = Task(name="guessing", title="Guesses", outcome=GuessingOutcome, imple
 
 def guessed(seed: int) -> list[GuessingOutcome]:
     draw = random.Random(seed)
-    return [GuessingOutcome(example_id=f"{row}", correct_top1=draw.random() < 0.5) for row in range(50)]
+    return [GuessingOutcome(example_id=f"{row}", correct_top1=draw.random() < 0.5) for row in range(100)]
 
 
 def test_a_metric_of_another_task_is_checked_with_outcomes_of_that_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def test_a_metric_of_another_task_is_checked_with_outcomes_of_that_task(monkeypa
     check_metric(metric, guessed)
     assert "is of task 'guessing'; expected outcomes of that task" in message_of(check_metric, metric)
     wrong = replace(planted.METRICS_WITH_A_BUG["of_half_of_them"], task=GUESSING.name)
-    assert "counts 25 examples; expected 50" in message_of(lambda plugin: check_metric(plugin, guessed), wrong)
+    assert "counts 50 examples; expected 100" in message_of(lambda plugin: check_metric(plugin, guessed), wrong)
 
 
 class Masks(OrderedExamples):
