@@ -12,6 +12,7 @@ images were drawn. A ratio of sums is biased in resamples all the same; the bias
 The worst case of several attacks is chosen by image for pixel accuracy. For mean IoU it is chosen over the whole set,
 greedily, as by Croce et al. 2024 (arXiv:2306.12941): from the strongest single condition on, the condition of an image
 changes where the mean IoU of the set falls, until no change lowers it. So it is never above that of a single condition.
+Intervals and tests keep this choice, which is not made anew in each of their draws.
 """
 
 from __future__ import annotations

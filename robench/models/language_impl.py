@@ -36,7 +36,8 @@ class LanguageModel(WordModel):
 
     def __init__(self, architecture: Language) -> None:
         super().__init__(architecture)
-        self.takes_targets = not self.reads_pieces
+        if self.reads_pieces:
+            self.takes_targets = False
         self.scores_pieces = self.reads_pieces
         self._add_blocks()
         self.output = AdaptiveSoftmax(architecture.vocabulary_size, architecture.dim, architecture.cutoffs)

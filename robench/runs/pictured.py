@@ -6,7 +6,6 @@ that the images and predictions are those of a run; nothing is stored.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -79,8 +78,7 @@ def pictured(
         RobenchError: a condition could not be measured, or see ``prepare``.
     """
     (suite,), (checkpoint,) = request.suites, request.checkpoints
-    declared = views[0].condition.dataset
-    if others := {view.condition.dataset.name for view in views} - {declared.name}:
+    if others := {view.condition.dataset.name for view in views} - {(declared := views[0].condition.dataset).name}:
         raise UsageError(
             f"conditions are of different datasets, {declared.name} and {', '.join(sorted(others))}, whose examples "
             "are not the same; choose conditions of one"
@@ -112,12 +110,11 @@ def pictured(
     for number, shard in enumerate(shards):
         on_progress(number, len(shards))
         images.add(evaluator(shard))
-        if TASKS[checkpoint.task].answers_as == "mask":
-            images.add_masks(shard, dataset, partial(evaluator.answers, shard))
+        images.add_masks(shard, dataset, evaluator)
     on_progress(len(shards), len(shards))
     by_condition = dict(zip(conditions, measured, strict=True))
-    wanted = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
-    return [images.of_example(dataset, place, of_clean, wanted) for place in places]
+    shown = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
+    return [images.of_example(dataset, place, of_clean, shown) for place in places]
 
 
 def _places(dataset: Dataset, examples: Sequence[str]) -> list[int]:
@@ -165,13 +162,15 @@ class _Kept:
             raise RobenchError(f"{result.shard.title}: {result.error}")
         self._records[result.shard.key] = result
 
-    def add_masks(self, shard: Shard, dataset: Dataset, answers: Callable[[Tensor], Tensor]) -> None:
-        """Keep the answers to the inputs of a shard, of each budget, or to the clean ones."""
+    def add_masks(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
+        """Keep the answers to the inputs of a shard, of each budget, or to the clean ones, if they are masks."""
+        if TASKS[shard.measurement.checkpoint.task].answers_as != "mask":
+            return
         if shard.key in self._examples:
             points = {name: torch.from_numpy(each) for name, each in self._examples[shard.key].points.items()}
         else:
             points = {ONE_BUDGET: dataset.batch(shard.start, shard.stop).inputs}
-        self._masks |= {(shard.key, name): answers(each) for name, each in points.items()}
+        self._masks |= {(shard.key, name): evaluator.answers(shard, each) for name, each in points.items()}
 
     def of_example(
         self, dataset: Dataset, place: int, clean: Measurement, wanted: Sequence[tuple[View, Measurement]]
@@ -203,7 +202,7 @@ class _Kept:
 
 
 def _shot(view: str, inputs: Tensor, outcomes: Outcomes, measurement: Measurement, mask: Tensor | None) -> Shot:
-    """Return what a condition made of an example, with its only outcome."""
+    """Return an example under one condition; ``outcomes`` has one row, its own."""
     task, domain = TASKS[measurement.checkpoint.task], DOMAINS[measurement.condition.dataset.domain]
     outcome, verdict = outcomes[0], task.verdict
     loss = None if mask is not None else getattr(outcome, "loss_nats", None)

@@ -53,8 +53,8 @@ def check_metric(metric: Metric, outcomes: MakeOutcomes | None = None) -> None:
     """Check that a metric fulfils all contracts of robench's own metrics.
 
     Args:
-        metric: the descriptor; outcomes are made for its scope, those of 50 examples for each condition.
-        outcomes: function from a seed to the outcomes of 50 examples with ids of their own, equal for all seeds; None
+        metric: the descriptor; outcomes are made for its scope, those of 100 examples for each condition.
+        outcomes: function from a seed to the outcomes of examples with ids of their own, equal for all seeds; None
             for classified examples or language models' texts, which metrics of other tasks cannot read.
     """
     subject = subject_of("metric", metric, Metric, "name")
@@ -87,7 +87,7 @@ def gives_an_estimate_in_its_unit_over_all_examples(metric: Metric, outcomes: Ma
     found = type(estimate).__name__
     require(isinstance(estimate, Estimate), f"computes {found}", "an Estimate (`robench.core.report`)")
     require(estimate.unit == metric.unit, f"gives unit {estimate.unit!r}", f"its own unit {metric.unit!r}")
-    wanted = (2 if metric.scope == "detection" else 1) * NUM_EXAMPLES
+    wanted = (2 if metric.scope == "detection" else 1) * len(conditions_for(metric, outcomes)[0])
     count = estimate.num_examples
     require(count == wanted, f"counts {count} examples", f"{wanted}, all that it read")
 

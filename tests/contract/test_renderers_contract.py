@@ -194,7 +194,8 @@ class TestFormatsForReaders:
         assert "(200 of 600 missing)" in RENDERERS[name](report_of("vit"))
 
     def test_a_long_name_does_not_swell_the_table(self, name: str):
-        assert len(RENDERERS[name](report_of("x" * 10_000, "vit"))) < 4000
+        long, short = (len(RENDERERS[name](report_of(first, "vit"))) for first in ("x" * 10_000, "x"))
+        assert long - short < 1000
 
     def test_notes_name_their_model(self, name: str):
         assert "vit: image 3 cannot be read" in RENDERERS[name](report_of("vit", notes=["image 3 cannot be read"]))

@@ -82,7 +82,8 @@ EXAMPLES: dict[str, Attack] = {
         ),
     ),
 }
-IMAGES_ALONE = {"square"}
+# SEA is of masks, a task of images.
+IMAGES_ALONE = {"square", "sea"}
 every_attack = pytest.mark.parametrize("name", EXAMPLES)
 # One of each implementation and norm; the contract of all settings on images is in test_perturbations_contract.py.
 SHARPEST = (

@@ -180,7 +180,7 @@ def test_the_explanation_says_what_was_done_and_found(robench: Robench, measured
     ended = robench("explain", "digits-vit", "--suite", suite, "--results", results)
     assert ended.code == 0
     assert "digits-vit under small, version 1, seed 0" in ended.stdout
-    assert "pgd: step_size 2/255, num_steps 4" in ended.stdout
+    assert "pgd: num_steps 4, step_size 2/255" in ended.stdout
     assert "linf-8/255 robust accuracy:" in ended.stdout
     report = json.loads(robench("report", "--suite", suite, "--results", results, "--json").stdout)
     found = json.loads(robench("explain", "digits-vit", "--suite", suite, "--results", results, "--json").stdout)

@@ -54,7 +54,8 @@ def test_sizes_are_those_of_the_language_model(name: str) -> None:
     mine, theirs = FINETUNED[name].architecture, ENTRIES[source_of(name)].architecture
     shared = {field.name for field in fields(WordTransformer)} - OWN
     assert {each: getattr(mine, each) for each in shared} == {each: getattr(theirs, each) for each in shared}
-    assert isinstance(mine.experts, Experts)
+    # The model of the NAACL tutorial has none.
+    assert isinstance(mine.experts, Experts) != ("naacl" in name)
     assert mine.is_causal
 
 

@@ -22,6 +22,7 @@ from robench.metrics import METRICS
 from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.intervals import resample_counts, wilson_interval
 from robench.metrics.paired import exact_p_value, newcombe_interval, tail_p_value
+from robench.tasks import TASKS
 from robench.testing.metric import NUM_CONDITIONS, classified, columns_of, outcomes_for, readings_for, searched
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def readings_of(name: str, seed: int) -> Readings:
     metric = METRICS[name]
     make = outcomes_for(metric)
     rows = [make(100 * seed + each) for each in range(NUM_CONDITIONS[metric.scope])]
-    if metric.scope == "threat-model":
+    if metric.scope == "threat-model" and TASKS[metric.task].verdict is not None:
         # So that some examples survive all attacks.
         rows = [[replace(row, correct_top1=not row.correct_top1) for row in each] for each in rows]
     conditions = [columns_of(each) for each in rows]
@@ -186,7 +187,8 @@ class TestPermutation:
         assert Permuted(1.0, np.array([np.nan, np.inf, 0.0, -np.inf])).two_sided == 4 / 5
         assert Permuted(np.inf, np.array([np.inf, 3.0])).two_sided == 2 / 3
 
-    @pytest.mark.parametrize("name", list(METRICS))
+    # The choice of attacks for robust mean IoU is kept while images are swapped, and not made anew in each draw.
+    @pytest.mark.parametrize("name", [name for name in METRICS if name != "robust_mean_iou"])
     def test_it_is_that_of_swapped_outcomes_for_every_metric(self, name: str) -> None:
         """The slow way computes the metric anew from swapped rows of outcomes."""
         metric, first, second = METRICS[name], readings_of(name, 1), readings_of(name, 2)

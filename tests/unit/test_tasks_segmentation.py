@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, interpolate
 from robench.core.columns import Outcomes, Values
 from robench.core.errors import ContractError, UsageError
 from robench.datasets.base import stand_in
-from robench.tasks import segmentation_impl
+from robench.tasks import segmentation_losses_impl
 from robench.tasks.base import Scoring
 from robench.tasks.segmentation import IGNORED, SegmentationOutcome, inconsistencies
 from robench.tasks.segmentation_impl import RULES, confusion, contradiction, gap, pixel_cross_entropy, strips
@@ -37,7 +37,7 @@ def test_masks_are_read_in_strips_as_if_logits_were_resized_whole(
 ) -> None:
     outputs, targets = sample(size, mask)
     outputs = outputs.double().requires_grad_()
-    monkeypatch.setattr(segmentation_impl, "MOST_VALUES", 3 * 4 * mask[1] * rows_at_once)
+    monkeypatch.setattr(segmentation_losses_impl, "MOST_VALUES", 3 * 4 * mask[1] * rows_at_once)
     whole = interpolate(outputs, size=mask, mode="bilinear", align_corners=False)
     read = list(strips(outputs, targets))
     assert len(read) == -(-mask[0] // rows_at_once)

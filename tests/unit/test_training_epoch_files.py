@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import torch
 from queue_examples import FIELDS, write_registry
@@ -13,18 +14,21 @@ from safetensors.torch import load_file
 from training_examples import checkpoint_of, write_tree
 
 from robench.core.errors import StoreUnwritableError, UsageError
+from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.texts import LabelledTexts, Texts
-from robench.declarations.preprocessing import NoPreprocessing
+from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
 from robench.declare import read_registry
 from robench.models.build import build
+from robench.models.segmenter import Segmenter
 from robench.models.tokens import Tokens
 from robench.models.word_transformer import Language, TextClassifier
-from robench.training import TRAININGS, texts_impl
+from robench.training import TRAININGS, segmentation_impl, texts_impl
 from robench.training.base import EpochReport, Host
 from robench.training.epoch_files import EpochFiles
 from robench.training.epochs import state_path
 from robench.training.images import Training
 from robench.training.optimization import reproducible
+from robench.training.segmentation import SegmentationTraining
 from robench.training.sequences import SequenceTraining
 from robench.training.texts import LanguageTraining, TextTraining
 
@@ -48,7 +52,17 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
         labelled = [(str(place), text, label) for place, (text, label) in enumerate(LINES * 8)]
         return LabelledTexts(name, labelled) if name == "sotu-eras" else Texts(name, [each[:2] for each in labelled])
 
+    def scenes(name: str, **_: object) -> ArrayImages:
+        masks = np.arange(6 * 64).reshape(6, 8, 8) % 3
+        pixels = np.repeat((80 * masks)[..., None], 3, 3).astype(np.uint8)
+        preprocessing = ImagePreprocessing(mean=(), std=())
+        return ArrayImages(
+            name, pixels=pixels, targets=masks, fingerprint="0", num_classes=11, preprocessing=preprocessing,
+            task="segmentation",
+        )  # fmt: skip
+
     monkeypatch.setattr(texts_impl, "open_dataset", opened)
+    monkeypatch.setattr(segmentation_impl, "open_dataset", scenes)
     (one_cycle,) = read_registry(write_registry(tmp_path / "mine.yaml", {"tiny": FIELDS})).values()
     embedded = Training(dataset="digits", seed=0, num_epochs=2, batch_size=200, learning_rate=0.01, noise_scale=0.1)
     of_texts = replace(one_cycle, preprocessing=NoPreprocessing(inputs="texts"), expected={})
@@ -66,6 +80,22 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
             ),
             preprocessing=NoPreprocessing(inputs="tokens"),
             training=SequenceTraining(dataset="digits-pixels", seed=0, num_epochs=2, batch_size=300),
+        ),
+        "segmentation-training": replace(
+            one_cycle,
+            architecture=Segmenter(
+                image_size=8,
+                patch_size=4,
+                num_channels=3,
+                num_classes=11,
+                depth=1,
+                dim=8,
+                num_heads=2,
+                mlp_ratio=1.0,
+                decoder="linear",
+            ),
+            preprocessing=ImagePreprocessing(mean=(0.5,), std=(0.25,)),
+            training=SegmentationTraining(dataset="digit-scenes", seed=0, num_epochs=2, batch_size=3, crop_size=8),
         ),
         "language-training": replace(
             of_texts, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)
