@@ -202,6 +202,9 @@ def _are_other(field: Field, submitted: Outcomes, found: Outcomes, tolerance: fl
             # Of infinities and NaN only the same are close.
             is_same = np.isclose(one.array, other.array, rtol=0.0, atol=0.0, equal_nan=True)
             far |= ~np.isfinite(one.array - other.array) & ~is_same
+    elif field.type is tuple:
+        pairs = zip(one.array, other.array, strict=True)
+        far = np.array([not np.array_equal(*pair) for pair in pairs], np.bool_)
     else:
         far = one.array != other.array
     wrong: Rows = stated & (far | ~found.known(field.name))

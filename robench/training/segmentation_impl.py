@@ -71,15 +71,15 @@ def train(
         model = build(checkpoint.architecture, training.drop_path)
         initial = None if training.initial_weights is None else start_from(model, training.initial_weights, checkpoint)
         dataset = opened(split="train")
-        learner = MaskLearner(model.to(device), training, preprocessing, dataset, host)
+        try:
+            scored = opened()
+        except MissingDataError:
+            scored = None
+        learner = MaskLearner(model.to(device), training, preprocessing, dataset, scored, host)
 
         def weights() -> dict[str, Tensor]:
             return saved(weights_of(model), training.saved_as)
 
-        try:
-            learner.scored = opened()
-        except MissingDataError:
-            learner.scored = None
         run_epochs(
             learner,
             learner.epoch,
@@ -220,8 +220,11 @@ def _with_colours(image: Tensor, saturation: float, hue: float) -> Tensor:
 class MaskLearner:
     """Model in training with its optimiser, the augmented images, and the examples that score it.
 
+    Args:
+        scored: examples that score the model after an epoch, None for none.
+
     Attributes:
-        published: the model; ``scored``: examples that score it after an epoch, None for none.
+        published: the model.
     """
 
     def __init__(
@@ -230,10 +233,11 @@ class MaskLearner:
         training: SegmentationTraining,
         preprocessing: ImagePreprocessing,
         dataset: Dataset,
+        scored: Dataset | None,
         host: Host,
     ) -> None:
         self.published = model.train()
-        self.scored: Dataset | None = None
+        self._scored = scored
         self._training, self._host, self._size = training, host, len(dataset)
         self._device = torch.device(host.device)
         self._mean, self._std = normalisation_of(preprocessing, self._device)
@@ -285,7 +289,7 @@ class MaskLearner:
 
     def scores(self, model: nn.Module) -> ValidationScores | None:
         """Return pixel accuracy and mean loss of the evaluation split, if it is there and the epoch is scored."""
-        training, scored = self._training, self.scored
+        training, scored = self._training, self._scored
         if scored is None or (self._num_done % training.evaluate_every and self._num_done != training.num_epochs):
             return None
         right, pixels, loss = 0, 0, 0.0

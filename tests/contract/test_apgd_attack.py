@@ -35,6 +35,8 @@ SIZE = 48
 LINF = Apgd(epsilon=Fraction(8, 255), num_steps=30)
 L2 = Apgd(norm="l2", epsilon=Fraction(1, 4), num_steps=30)
 L1 = Apgd(norm="l1", epsilon=Fraction(1, 4), num_steps=60)
+SHRINKING = replace(L1, radii="shrinking")
+LOSSES = ("ce", "margin", "dlr", "dlr-targeted", "objective")
 EACH = pytest.mark.parametrize(
     "declared",
     [LINF, L2, L1, replace(L1, radii="shrinking"), replace(LINF, loss="dlr-targeted", num_restarts=2)],
@@ -119,8 +121,14 @@ class TestOptimum:
     @pytest.mark.parametrize(
         ("declared", "loss"),
         [
-            *((LINF, loss) for loss in ("ce", "margin", "dlr", "dlr-targeted", "objective")),
-            *((L2, "ce"), (L1, "margin"), (replace(L1, radii="shrinking"), "dlr-targeted")),
+            *((LINF, loss) for loss in LOSSES),
+            *((L2, "ce"), (L1, "margin"), (SHRINKING, "dlr-targeted")),
+            *(
+                pytest.param(declared, loss, marks=pytest.mark.slow)
+                for declared, quick in ((L2, "ce"), (L1, "margin"), (SHRINKING, "dlr-targeted"))
+                for loss in LOSSES
+                if loss != quick
+            ),
         ],
     )
     def test_the_closed_form_margin_is_reached(self, declared: Apgd, loss: Any) -> None:

@@ -60,7 +60,7 @@ EXAMPLES: dict[str, Any] = {
     "gaussian-noise": GaussianNoise(epsilon=Fraction(1, 2)),
     "gaussian-noise-linf": GaussianNoise(norm="linf", epsilon=EPSILON),
     "apgd": Apgd(epsilon=EPSILON, num_steps=12, num_restarts=2),
-    "apgd-l1": Apgd(norm="l1", epsilon=Fraction(2), num_steps=8, loss="dlr-targeted", num_restarts=2),
+    "apgd-l1": Apgd(norm="l1", epsilon=Fraction(2), num_steps=12, loss="dlr-targeted", num_restarts=3),
     "square": Square(epsilon=EPSILON, num_queries=40, p_init=0.8),
     "square-l2": Square(norm="l2", epsilon=Fraction(1, 2), num_queries=40, p_init=0.8, stop="at_success"),
     "spsa": Spsa(epsilon=EPSILON, num_steps=6, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=16),

@@ -133,7 +133,7 @@ def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() ->
     batch.targets.zero_()
     slope = victim.weight[1] - victim.weight[0]
     for declaration, best, share in ((LINF, slope.abs().sum(), 0.95), (L2, slope.norm(), 0.85)):
-        result = attacked(replace(declaration, num_steps=40, num_samples=128), batch, victim).inputs
+        result = attacked(replace(declaration, num_steps=40, num_samples=256), batch, victim).inputs
         gained = margins(result, batch, victim) - margins(batch.inputs, batch, victim)
         assert float(gained.min()) > share * float(declaration.epsilon) * float(best)
         assert float(gained.max()) < 1.0001 * float(declaration.epsilon) * float(best)

@@ -116,7 +116,7 @@ def test_power_ends_at_nothing_and_at_certainty() -> None:
     assert (power(0.1, 0.0, 3, 0.05), power(0.0, 0.0, 3, 0.05)) == (1.0, 0.0)
 
 
-ROWS, COLUMNS = 400, 6
+ROWS, COLUMNS = 1500, 6
 
 
 def simulated(true_gain: float, printed_gain: float, count: int, seed: int) -> list[list[str]]:

@@ -23,6 +23,12 @@ from robench.declare.registry import registry_of
 from robench.declare.suites import suite_of
 from robench.declare.yaml_source import document_from_yaml
 
+
+def many(number: int) -> int:
+    """Return the number of examples of ``make test-all``, a quarter of it otherwise."""
+    return number if settings().max_examples > 100 else number // 4
+
+
 SUITE: dict[str, Any] = {
     "name": "small",
     "version": 1,
@@ -163,25 +169,25 @@ def check_count(error: DeclarationError) -> None:
         assert problems[-1] == f"  ... and {error.num_problems - MOST_SHOWN:,} more"
 
 
-@settings(max_examples=75)
+@settings(max_examples=many(300))
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     read_as_anything(text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(200))
 @given(st.binary())
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     read_as_anything(content)
 
 
-@settings(max_examples=150)
+@settings(max_examples=many(600))
 @given(YAML_LIKE)
 def test_anything_like_yaml_is_read_or_refused(text: str) -> None:
     read_as_anything(text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=75)
+@settings(max_examples=many(300))
 @given(ANYTHING)
 def test_any_python_value_is_read_or_refused(value: object) -> None:
     read_document(document_from_python(value, "x"))
@@ -189,7 +195,7 @@ def test_any_python_value_is_read_or_refused(value: object) -> None:
         parse_architecture(value)
 
 
-@settings(max_examples=75)
+@settings(max_examples=many(300))
 @given(JSON_VALUES)
 def test_json_is_yaml_and_reads_as_the_same_python(value: object) -> None:
     from_yaml = document_from_yaml(json.dumps(value, ensure_ascii=False).encode(), "x")
@@ -198,7 +204,7 @@ def test_json_is_yaml_and_reads_as_the_same_python(value: object) -> None:
     assert from_yaml.value == from_python.value
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(200))
 @given(JSON_VALUES)
 def test_every_mapping_entry_has_the_line_of_its_key(value: object) -> None:
     text = yaml.safe_dump({"top": value}, allow_unicode=True, default_flow_style=False, width=10_000)
@@ -210,7 +216,7 @@ def test_every_mapping_entry_has_the_line_of_its_key(value: object) -> None:
             assert place[-1] in lines[line - 1]
 
 
-@settings(max_examples=75)
+@settings(max_examples=many(300))
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-1000, max_value=1000, places=8))
 def test_every_decimal_is_read_exactly(number: Decimal) -> None:
     for text in (f"{number:f}", f"{number:e}"):
@@ -220,7 +226,7 @@ def test_every_decimal_is_read_exactly(number: Decimal) -> None:
         assert met.nearest == float(number)
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(200))
 @given(st.integers(0, 1020), st.integers(1, 1020))
 def test_every_fraction_is_read_exactly(numerator: int, denominator: int) -> None:
     perturbation = {"kind": "fgsm", "epsilon": f"{numerator}/{denominator}"}
@@ -232,7 +238,7 @@ def test_every_fraction_is_read_exactly(numerator: int, denominator: int) -> Non
         assert parse_suite(value).conditions[0].perturbation == Fgsm(epsilon=Fraction(numerator, denominator))
 
 
-@settings(max_examples=100)
+@settings(max_examples=many(400))
 @given(st.sampled_from(places(SUITE)), JSON_VALUES)
 def test_a_suite_with_anything_in_one_place_is_a_suite_or_refused_there(
     place: tuple[str | int, ...], item: object
@@ -254,7 +260,7 @@ def test_one_mistake_is_one_problem_at_its_place(place: tuple[str | int, ...]) -
     assert problem.startswith(f"  {path}: ")
 
 
-@settings(max_examples=60)
+@settings(max_examples=many(100))
 @given(st.lists(st.sampled_from(places(SUITE)), min_size=2, max_size=6, unique=True))
 def test_mistakes_in_several_places_are_as_many_problems(wrong: list[tuple[str | int, ...]]) -> None:
     # A kind that cannot be read leaves the fields beside it unknown.

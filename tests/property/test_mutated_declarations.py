@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from conftest import Robench
 
-NUM_MUTANTS = 250
-NUM_THROUGH_THE_COMMAND = 25
-NUM_DRY_RUNS = 10
+NUM_MUTANTS = 500
+NUM_THROUGH_THE_COMMAND = 50
+NUM_DRY_RUNS = 20
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from robench.core.errors import ContractError
 from robench.core.shard import Shard
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
+from robench.datasets.segmentation import DIGIT_SCENES
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import Attacked
 from robench.evaluation.submission import agreement_of
@@ -124,6 +125,33 @@ def test_rows_of_a_sweep_are_budget_by_budget_within_an_example() -> None:
     assert found.rescored.column("epsilon").tolist()[6] == "2/255"
     part = found.take(slice(6, 8))
     assert (part.violates.tolist(), len(part.submitted), len(part.rescored)) == ([True, False], 2, 2)
+
+
+class Pointwise(Linear):
+    """Model of eleven classes a pixel, each a fixed projection of its three channels."""
+
+    def outputs(self, inputs: torch.Tensor, seeds: Any = None) -> torch.Tensor:
+        weights = torch.randn(11, 3, generator=torch.Generator().manual_seed(1))
+        return torch.einsum("kc,bchw->bkhw", weights, inputs)
+
+
+def test_counts_of_pixels_are_compared_row_by_row() -> None:
+    scenes, pointwise = robench.load_dataset("digit-scenes"), Pointwise()
+    condition = Condition(name="c", dataset=DIGIT_SCENES, perturbation=FGSM)
+    checkpoint = replace(MEASUREMENT.checkpoint, task="segmentation")
+    measurement = replace(
+        MEASUREMENT, checkpoint=checkpoint, condition=condition, dataset=scenes.identity, batch_size=4
+    )
+    shard, attacked = Shard(measurement=measurement, start=0, stop=COUNT), Attacked(collects=True)
+    record = evaluate(shard, pointwise, scenes, source=attacked)
+    examples = attacked.examples(shard.header)
+    assert not agreement_of(shard, record, examples, pointwise, scenes).differs.any()
+    counts = record.outcomes.column("num_both").copy()
+    counts[2], counts[5] = counts[5], counts[2]
+    found = agreement_of(
+        shard, replace(record, outcomes=record.outcomes.replaced(num_both=Values(counts))), examples, pointwise, scenes
+    )
+    assert np.flatnonzero(found.differs).tolist() == [2, 5]
 
 
 def test_a_search_that_claims_to_have_failed_is_found() -> None:

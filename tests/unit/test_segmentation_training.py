@@ -107,6 +107,14 @@ def test_an_interrupted_training_gives_the_bytes_of_an_uninterrupted_one(tmp_pat
     assert any(not torch.equal(whole[name], others[name]) for name in whole)
 
 
+def test_the_number_of_decoding_processes_changes_no_byte(tmp_path: Path, scenes: None) -> None:
+    training = replace(recipe(scales=(0.5, 2.0), flip=True, distortion=True, num_epochs=1), dataset="ade20k")
+    assert not training.is_embedded
+    checkpoint = replace(checkpoint_of(tmp_path, training), architecture=replace(ARCHITECTURE, num_classes=150))
+    alone, beside = (train(checkpoint, Host(data_root=None, decode_workers=number)) for number in (0, 2))
+    assert all(torch.equal(alone[name], beside[name]) for name in alone)
+
+
 def test_colours_are_learned(tmp_path: Path, scenes: None) -> None:
     training = recipe(num_epochs=30, optimizer="adamw", learning_rate=0.01, batch_size=5, evaluate_every=10)
     reports: list[EpochReport] = []
