@@ -5,7 +5,7 @@ constant added to all logits. Axes: B batch, K classes.
 """
 
 from collections.abc import Mapping, Sequence
-from math import comb, log
+from math import log
 from typing import Any
 
 import torch
@@ -225,8 +225,9 @@ def chance_of_at_most(num_right: int, num_examples: int, chance: float) -> float
     >>> round(chance_of_at_most(1, 3, 0.5), 3)
     0.5
     """
-    chances = (comb(num_examples, k) * chance**k * (1 - chance) ** (num_examples - k) for k in range(num_right + 1))
-    return sum(chances)
+    from scipy.special import bdtr  # type: ignore[import-untyped]  # scipy has no types
+
+    return float(bdtr(num_right, num_examples, chance)) if num_right >= 0 else 0.0
 
 
 def gap(outputs: Tensor, targets: Tensor, recorded: Outcomes, scoring: Scoring) -> Tensor:

@@ -135,6 +135,15 @@ def test_a_model_that_is_right_about_no_pixel_is_asked_why() -> None:
     assert f"{right} of {total} answers of clean examples; chance is 33.3%" in flag.finding
 
 
+def test_chance_is_computed_for_as_many_pixels_as_images_have() -> None:
+    targets = torch.zeros(2, 600, 800, dtype=torch.int64)
+    batch = replace(BATCH, ids=("a", "b"), inputs=torch.zeros(2, 3, 6, 8), targets=targets)
+    right = torch.zeros(2, 3, 600, 800)
+    right[:, 0] = 1
+    assert not clean_accuracy(Tiny(), batch, right, None).is_raised
+    assert clean_accuracy(Tiny(), batch, -right, None).is_raised
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half(Pgd):
     """PGD that attacks the left half of each mask alone."""
