@@ -85,6 +85,7 @@ class Row:
         batch_size: batch size of a coupled model, whose numbers hold at it only; None for all others.
         precision: number format of the model's passes; None for float32.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
+        is_audited: whether the model was audited; otherwise its attacks are compared with each other alone.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
         weights: digest that identifies the weights (``ShardHeader.weights``); None for means and unmeasured models.
         ranks: by key of the column, of columns whose number the row has; empty where models were not compared.
@@ -96,6 +97,7 @@ class Row:
     limit: int | None = None
     notes: tuple[str, ...] = ()
     flags: tuple[Flag, ...] | None = None
+    is_audited: bool = False
     batch_size: int | None = None
     seeds: tuple[str, ...] = ()
     weights: str | None = None

@@ -134,6 +134,7 @@ class BoardRow:
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
             are left out.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
+        is_audited: whether the model was audited in every suite with attacks.
         rank: rank in the column of ``Settings.sort``, ``comparison.pairing.ordinals``; ``unranked``: why it has none.
     """
 
@@ -146,6 +147,7 @@ class BoardRow:
     measured: Mapping[str, tuple[ConditionProvenance, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None
+    is_audited: bool = False
     seeds: tuple[str, ...] = ()
     all_examples: bool = False
     rank: int | None = None

@@ -8,10 +8,12 @@ from robench.core.budgets import Spelled
 from robench.core.errors import IncompleteError
 from robench.core.identity import key_of, to_plain
 from robench.core.suite import Condition, Suite, View, views_of
+from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Point
 from robench.reports.selection import Coverage
 from robench.tasks import TASKS
+from robench.tasks.base import Proportion, Task
 
 PROPORTION = "share"
 MOST_LINES = 8
@@ -58,14 +60,14 @@ def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[Board
 
 
 def severity_accuracies(suite: Suite, coverages: Mapping[str, Coverage]) -> Accuracies:
-    """Return the proportion of examples whose verdict holds, for each corruption that a column reads."""
-    verdict = TASKS[suite.task].verdict
+    """Return the proportion of right examples, or of an example's right answers, for each corruption of a column."""
+    task = TASKS[suite.task]
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     return {
-        (column.family, role.corruption, role.severity): _proportion(coverages, views[name], verdict)
+        (column.family, role.corruption, role.severity): _proportion(coverages, views[name], task)
         for column in suite.columns
         for name, role in column.reads
-        if role.name == "corrupted" and verdict is not None
+        if role.name == "corrupted" and (task.verdict or task.proportion)
     }
 
 
@@ -88,7 +90,7 @@ def profiles_of(suite: Suite, accuracies: Mapping[str, Accuracies]) -> Iterator[
             group=f"{suite.name}: {family}",
             title=corruption,
             x_label="severity",
-            y_label="accuracy",
+            y_label="accuracy" if TASKS[suite.task].verdict else "mean accuracy of an example",
             ticks=tuple((float(severity), str(severity)) for severity in severities),
             lines={
                 model: tuple(Point(x=float(each), value=of.get((family, corruption, each))) for each in severities)
@@ -97,11 +99,15 @@ def profiles_of(suite: Suite, accuracies: Mapping[str, Accuracies]) -> Iterator[
         )
 
 
-def _proportion(coverages: Mapping[str, Coverage], view: View, verdict: str) -> float | None:
+def _proportion(coverages: Mapping[str, Coverage], view: View, task: Task) -> float | None:
     try:
-        return float(coverages[view.condition.name].outcomes_at(view.epsilon).column(verdict).mean())
+        outcomes = coverages[view.condition.name].outcomes_at(view.epsilon)
     except IncompleteError:
         return None
+    if task.proportion is None:
+        return float(outcomes.column(task.verdict or "").mean())
+    proportion: Proportion = imported(task.proportion)
+    return float(proportion(outcomes).mean())
 
 
 def _names_of_alike(conditions: Sequence[Condition]) -> dict[str, str]:

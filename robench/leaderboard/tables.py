@@ -235,4 +235,5 @@ def _plain_row(row: BoardRow) -> Row:
         seeds=row.seeds,
         notes=row.notes,
         flags=None if row.flags is None else tuple(each.flag for each in row.flags),
+        is_audited=row.is_audited,
     )

@@ -191,6 +191,7 @@ def row_of(
         batch_size=suite.batch_size if is_coupled else None,
         notes=(*coupled, *caveats_of(covered), *findings, *bias_notes(suite.columns, cells), *without_number),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
+        is_audited=any(coverage.records for coverage in audits.values()),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),
         measurements=_measurements_of(coverages.values()),

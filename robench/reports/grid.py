@@ -116,7 +116,8 @@ def _notes(row: Row) -> list[str]:
 def _flags_text(row: Row) -> str:
     if row.flags is None:
         return "— (not audited)"
-    return f"{len(row.raised)} raised" if row.raised else "none"
+    raised = f"{len(row.raised)} raised" if row.raised else "none"
+    return raised if row.is_audited else f"{raised} (not audited)"
 
 
 def _estimate_text(estimate: Estimate) -> str:

@@ -97,6 +97,7 @@ def _mean_row(name: str, rows: Sequence[Row]) -> Row:
         cells={key: mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
         notes=tuple(dict.fromkeys(notes)),
         flags=_joined_flags(rows),
+        is_audited=all(row.is_audited for row in rows),
         measurements=tuple(sorted({key for row in rows for key in row.measurements})),
     )
 

@@ -133,6 +133,7 @@ class TestCoupledModels:
         assert row.batch_size == batch_size
         assert row.flags is not None
         assert flag in row.flags
+        assert row.is_audited
 
     def test_models_that_the_registry_declares_are_marked_and_no_others(self):
         report = build_report(SUITE, [*whole(), *whole(model="other")], coupled={"vit"})

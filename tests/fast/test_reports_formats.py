@@ -185,6 +185,12 @@ class TestFormats:
             "digits-rpc_symvit,100,robust,robust_accuracy,clean+pgd,,,,0,,,,\n"
         )
 
+    def test_models_whose_attacks_are_compared_alone_are_not_audited(self):
+        row = Row(model="vit", cells={CLEAN.key: cell(), ROBUST.key: cell()}, flags=())
+        rows = (row, replace(row, model="rpc", is_audited=True), replace(row, model="fan", flags=None))
+        lines = grid_of(report(*rows)).rows
+        assert [line[-1] for line in lines] == ["none (not audited)", "none", "— (not audited)"]
+
     def test_a_coupled_models_flags_have_its_batch_size_in_csv_too(self):
         row = Row(model="vit", cells={CLEAN.key: cell(), ROBUST.key: cell()}, flags=(), batch_size=20)
         lines = list(csv.DictReader(io.StringIO(RENDERERS["csv"](report(row)))))

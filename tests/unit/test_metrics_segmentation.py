@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from robench.comparison.evidence import evidence_of
 from robench.comparison.permutation import pair, permuted, permuted_readings, swaps
 from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
+from robench.declare import parse_suite
+from robench.leaderboard.curves import profiles_of, severity_accuracies
 from robench.metrics import METRICS, Readings
 from robench.metrics.intervals import weighted_sums
 from robench.metrics.segmentation import counts_of, mean_iou_contributions, worst_conditions
@@ -199,6 +203,22 @@ def test_contributions_of_images_are_their_counts() -> None:
     (sample,) = mean_iou_contributions(readings(HAND_MADE[3])).samples
     assert sample.values.shape == (2, 3, 3)
     assert all(one < other for one, other in pairwise(sample.ids.tolist()))
+
+
+def test_profiles_over_severities_are_means_of_images() -> None:
+    fog = {"name": "fog-3", "perturbation": {"kind": "corruption", "type": "fog", "severity": 3, "constants": "cifar"}}
+    suite = parse_suite(
+        {
+            **{"name": "s", "version": 1, "seed": 0, "dataset": "digit-scenes", "batch_size": 20},
+            **{"conditions": [{"name": "clean"}, fog], "metrics": ["mean_iou", "corrupted_mean_iou"]},
+        }
+    )
+    rows = [outcome_of("a", [0, 0, 1, IGNORED], [0, 1, 1, 1]), outcome_of("b", [1], [1])]
+    coverage: Any = SimpleNamespace(outcomes_at=lambda epsilon: Outcomes.of(rows))
+    found = severity_accuracies(suite, {"fog-3": coverage})
+    assert found == {("digit-scenes-c", "fog", 3): pytest.approx((2 / 3 + 1) / 2)}
+    (chart,) = profiles_of(suite, {"model": found})
+    assert (chart.title, chart.y_label) == ("fog", "mean accuracy of an example")
 
 
 def test_numbers_of_a_family_are_means_over_its_corruptions() -> None:
