@@ -11,12 +11,15 @@ from typing import Any, get_args, get_type_hints
 import torch
 
 from robench.attacks.base import Attack
-from robench.core.columns import Values
+from robench.core.checkpoint import Checkpoint
+from robench.core.columns import Outcomes, Values
+from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
 from robench.core.protocols import Batch, Dataset
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Condition
 from robench.datasets.base import DatasetBase, stand_in
+from robench.declarations.base import imported
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare.schema import parse_perturbation
 from robench.evaluation.evaluate import evaluate
@@ -27,7 +30,9 @@ from robench.models.loaded import LoadedModel
 from robench.perturbations import PERTURBATIONS
 from robench.runs.chosen_models import InMemoryModel, module_and_preprocessing
 from robench.store.adversarial import ONE_BUDGET
-from robench.tasks import DEFAULT_TASK
+from robench.tasks import DEFAULT_TASK, TASKS
+from robench.tasks.base import Proportion, Task
+from robench.tasks.segmentation import IGNORED
 
 NAME = "model"
 # Nothing is stored, and no draw depends on weights.
@@ -43,13 +48,15 @@ class AdversarialBatch:
     Attributes:
         inputs: (B, ...) adversarial examples, float32, checked against the attack's budget and the limits of inputs.
         success: (B,) whether the module misclassifies the adversarial example, booleans; of a clean input that was
-            misclassified already, too.
+            misclassified already, too. None of masks: an image is not fooled as a whole.
+        right: (B,) proportion of labels that are still predicted, float64: of pixels that count; of a class 0 or 1.
         linf, l2, l1: (B,) distances from the clean inputs, float64.
         num_queries, num_gradients: (B,) forward and backward passes of each example, int64; None if not counted.
     """
 
     inputs: torch.Tensor
-    success: torch.Tensor
+    success: torch.Tensor | None
+    right: torch.Tensor
     linf: torch.Tensor
     l2: torch.Tensor
     l1: torch.Tensor
@@ -85,10 +92,10 @@ class TensorAttack:
         of the examples, the result is that of ``robench.run`` to the bit.
 
         Args:
-            model: module from inputs to logits (B, K), or a tuple of it and its preprocessing, as for ``robench.run``;
-                or a model of the registry, as ``robench.load_checkpoint`` returns it.
+            model: module from inputs to logits (B, K), or (B, K, H, W) for masks; a tuple of it and its preprocessing,
+                as for ``robench.run``; or a model of the registry, as ``robench.load_checkpoint`` returns it.
             inputs: (B, C, H, W) images in [0, 1], or inputs of the domain that the preprocessing names; float.
-            labels: (B,) classes, integers.
+            labels: (B,) classes, or masks (B, H, W) of a class for each pixel, -1 where it does not count; integers.
             ids: one text an example; its position by default.
             seed: root of all random numbers.
             batch_size: number of examples per forward pass; all by default.
@@ -101,12 +108,13 @@ class TensorAttack:
         """
         names = tuple(map(str, range(len(inputs)))) if ids is None else tuple(ids)
         _check(inputs, labels, names, batch_size)
-        loaded = model if isinstance(model, LoadedModel) else _loaded(model, inputs.device)
-        declared = _declared(self.declaration, loaded, inputs, labels)
+        task = _task_of(labels)
+        loaded = model if isinstance(model, LoadedModel) else _loaded(model, inputs.device, task)
+        declared = _declared(self.declaration, loaded, inputs, labels, task)
         fingerprint = "" if dataset is None else dataset.identity.fingerprint
         data = _Tensors(names, inputs.detach(), labels, fingerprint)
         measurement = Measurement(
-            checkpoint=in_memory_checkpoint(NAME, NO_DIGEST, NoPreprocessing(inputs=loaded.domain.name), Path.cwd()),
+            checkpoint=_checkpoint(NoPreprocessing(inputs=loaded.domain.name), task),
             condition=Condition(name=self.declaration.kind, dataset=declared, perturbation=self.declaration),
             weights_digest=NO_DIGEST,
             dataset=data.identity,
@@ -117,10 +125,18 @@ class TensorAttack:
         shard = Shard(measurement=measurement, start=0, stop=len(names))
         outcomes = evaluate(shard, loaded, data, source=made).outcomes
         points = torch.from_numpy(made.examples(shard.header).points[ONE_BUDGET])
-        columns = ("linf", "l2", "l1", "num_queries", "num_gradients")
-        numbers = {name: _tensor(outcomes.values(name), loaded.device) for name in columns}
-        is_right = _tensor(outcomes.values("correct_top1"), loaded.device)
-        return AdversarialBatch(inputs=points.to(loaded.device), success=~is_right, **numbers)
+        return _result(points, outcomes, task, loaded.device)
+
+
+def _result(points: torch.Tensor, outcomes: Outcomes, task: Task, device: torch.device) -> AdversarialBatch:
+    columns = ("linf", "l2", "l1", "num_queries", "num_gradients")
+    numbers = {name: _tensor(outcomes.values(name), device) for name in columns}
+    if task.proportion is None:
+        right = _tensor(outcomes.values(task.verdict or ""), device)
+        return AdversarialBatch(inputs=points.to(device), success=~right, right=right.double(), **numbers)
+    proportion: Proportion = imported(task.proportion)
+    right = torch.from_numpy(proportion(outcomes)).to(device)
+    return AdversarialBatch(inputs=points.to(device), success=None, right=right, **numbers)
 
 
 def attack(kind: str | Attack, **fields: object) -> TensorAttack:
@@ -164,7 +180,8 @@ class _Tensors:
         return len(self._batch.ids)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]:
-        return self._batch.inputs[index], int(self._batch.targets[index])
+        target = self._batch.targets[index]
+        return self._batch.inputs[index], target if target.ndim else int(target)
 
     def batch(self, start: int, stop: int) -> Batch:
         """Return examples [start, stop)."""
@@ -172,26 +189,41 @@ class _Tensors:
         return Batch(ids=whole.ids[rows], inputs=whole.inputs[rows], targets=whole.targets[rows])
 
 
-def _loaded(model: object, otherwise: torch.device) -> LoadedModel:
+def _task_of(labels: torch.Tensor) -> Task:
+    """Return the task of labels: that of masks has a label for each pixel."""
+    return (
+        next(each for each in TASKS.values() if each.answers_as == "mask") if labels.ndim > 1 else TASKS[DEFAULT_TASK]
+    )
+
+
+def _checkpoint(preprocessing: Preprocessing, task: Task) -> Checkpoint:
+    return in_memory_checkpoint(NAME, NO_DIGEST, preprocessing, Path.cwd(), task.name)
+
+
+def _loaded(model: object, otherwise: torch.device, task: Task) -> LoadedModel:
     """Return a copy of a module as a frozen model, on the module's device or on that of inputs if it has no tensors."""
     module, preprocessing = module_and_preprocessing(NAME, model, None)
     device = next((each.device for each in chain(module.parameters(), module.buffers())), otherwise)
-    return model_of(in_memory_checkpoint(NAME, NO_DIGEST, preprocessing, Path.cwd()), module, device)
+    return model_of(_checkpoint(preprocessing, task), module, device)
 
 
-def _declared(attack: Attack, model: LoadedModel, inputs: torch.Tensor, labels: torch.Tensor) -> DatasetBase:
+def _declared(
+    attack: Attack, model: LoadedModel, inputs: torch.Tensor, labels: torch.Tensor, task: Task
+) -> DatasetBase:
     """Return the declaration of the examples, whose classes are those of the model.
 
     Raises:
         UsageError: a label is not one of them, or the attack cannot be applied to such examples.
     """
+    lowest_allowed = 0 if task.answers_as == "label" else IGNORED
     with torch.no_grad():
         num_classes = model.outputs(inputs[:1].float().to(model.device), (0,)).shape[1]
     lowest, highest = int(labels.min()), int(labels.max())
-    if lowest < 0 or highest >= num_classes:
-        found = lowest if lowest < 0 else highest
-        raise UsageError(f"labels must be from 0 to {num_classes - 1}, as the model has {num_classes}, got {found}")
-    declared = replace(stand_in(DEFAULT_TASK, model.domain.name), name="tensors", num_classes=num_classes)
+    if lowest < lowest_allowed or highest >= num_classes:
+        found = lowest if lowest < lowest_allowed else highest
+        allowed = f"from {lowest_allowed} to {num_classes - 1}"
+        raise UsageError(f"labels must be {allowed}, as the model has {num_classes} classes, got {found}")
+    declared = replace(stand_in(task.name, model.domain.name), name="tensors", num_classes=num_classes)
     if problems := attack.problems_on(declared):
         raise UsageError("; ".join(f"{field or attack.kind} {message}" for field, message in problems))
     return declared
@@ -205,9 +237,10 @@ def _check(inputs: torch.Tensor, labels: torch.Tensor, ids: tuple[str, ...], bat
         is_float = tensor.is_floating_point()
         if is_float != (wanted == "floating-point") or tensor.dtype == torch.bool:
             raise UsageError(f"{name} must be a tensor of {wanted} numbers, got {tensor.dtype}")
-    if not len(inputs) or labels.shape != inputs.shape[:1] or len(ids) != len(inputs):
+    if not len(inputs) or labels.shape[:1] != inputs.shape[:1] or labels.ndim not in {1, 3} or len(ids) != len(inputs):
         sizes = f"inputs {tuple(inputs.shape)}, labels {tuple(labels.shape)} and {len(ids)} ids"
-        raise UsageError(f"inputs (B, ...), labels (B,) and ids must be of the same examples, got {sizes}")
+        wanted = "inputs (B, ...), labels (B,) or (B, H, W) and ids"
+        raise UsageError(f"{wanted} must be of the same examples, got {sizes}")
     if len(set(ids)) != len(ids):
         raise UsageError("ids must be distinct: the random numbers of an example depend on its id")
     if batch_size is not None and batch_size < 1:

@@ -69,6 +69,7 @@ def test_the_batch_is_that_of_a_run_to_the_bit(results: Path, kind: str) -> None
     for model in (loaded, (loaded.module, entry.preprocessing)):
         made = attack(model, batch.inputs, batch.targets, ids=batch.ids, seed=3, batch_size=4, dataset=dataset)
         assert made.inputs.numpy().tobytes() == points.tobytes()
+        assert made.success is not None
         assert (~made.success).tolist() == outcomes.column("correct_top1").tolist()
         assert made.linf.tolist() == outcomes.column("linf").tolist()
         assert made.num_queries is not None
@@ -91,7 +92,9 @@ def test_a_module_in_training_is_attacked_in_evaluation_mode_and_stays_as_it_is(
     images, labels = torch.full((3, 3, 4, 4), 0.51), torch.tensor([1, 1, 0])
     model = Bright()
     made = robench.attack("pgd", epsilon=4 / 255, num_steps=8)(model, images, labels)
+    assert made.success is not None
     assert made.success.tolist() == [True, True, True]
+    assert made.right.tolist() == [0, 0, 0]
     # The third is wrong already, and moves further up.
     assert torch.allclose(made.inputs[:2], images[:2] - 4 / 255)
     assert torch.allclose(made.inputs[2], images[2] + 4 / 255)
@@ -99,6 +102,23 @@ def test_a_module_in_training_is_attacked_in_evaluation_mode_and_stays_as_it_is(
     assert model.training
     assert model.weight.requires_grad
     assert model.weight.grad is None
+
+
+def test_masks_are_attacked_pixel_by_pixel_and_ignored_pixels_count_nowhere() -> None:
+    model = torch.nn.Conv2d(3, 4, 3, padding=1).requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    model.weight.copy_(torch.randn(4, 3, 3, 3, generator=generator))
+    images = 0.2 + 0.6 * torch.rand(3, 3, 6, 8, generator=generator)
+    masks = model(images).argmax(1)
+    masks[:, :, :3] = -1
+    made = robench.attack("pgd", loss="cospgd", epsilon=8 / 255, num_steps=8)(model, images, masks)
+    counts = masks != -1
+    right = ((model(made.inputs).argmax(1) == masks) & counts).sum((1, 2)) / counts.sum((1, 2))
+    assert made.right.tolist() == pytest.approx(right.tolist())
+    assert made.right.max() < 1
+    assert made.success is None
+    with pytest.raises(UsageError, match="labels must be from -1 to 3, as the model has 4 classes, got -2"):
+        robench.attack("fgsm", epsilon=8 / 255)(model, images, masks - 1)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +131,12 @@ def test_a_module_in_training_is_attacked_in_evaluation_mode_and_stays_as_it_is(
         (FGSM, {"labels": torch.zeros(2)}, UsageError, "labels must be a tensor of integer numbers"),
         (FGSM, {"labels": torch.zeros(3, dtype=torch.long)}, UsageError, r"got inputs \(2, 3, 4, 4\), labels \(3,\)"),
         (FGSM, {"ids": ("a", "a")}, UsageError, "ids must be distinct"),
-        (FGSM, {"labels": torch.tensor([0, 2])}, UsageError, "labels must be from 0 to 1, as the model has 2, got 2"),
+        (
+            FGSM,
+            {"labels": torch.tensor([0, 2])},
+            UsageError,
+            "labels must be from 0 to 1, as the model has 2 classes, got 2",
+        ),
         (FGSM, {"labels": torch.tensor([0, -1])}, UsageError, "got -1"),
         ({**FGSM, "epsilon": 8}, {}, UsageError, "epsilon must be at most 1"),
         ({"kind": "square-series", "epsilon": 0.1, "num_queries": 3, "p_init": 0.5}, {}, UsageError, "it needs time"),
