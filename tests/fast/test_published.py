@@ -463,8 +463,8 @@ def test_every_name_is_one_of_robenchs(paper: str, number: int) -> None:
         if cell.twin is not None:
             assert cell.twin.model in models(), where
             assert cell.twin.column_key in columns_of(cell.twin.suite), where
-            assert cell.twin.suite.startswith(("digits-", "sotu-")), where
-            assert models()[cell.twin.model].training_data.startswith(("digits", "sotu")), where
+            assert cell.twin.suite.startswith(("digits-", "sotu-", "scenes-")), where
+            assert models()[cell.twin.model].training_data.startswith(("digits", "sotu", "digit-scenes")), where
 
 
 @pytest.mark.parametrize(("paper", "number"), TABLES)

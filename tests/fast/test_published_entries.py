@@ -15,7 +15,7 @@ from robench.declare.printed import PublishedCell
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
 MEASURABLE = {
-    "bilateral": {1: (45, 0), 2: (8, 8), 3: (36, 36), 4: (12, 0)},
+    "bilateral": {1: (45, 0), 2: (8, 8), 3: (36, 36), 4: (12, 9)},
     "primal": {1: (120, 0), 3: (20, 0), 4: (10, 0)},
     "rkde": {
         1: (72, 72),
@@ -35,7 +35,7 @@ MEASURABLE = {
         3: (8, 8),
         4: (150, 150),
         5: (4, 4),
-        6: (20, 0),
+        6: (20, 8),
         7: (12, 0),
         8: (8, 0),
         9: (8, 8),
@@ -47,7 +47,7 @@ MEASURABLE = {
     "twicing": {
         1: (48, 48),
         2: (20, 20),
-        3: (6, 0),
+        3: (6, 6),
         4: (4, 4),
         6: (12, 12),
         7: (2, 2),

@@ -102,8 +102,8 @@ def test_each_format_prints_the_table(results: Path) -> None:
 
 
 def test_a_table_without_twins_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model of rpc:6, rpc:7 has a twin on small data"):
-        run("rpc:1", "rpc:7", "rpc:6", "--twin", "--results", tmp_path)
+    with pytest.raises(UsageError, match="no model of rpc:7, rpc:8 has a twin on small data"):
+        run("rpc:1", "rpc:8", "rpc:7", "--twin", "--results", tmp_path)
 
 
 def test_no_line_of_a_table_is_wider_than_160_characters(tmp_path: Path) -> None:
