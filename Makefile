@@ -4,12 +4,14 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := --suite digits-adv --model digits-vit --model digits-symvit --model digits-rpc-symvit --results results/demo
 
+SCENES := --model scenes-softmax --model scenes-symmetric --model scenes-rpc --results results/scenes
+
 MUTANTS ?= results/mutants
 
 # Compiled modules are kept, else every process that a test starts compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 table tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 table tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -27,6 +29,9 @@ demo: $(READY)   ## three attention variants through an attack suite to a leader
 	@$(BIN)/robench run $(DEMO)
 	@echo "Next, means over five training seeds of each model:"
 	@echo "  $(BIN)/robench run $(DEMO) --all-seeds"
+
+scenes: $(READY) ## three segmenters of digit-scenes: clean, attacked, and under corruptions, in less than five minutes
+	@for suite in scenes-clean scenes-adv scenes-c; do $(BIN)/robench run --suite $$suite $(SCENES) || exit; done
 
 test-fast: $(READY) ## style, types and the tests that need no torch: under a minute on 2 cores, once mypy has its cache
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint fast-tests

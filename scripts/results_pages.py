@@ -1,4 +1,4 @@
-"""Writes the tables of docs/cifar10.md and docs/series.md from committed results (``make generated``).
+"""Writes the tables of docs/cifar10.md, series.md and segmentation.md from committed results (``make generated``).
 
 ``python scripts/results_pages.py NAME RESULTS`` first adds the results of a folder to reports/NAME.tar.xz: of published
 models under the suites of that page, a file for each measurement. A measurement that is there already stays as it is.
@@ -10,12 +10,18 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import robench
+from robench.comparison.baseline import measured
+from robench.comparison.documents import difference_text
+from robench.comparison.evidence import evidence_of
 from robench.declare import read_registry, shipped_registry
+from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
+from robench.reports.results import Stored
 from robench.reports.selection import needs
 from robench.store import FolderStore
 
@@ -36,6 +42,7 @@ class Table:
     Attributes:
         dataset: dataset of a suite that names none.
         limit: number of first examples that were measured; None for all that the suite states.
+        is_summary: whether numbers of single corruptions and classes are left out.
     """
 
     title: str
@@ -43,6 +50,14 @@ class Table:
     suite: str
     dataset: str | None = None
     limit: int | None = None
+    is_summary: bool = False
+
+    def shows(self, column: Column) -> bool:
+        """Return whether a column repeats no other: the worst case of clean inputs and one attack is that attack."""
+        if METRICS[column.metric].scope == "threat-model" and len(column.conditions) == 2:
+            return False
+        is_of_all = column.of_class is None and (column.conditions == ("clean",) or len(column.conditions) > 1)
+        return is_of_all or not self.is_summary
 
     @cached_property
     def loaded(self) -> Suite:
@@ -57,16 +72,53 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Attacks:
+    """Attacks of a suite beside one of them, by paired differences on the same examples.
+
+    Attributes:
+        models: names of models; ``plain`` and ``others``: names of conditions; ``metrics``: numbers of each.
+    """
+
+    models: tuple[str, ...]
+    suite: str
+    plain: str
+    others: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    def lines(self, results: Path) -> Iterator[str]:
+        """Yield the table: a row for each model and metric, the plain attack's number, and the others' differences."""
+        suite = robench.load_suite(self.suite)
+        stored = Stored(suite, FolderStore(results), None, suite.seed)
+        names = ", ".join(f"`{name}`" for name in self.others)
+        yield from (f"{names} less `{self.plain}`, in points, with 95 % intervals of paired weights of images:", "")
+        yield f"| | clean | {self.plain} | {' | '.join(self.others)} |"
+        yield "|---|" + "---:|" * (2 + len(self.others))
+        for model, name in product(self.models, self.metrics):
+            found, metric = measured(suite, stored, model, None), METRICS[name]
+            columns = {column.conditions: column for column in suite.columns if column.metric == name}
+            plain = columns[self.plain,]
+            cells = [_shown(found.cell(columns[each,]).estimate) for each in ("clean", self.plain)]
+            for other in self.others:
+                of_other, of_plain = (found.readings(each) for each in (columns[other,], plain))
+                difference = evidence_of(metric, of_other, of_plain, other).difference
+                cells.append(difference_text(difference.value, difference.low, difference.high, metric.unit))
+            yield f"| {model}: {plain.label.removeprefix(self.plain).strip()} | {' | '.join(cells)} |"
+        yield ""
+
+
+@dataclass(frozen=True)
 class Page:
     """Page of docs with tables of an archive of results.
 
     Attributes:
         average_seeds: whether a model's training seeds are one column, their mean.
+        attacks: attacks that are compared after the tables; None for none.
     """
 
     name: str
     tables: tuple[Table, ...]
     average_seeds: bool = True
+    attacks: Attacks | None = None
 
     @property
     def path(self) -> Path:
@@ -106,17 +158,14 @@ class Page:
             shown = table.prefix if self.average_seeds else ""
             yield f"| | {' | '.join(row.model.removeprefix(shown) for row in report.rows)} |"
             yield "|---|" + "---:|" * len(report.rows)
-            for column in filter(_is_shown, report.columns):
+            for column in filter(table.shows, report.columns):
                 cells = [_shown(row.cells[column.key].estimate) for row in report.rows]
                 yield f"| {column.label} | {' | '.join(cells)} |"
             yield ""
+        if self.attacks is not None:
+            yield from self.attacks.lines(results)
         if not self.average_seeds:
             yield from _minutes({table.suite: seconds for table, seconds in costs.items()})
-
-
-def _is_shown(column: Column) -> bool:
-    """Return whether a column repeats no other: the worst case of clean inputs and one attack is that attack."""
-    return column.metric != "robust_accuracy" or len(column.conditions) > 2
 
 
 def _minutes(costs: dict[str, dict[str, float]]) -> Iterator[str]:
@@ -179,6 +228,23 @@ PAGES = {
                     for name, title in _SERIES.items()
                 ),
                 *(Table(f"Accuracy on {title} in per cent", f"{name}-", name) for name, title in _TOKENS.items()),
+            ),
+        ),
+        Page(
+            "segmentation",
+            (
+                Table("400 clean scenes, in per cent", "scenes-", "scenes-clean", is_summary=True),
+                Table("100 scenes under attack, in per cent", "scenes-", "scenes-adv"),
+                Table("100 scenes under SEA at 2/255, in per cent", "scenes-", "scenes-sea"),
+                Table("100 scenes under 15 corruptions, in per cent", "scenes-", "scenes-c", is_summary=True),
+            ),
+            average_seeds=False,
+            attacks=Attacks(
+                models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
+                suite="scenes-adv",
+                plain="pgd-2",
+                others=("segpgd-2", "cospgd-2"),
+                metrics=("pixel_accuracy", "mean_iou"),
             ),
         ),
     )
