@@ -11,7 +11,7 @@ MUTANTS ?= results/mutants
 # Compiled modules are kept, else every process that a test starts compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 table tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 cifar10 table tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -82,6 +82,9 @@ STATE ?= results/training
 train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet, JOBS at a time; resumed when repeated
 	@$(BIN)/robench train $(CIFAR10) $(CIFAR10_ADVERSARIAL) $(CIFAR10:%=%@1) $(CIFAR10:%=%@2) \
 	  --jobs $(JOBS) --state $(STATE)
+
+cifar10: $(READY) ## gains over baselines, leaderboard and figures of CIFAR-10 from the committed results: reports/cifar10
+	@$(BIN)/python scripts/cifar10_findings.py
 
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --device-speed 100 --output reports/tables

@@ -1,7 +1,7 @@
 """Writes the tables of docs/cifar10.md, series.md and segmentation.md from committed results (``make generated``).
 
-``python scripts/results_pages.py NAME RESULTS`` first adds the results of a folder to reports/NAME.tar.xz: of published
-models under the suites of that page, a file for each measurement. A measurement that is there already stays as it is.
+``python scripts/results_pages.py NAME RESULTS`` first adds the results of a folder to the archive of that page: of
+published models under its suites, a file for each measurement. A measurement that is there already stays as it is.
 """
 
 from __future__ import annotations
@@ -112,12 +112,14 @@ class Page:
 
     Attributes:
         average_seeds: whether a model's training seeds are one column, their mean.
+        shares_archive: whether the results are in the archive of the papers' tables, which has them as twins.
         attacks: attacks that are compared after the tables; None for none.
     """
 
     name: str
     tables: tuple[Table, ...]
     average_seeds: bool = True
+    shares_archive: bool = False
     attacks: Attacks | None = None
 
     @property
@@ -128,7 +130,7 @@ class Page:
     @property
     def archive(self) -> Path:
         """Return the file of the results."""
-        return ROOT / "reports" / f"{self.name}.tar.xz"
+        return ROOT / "reports" / f"{'archive' if self.shares_archive else self.name}.tar.xz"
 
     def text(self, text: str) -> str:
         """Return the page's text with the tables of the committed results."""
@@ -239,6 +241,7 @@ PAGES = {
                 Table("100 scenes under 15 corruptions, in per cent", "scenes-", "scenes-c", is_summary=True),
             ),
             average_seeds=False,
+            shares_archive=True,
             attacks=Attacks(
                 models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
                 suite="scenes-adv",
