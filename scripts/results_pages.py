@@ -112,14 +112,14 @@ class Page:
 
     Attributes:
         average_seeds: whether a model's training seeds are one column, their mean.
-        shares_archive: whether the results are in the archive of the papers' tables, which has them as twins.
+        uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
         attacks: attacks that are compared after the tables; None for none.
     """
 
     name: str
     tables: tuple[Table, ...]
     average_seeds: bool = True
-    shares_archive: bool = False
+    uses_main_archive: bool = False
     attacks: Attacks | None = None
 
     @property
@@ -130,7 +130,7 @@ class Page:
     @property
     def archive(self) -> Path:
         """Return the file of the results."""
-        return ROOT / "reports" / f"{'archive' if self.shares_archive else self.name}.tar.xz"
+        return ROOT / "reports" / f"{'archive' if self.uses_main_archive else self.name}.tar.xz"
 
     def text(self, text: str) -> str:
         """Return the page's text with the tables of the committed results."""
@@ -241,7 +241,7 @@ PAGES = {
                 Table("100 scenes under 15 corruptions, in per cent", "scenes-", "scenes-c", is_summary=True),
             ),
             average_seeds=False,
-            shares_archive=True,
+            uses_main_archive=True,
             attacks=Attacks(
                 models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
                 suite="scenes-adv",

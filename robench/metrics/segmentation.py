@@ -89,11 +89,11 @@ def counts_of(outcomes: Outcomes) -> Counts:
     import numpy as np
 
     classes = outcomes.column("classes")
-    num_classes = 1 + max((int(each[-1]) for each in classes if len(each)), default=0)
-    counts = np.zeros((len(outcomes), num_classes, 3), np.int64)
+    rows = np.repeat(np.arange(len(classes)), [len(each) for each in classes])
+    present = np.concatenate([*classes, np.empty(0, np.int64)])
+    counts = np.zeros((len(outcomes), 1 + int(present.max(initial=0)), 3), np.int64)
     for place, name in enumerate(("num_true", "num_predicted", "num_both")):
-        for row, (present, numbers) in enumerate(zip(classes, outcomes.column(name), strict=True)):
-            counts[row, present, place] = numbers
+        counts[rows, present, place] = np.concatenate([*outcomes.column(name), np.empty(0, np.int64)])
     return counts
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import get_args
 
+import numpy as np
+
 from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, IncompleteError
 from robench.core.outcomes import Outcome
@@ -214,22 +216,25 @@ def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
 
 
 def segmented(seed: int) -> list[SegmentationOutcome]:
-    """Return outcomes of images of 64 pixels and some of 5 classes, about half of the pixels right."""
-    draw, truth = random.Random(seed), random.Random(0)
+    """Return outcomes of images of 200 pixels and some of 5 classes, about half of the pixels right."""
+    draw, truth = np.random.default_rng(seed), np.random.default_rng(0)
+    targets = truth.integers(0, 1 + truth.integers(0, 5, (NUM_EXAMPLES, 200)))
+    guesses = np.where(draw.random(targets.shape) < 0.4, targets, draw.integers(0, 5, targets.shape))
+    right = np.where(targets == guesses, targets, -1)
+    counts = [(each[:, :, None] == np.arange(5)).sum(1) for each in (targets, guesses, right)]
+    present = (counts[0] + counts[1]) > 0
+    losses = draw.exponential(size=NUM_EXAMPLES).tolist()
     found = []
-    for index in range(NUM_EXAMPLES):
-        targets = [truth.randint(0, truth.randint(0, 4)) for _ in range(64)]
-        guesses = [target if draw.random() < 0.4 else draw.randint(0, 4) for target in targets]
-        classes = sorted({*targets, *guesses})
-        both = [guess for target, guess in zip(targets, guesses, strict=True) if target == guess]
+    for row in range(NUM_EXAMPLES):
+        true, predicted, both = (tuple(each[row, present[row]].tolist()) for each in counts)
         found.append(
             SegmentationOutcome(
-                example_id=f"example/{index}",
-                classes=tuple(classes),
-                num_true=tuple(map(targets.count, classes)),
-                num_predicted=tuple(map(guesses.count, classes)),
-                num_both=tuple(map(both.count, classes)),
-                loss_nats=draw.expovariate(1),
+                example_id=f"example/{row}",
+                classes=tuple(np.flatnonzero(present[row]).tolist()),
+                num_true=true,
+                num_predicted=predicted,
+                num_both=both,
+                loss_nats=losses[row],
             )
         )
     return found

@@ -63,8 +63,8 @@ def test_tables_and_suites_that_do_not_exist_are_refused(tmp_path: Path) -> None
         _package().paper_table("rpc", results=tmp_path)
     with pytest.raises(UnknownNameError):
         _package().paper_table("rpc:99", results=tmp_path)
-    with pytest.raises(UsageError, match="no model of rpc:6 has a twin on small data"):
-        _package().twin_table("rpc:6", results=tmp_path)
+    with pytest.raises(UsageError, match="no model of rpc:7 has a twin on small data"):
+        _package().twin_table("rpc:7", results=tmp_path)
     with pytest.raises(UnknownNameError):
         _package().build_leaderboard("digits-advv", results=tmp_path)
 
