@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 STATSMODELS = json.loads((Path(__file__).parents[1] / "golden" / "statsmodels.json").read_text())
 COUNTS = st.integers(0, 60)
+# Slow ones that share all code but one line with corrupted_mean_iou.
+ALIKE = ("corrupted_pixel_accuracy", "corrupted_class_accuracy")
 
 
 def readings_of(name: str, seed: int) -> Readings:
@@ -188,7 +190,14 @@ class TestPermutation:
         assert Permuted(np.inf, np.array([np.inf, 3.0])).two_sided == 2 / 3
 
     # The choice of attacks for robust mean IoU is kept while images are swapped, and not made anew in each draw.
-    @pytest.mark.parametrize("name", [name for name in METRICS if name != "robust_mean_iou"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name
+            for name in METRICS
+            if name != "robust_mean_iou"
+        ],
+    )
     def test_it_is_that_of_swapped_outcomes_for_every_metric(self, name: str) -> None:
         """The slow way computes the metric anew from swapped rows of outcomes."""
         metric, first, second = METRICS[name], readings_of(name, 1), readings_of(name, 2)
