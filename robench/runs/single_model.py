@@ -12,6 +12,7 @@ from robench.core.containment import attributed_to
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ContractError, UnknownNameError, UsageError
 from robench.core.flags import Flag
+from robench.core.protocols import Batch, Dataset
 from robench.core.report import Estimate
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
@@ -28,6 +29,7 @@ from robench.runs.prepare import prepare
 from robench.runs.request import RunRequest
 from robench.store import MemoryStore
 from robench.tasks import TASKS
+from robench.tasks.base import ManyAnswers, Task
 
 
 def audit_checkpoint(
@@ -44,7 +46,8 @@ def audit_checkpoint(
     """Return every check of a checkpoint at a budget in l-infinity, by default on the data it was trained on.
 
     ``epsilon`` is in units of the inputs, by default that of the audits of runs in the model's domain. Names of
-    datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused.
+    datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused. Of images of
+    several sizes the centres are audited, as large as the smallest of them.
 
     Raises:
         UsageError: the model's task or domain has no audit, the data is not determined, or an option is out of range.
@@ -75,7 +78,7 @@ def audit_checkpoint(
         raise UnknownNameError("dataset", dataset, datasets)
     found = choose_workers(device, 1, IN_PROCESS)
     examples = open_dataset(datasets[dataset], data_root=data_root, preprocessing=checkpoint.preprocessing)
-    batch = examples.batch(0, min(num_examples, len(examples)))
+    batch = _first(examples, min(num_examples, len(examples)), datasets[dataset], TASKS[checkpoint.task])
     model = load_model(checkpoint, found.devices[0])
     on_start()
     metric = TASKS[checkpoint.task].metric
@@ -87,6 +90,15 @@ def audit_checkpoint(
             logits = predict(model, inputs, list(range(len(inputs))), BATCH_SIZE)
         clean = clean_accuracy(model, replace(batch, inputs=inputs), logits, expected)
     return [clean, *flags]
+
+
+def _first(examples: Dataset, count: int, declared: DatasetDeclaration, task: Task) -> Batch:
+    """Return the first examples as one batch: of several sizes their centres, if they have many answers."""
+    if declared.has_one_size or not isinstance(task.rules, ManyAnswers):
+        return examples.batch(0, count)
+    rows = [examples.batch(row, row + 1) for row in range(count)]
+    inputs, targets = task.rules.of_one_size([(each.inputs[0], each.targets[0]) for each in rows])
+    return replace(rows[0], ids=tuple(each.ids[0] for each in rows), inputs=inputs, targets=targets)
 
 
 def clean_score(

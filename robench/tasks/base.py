@@ -267,3 +267,6 @@ class ManyAnswers(Protocol):
 
     def own_labels(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return a model's own answers (B, ...) where labels (B, ...) count, for attacks with labels predicted."""
+
+    def of_one_size(self, examples: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the centres of inputs and labels of several sizes, as large as the smallest allow, as a batch."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from robench.core.columns import Outcomes, Values, lists_of
 from robench.core.errors import ContractError, UsageError
@@ -69,6 +70,21 @@ class SegmentationRules:
                 f"floating-point logits ({num_rows}, classes, height, width)"
             )
         return logits
+
+    def of_one_size(self, examples: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """Return the centres of images (C, H, W), and those of their masks at the size of the images.
+
+        Masks of other sizes are resized to their images', each pixel to the nearest target.
+        """
+        height, width = (min(image.shape[axis] for image, _ in examples) for axis in (1, 2))
+        parts = []
+        for image, mask in examples:
+            top, left = (image.shape[1] - height) // 2, (image.shape[2] - width) // 2
+            resized = interpolate(mask[None, None].double(), image.shape[1:], mode="nearest-exact")[0, 0].to(mask.dtype)
+            place = slice(top, top + height), slice(left, left + width)
+            parts.append((image[:, place[0], place[1]], resized[place]))
+        images, masks = zip(*parts, strict=True)
+        return torch.stack(images), torch.stack(masks)
 
     def check_outputs(self, outputs: Tensor, num_rows: int, model: str) -> None:
         """Refuse logits that are not (B, classes, H, W) finite numbers.

@@ -15,6 +15,7 @@ from robench.store import FolderStore
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
 SERIES, SEGMENTATION = (SCRIPT["PAGES"][name] for name in ("series", "segmentation"))
+ATTACKS = SEGMENTATION.attacks
 
 
 @pytest.mark.parametrize("page", [SERIES, SEGMENTATION], ids=lambda page: page.name)
@@ -30,8 +31,9 @@ def test_series_compare_six_mechanisms() -> None:
 
 def test_attacks_on_segmentation_differ_as_numpy_alone_says() -> None:
     counts: dict[tuple[str, str], Any] = {}
+    compared = {(model, condition) for model in ATTACKS.models for condition in (ATTACKS.plain, *ATTACKS.others)}
     with unpacked(SEGMENTATION.archive) as results:
-        for record in FolderStore(results).records(lambda shard: shard.condition in ("pgd-2", "segpgd-2", "cospgd-2")):
+        for record in FolderStore(results).records(lambda shard: (shard.checkpoint, shard.condition) in compared):
             total = counts.setdefault((record.shard.checkpoint, record.shard.condition), np.zeros((3, 11)))
             for row in range(len(record.outcomes)):
                 classes = record.outcomes.column("classes")[row]

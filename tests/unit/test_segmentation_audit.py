@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.pgd_impl import pgd
 from robench.attacks.sea import Sea
 from robench.core.columns import Outcomes, Values, lists_of
+from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.evaluation import probe
 from robench.evaluation.actions import audits_of
@@ -25,7 +26,8 @@ from robench.evaluation.probe import clean_correct
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.reports.flags import Tried, flags_of
-from robench.tasks.segmentation import IGNORED, SegmentationOutcome, proportion_right
+from robench.runs.single_model import _first
+from robench.tasks.segmentation import IGNORED, SEGMENTATION, SegmentationOutcome, proportion_right
 from robench.tasks.segmentation_impl import RULES
 
 if TYPE_CHECKING:
@@ -207,7 +209,27 @@ def test_proportions_are_of_the_pixels_that_count() -> None:
     assert proportion_right(Outcomes(SegmentationOutcome, columns, 2)).tolist() == [0.75, 0.0]
 
 
-def test_images_of_several_sizes_are_not_audited() -> None:
+def test_the_audit_of_one_model_takes_the_centres_of_images_of_several_sizes() -> None:
+    class Sizes:
+        """Images of 6 x 10 and 8 x 7 pixels that hold their place, the second with a mask of twice the size."""
+
+        def batch(self, start: int, stop: int) -> Batch:
+            height, width = ((6, 10), (8, 7))[start]
+            places = 10 * torch.arange(height)[:, None] + torch.arange(width)
+            masks = places.repeat_interleave(1 + start, 0).repeat_interleave(1 + start, 1)
+            images = places.float().expand(1, 3, -1, -1) / 100
+            return Batch(ids=(str(start),), inputs=images, targets=masks[None], task="segmentation")
+
+    several: Any = type("Several", (), {"has_one_size": False})()
+    batch = _first(cast("Any", Sizes()), 2, several, SEGMENTATION)
+    assert batch.ids == ("0", "1")
+    assert batch.inputs.shape == (2, 3, 6, 7)
+    assert torch.equal((batch.inputs[:, 0] * 100).round().long(), batch.targets)
+    assert batch.targets[:, 0, 0].tolist() == [1, 10]
+    assert (batch.task, batch.targets[0, 5, 6].item()) == ("segmentation", 57)
+
+
+def test_images_of_several_sizes_are_not_audited_in_runs() -> None:
     suite: Any = type("Suite", (), {"audit": True, "task": "segmentation", "conditions": ()})()
     condition = type("Condition", (), {"dataset": SCENES, "perturbation": Fgsm(epsilon=EPSILON)})
     suite.conditions = (condition,)
