@@ -52,18 +52,23 @@ def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
         gains = gains_of([*comparisons(results)], {f"{suite}/{key}" for suite, keys in COLUMNS.items() for key in keys})
         (folder / "README.md").write_text("\n".join(page(gains)))
         where = ["--results", str(results)]
-        models = [argument for name in measured(results) for argument in ("--model", name)]
+        names = measured(results)
+        models = options(names)
         for suffix in ("html", "md", "csv"):
             output = ["--format", suffix, "--output", str(folder / f"leaderboard.{suffix}")]
             run("leaderboard", *SUITES, *models, "--costs", *where, *output)
-        shown = [name for argument, name in zip(models[::2], models[1::2], strict=True) if "@" not in name]
-        drawn = [argument for name in shown for argument in ("--model", name)]
+        drawn = options(name for name in names if "@" not in name)
         run("figure", "budget", "--suite", "cifar10-adv", *drawn, *where, "--output", str(folder / "budget.svg"))
         run(
             "figure", "corruptions", "--suite", "cifar10-c", *drawn, *where, "--output", str(folder / "corruptions.svg")
         )
         column = ["--column", "pgd-1/top1_accuracy", "--against", "multiply-adds"]
         run("figure", "cost", "--suite", "cifar10-adv", *drawn, *column, *where, "--output", str(folder / "cost.svg"))
+
+
+def options(names: Iterable[str]) -> list[str]:
+    """Return the options that name models."""
+    return [argument for name in names for argument in ("--model", name)]
 
 
 def run(*arguments: str) -> None:
@@ -79,20 +84,19 @@ def measured(results: Path) -> list[str]:
 
 def comparisons(results: Path) -> Iterator[Comparison]:
     """Yield each pair under each suite: over the seeds that have all numbers, or of single checkpoints."""
-    store = FolderStore(results)
+    store, names = FolderStore(results), measured(results)
     for suite in map(robench.load_suite, COLUMNS):
+        complete = _complete(suite, names, results)
         for pair in PAIRS:
-            seeds = [_complete(suite, name, results) for name in pair]
+            seeds = [[each for each in complete if each.partition("@")[0] == name] for name in pair]
             if all(seeds):
                 means = seeds if min(map(len, seeds)) > 1 else None
                 yield compare_models([suite], store, *(each[0] for each in seeds), seeds=means)
 
 
-def _complete(suite: Suite, name: str, results: Path) -> list[str]:
-    """Return the checkpoints of an entry, a training seed each, that have every number of a suite's columns here."""
-    wanted = [each for each in measured(results) if each.partition("@")[0] == name]
-    report = robench.build_report(suite, wanted, results=results) if wanted else None
-    rows = () if report is None else report.rows
+def _complete(suite: Suite, names: list[str], results: Path) -> list[str]:
+    """Return the checkpoints, a training seed each, that have every number of a suite's columns here."""
+    rows = robench.build_report(suite, names, results=results).rows
     return [row.model for row in rows if all(row.cells[key].estimate for key in COLUMNS[suite.name])]
 
 

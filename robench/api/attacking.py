@@ -19,7 +19,6 @@ from robench.core.protocols import Batch, Dataset
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Condition
 from robench.datasets.base import DatasetBase, stand_in
-from robench.declarations.base import imported
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare.schema import parse_perturbation
 from robench.evaluation.evaluate import evaluate
@@ -31,7 +30,7 @@ from robench.perturbations import PERTURBATIONS
 from robench.runs.chosen_models import InMemoryModel, module_and_preprocessing
 from robench.store.adversarial import ONE_BUDGET
 from robench.tasks import DEFAULT_TASK, TASKS
-from robench.tasks.base import Proportion, Task
+from robench.tasks.base import Task
 from robench.tasks.segmentation import IGNORED
 
 NAME = "model"
@@ -131,12 +130,10 @@ class TensorAttack:
 def _result(points: torch.Tensor, outcomes: Outcomes, task: Task, device: torch.device) -> AdversarialBatch:
     columns = ("linf", "l2", "l1", "num_queries", "num_gradients")
     numbers = {name: _tensor(outcomes.values(name), device) for name in columns}
-    if task.proportion is None:
-        right = _tensor(outcomes.values(task.verdict or ""), device)
-        return AdversarialBatch(inputs=points.to(device), success=~right, right=right.double(), **numbers)
-    proportion: Proportion = imported(task.proportion)
-    right = torch.from_numpy(proportion(outcomes)).to(device)
-    return AdversarialBatch(inputs=points.to(device), success=None, right=right, **numbers)
+    assert task.right is not None  # those of masks and of classes
+    right = torch.from_numpy(task.right(outcomes).copy()).to(device)
+    success = None if task.verdict is None else ~right
+    return AdversarialBatch(inputs=points.to(device), success=success, right=right.double(), **numbers)
 
 
 def attack(kind: str | Attack, **fields: object) -> TensorAttack:

@@ -189,21 +189,30 @@ def _in_suite(row: ComparedColumn, suite: Suite) -> ComparedColumn:
         num_columns=num_columns,
         is_perturbed=not perturbed.isdisjoint(row.column.conditions),
         p_corrected=None if row.p_value is None else corrected(row.p_value, num_columns),
-        detectable=None if row.p_value is None else _detectable(row, LEVEL / num_columns),
+        detectable=None if row.p_value is None else detectable_in(row, LEVEL / num_columns),
     )
 
 
-def _detectable(row: ComparedColumn, alpha: float) -> tuple[float, float] | None:
+def spread_over_seeds(row: ComparedColumn) -> tuple[float, float, int] | None:
+    """Return the 80 % interval of the pooled standard deviation of both models' seeds, and the fewer of their seeds.
+
+    None of numbers of single checkpoints.
+    """
+    seeds = [cell.estimate.of_seeds for cell in (row.first, row.second) if cell.estimate is not None]
+    if not all(seeds):
+        return None
+    low, high = std_range(fmean(map(variance, seeds)) ** 0.5, sum(map(len, seeds)) - 2)
+    return low, high, min(map(len, seeds))
+
+
+def detectable_in(row: ComparedColumn, alpha: float) -> tuple[float, float] | None:
     """Return the range of the smallest difference that is found with a probability of 80 % at level ``alpha``.
 
     Of means over seeds it is that of Welch's test over the 80 % interval of the pooled standard deviation; of the same
     examples that of a normal approximation of McNemar's test over the 80 % interval of the proportion that differ.
     """
-    seeds = [cell.estimate.of_seeds for cell in (row.first, row.second) if cell.estimate is not None]
-    if all(seeds):
-        num_seeds = min(map(len, seeds))
-        pooled = fmean(map(variance, seeds)) ** 0.5
-        low, high = std_range(pooled, sum(map(len, seeds)) - 2)
+    if (spread := spread_over_seeds(row)) is not None:
+        low, high, num_seeds = spread
         return detectable(low, num_seeds, alpha), detectable(high, num_seeds, alpha)
     if row.only_first is None or row.only_second is None:
         return None

@@ -8,13 +8,12 @@ over training seeds; a comparison of single checkpoints says nothing of the mech
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, variance
 from typing import Literal, get_args
 
-from robench.comparison.compare import ComparedColumn, Comparison
+from robench.comparison.compare import ComparedColumn, Comparison, detectable_in, spread_over_seeds
 from robench.comparison.evidence import holm_of_known
 from robench.comparison.pairing import LEVEL
-from robench.comparison.spread import POWER, detectable, fewest, power, std_range
+from robench.comparison.spread import POWER, fewest, power
 from robench.metrics import METRICS
 
 GainVerdict = Literal["supported", "contradicted", "undecided", "one seed", "not measured"]
@@ -72,16 +71,15 @@ def _gain(comparison: Comparison, row: ComparedColumn, p_value: float | None, al
     verdict: GainVerdict = "undecided"
     if p_value < LEVEL:
         verdict = "supported" if gain > 0 else "contradicted"
-    seeds = [cell.estimate.of_seeds for cell in (row.first, row.second) if cell.estimate is not None]
-    smallest, largest = std_range(fmean(map(variance, seeds)) ** 0.5, sum(map(len, seeds)) - 2)
-    count = min(map(len, seeds))
+    spread = spread_over_seeds(row)
+    assert spread is not None  # the p-value is that of means over seeds
     return replace(
         found,
         verdict=verdict,
         gain=gain,
         p_value=p_value,
-        detectable=(detectable(smallest, count, alpha), detectable(largest, count, alpha)),
-        seeds_needed=(_needed(gain, smallest, alpha), _needed(gain, largest, alpha)),
+        detectable=detectable_in(row, alpha),
+        seeds_needed=(_needed(gain, spread[0], alpha), _needed(gain, spread[1], alpha)),
     )
 
 

@@ -1,19 +1,19 @@
 """Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from os.path import commonprefix
+from typing import Any
 
 from robench.core.budgets import Spelled
+from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
 from robench.core.identity import key_of, to_plain
 from robench.core.suite import Condition, Suite, View, views_of
-from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Point
 from robench.reports.selection import Coverage
 from robench.tasks import TASKS
-from robench.tasks.base import Proportion, Task
 
 PROPORTION = "share"
 MOST_LINES = 8
@@ -61,13 +61,13 @@ def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[Board
 
 def severity_accuracies(suite: Suite, coverages: Mapping[str, Coverage]) -> Accuracies:
     """Return the proportion of right examples, or of an example's right answers, for each corruption of a column."""
-    task = TASKS[suite.task]
+    right = TASKS[suite.task].right
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     return {
-        (column.family, role.corruption, role.severity): _proportion(coverages, views[name], task)
+        (column.family, role.corruption, role.severity): _proportion(coverages, views[name], right)
         for column in suite.columns
         for name, role in column.reads
-        if role.name == "corrupted" and (task.verdict or task.proportion)
+        if role.name == "corrupted" and right is not None
     }
 
 
@@ -99,15 +99,11 @@ def profiles_of(suite: Suite, accuracies: Mapping[str, Accuracies]) -> Iterator[
         )
 
 
-def _proportion(coverages: Mapping[str, Coverage], view: View, task: Task) -> float | None:
+def _proportion(coverages: Mapping[str, Coverage], view: View, right: Callable[[Outcomes], Any]) -> float | None:
     try:
-        outcomes = coverages[view.condition.name].outcomes_at(view.epsilon)
+        return float(right(coverages[view.condition.name].outcomes_at(view.epsilon)).mean())
     except IncompleteError:
         return None
-    if task.proportion is None:
-        return float(outcomes.column(task.verdict or "").mean())
-    proportion: Proportion = imported(task.proportion)
-    return float(proportion(outcomes).mean())
 
 
 def _names_of_alike(conditions: Sequence[Condition]) -> dict[str, str]:

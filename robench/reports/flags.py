@@ -4,7 +4,7 @@ The expected order of each pair of attacks is known (``metrics.sanity``). Attack
 complete, on the same data, and use true labels.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robench.core.budgets import ThreatModel
-from robench.core.columns import Outcomes
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.flags import Flag
 from robench.core.suite import Condition, views_of
-from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.metrics.sanity import (
     MORE_STEPS,
@@ -30,7 +28,6 @@ from robench.metrics.sanity import (
 )
 from robench.reports.selection import Coverage
 from robench.tasks import TASKS
-from robench.tasks.base import Proportion, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +76,8 @@ def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage])
         for view in views_of(condition)
         if (threat_model := view.attack.threat_model) is not None
         and threat_model.labels == "true"
-        and (survives := _survival_in(TASKS[condition.dataset.task])) is not None
+        and (survives := TASKS[condition.dataset.task].right) is not None
     ]
-
-
-def _survival_in(task: Task) -> Callable[[Outcomes], NDArray[np.bool_] | NDArray[np.float64]] | None:
-    """Return the function of outcomes that says what survives; None if a task's attacks are not compared."""
-    if task.proportion is not None:
-        proportion: Proportion = imported(task.proportion)
-        return proportion
-    verdict = task.verdict
-    return None if verdict is None else lambda outcomes: outcomes.column(verdict)
 
 
 def _compared(tried: Sequence[Tried]) -> Iterator[Flag]:

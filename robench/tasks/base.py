@@ -103,6 +103,18 @@ class Task:
         return self.hub_types.get(domain, f"{domain}-{self.name}")
 
     @property
+    def right(self) -> Callable[[Outcomes], NDArray[np.bool_] | NDArray[np.float64]] | None:
+        """Return the function of outcomes that says whether each example is right, or the proportion of its answers.
+
+        None of tasks whose outputs are not right or wrong.
+        """
+        if self.proportion is not None:
+            proportion: Proportion = imported(self.proportion)
+            return proportion
+        verdict = self.verdict
+        return None if verdict is None else lambda outcomes: outcomes.column(verdict)
+
+    @property
     def rules(self) -> TaskRules:
         """Import and return the rules."""
         rules: TaskRules = imported(self.implementation)
