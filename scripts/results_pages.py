@@ -22,13 +22,14 @@ from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
 from robench.reports.results import Stored
+from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from robench.core.report import Estimate
+    from robench.core.report import Estimate, Row
     from robench.core.suite import Column, Suite
 
 ROOT = Path(__file__).parents[1]
@@ -112,6 +113,7 @@ class Page:
 
     Attributes:
         average_seeds: whether a model's training seeds are one column, their mean.
+        shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
         attacks: attacks that are compared after the tables; None for none.
     """
@@ -119,6 +121,7 @@ class Page:
     name: str
     tables: tuple[Table, ...]
     average_seeds: bool = True
+    shows_minutes: bool = False
     uses_main_archive: bool = False
     attacks: Attacks | None = None
 
@@ -149,16 +152,16 @@ class Page:
     def _lines(self, results: Path) -> Iterator[str]:
         costs = {table: _seconds(results, table) for table in self.tables}
         for table in self.tables:
-            measured = [name for name in table.models if any(name in seconds for seconds in costs.values())]
+            seconds = [costs[table]] if self.average_seeds else costs.values()
+            measured = [name for name in table.models if any(name in each for each in seconds)]
             if not measured:
                 continue
-            report = robench.build_report(
-                table.loaded, measured, results=results, limit=table.limit, all_seeds=self.average_seeds
-            )
+            report = robench.build_report(table.loaded, measured, results=results, limit=table.limit)
+            if self.average_seeds:
+                report = over_seeds(report)
             over = "Student's t intervals over training seeds" if self.average_seeds else "intervals over images"
             yield from (f"{table.title}, suite `{table.suite}`, with 95 % {over}:", "")
-            shown = table.prefix if self.average_seeds else ""
-            yield f"| | {' | '.join(row.model.removeprefix(shown) for row in report.rows)} |"
+            yield f"| | {' | '.join(self._headings(table, report.rows))} |"
             yield "|---|" + "---:|" * len(report.rows)
             for column in filter(table.shows, report.columns):
                 cells = [_shown(row.cells[column.key].estimate) for row in report.rows]
@@ -166,13 +169,19 @@ class Page:
             yield ""
         if self.attacks is not None:
             yield from self.attacks.lines(results)
-        if not self.average_seeds:
+        if self.shows_minutes:
             yield from _minutes({table.suite: seconds for table, seconds in costs.items()})
+
+    def _headings(self, table: Table, rows: Sequence[Row]) -> Iterator[str]:
+        counts = [max(1, len(row.seeds)) for row in rows]
+        for row, count in zip(rows, counts, strict=True):
+            of_seeds = f" ({count} {'seed' if count == 1 else 'seeds'})" if len({*counts}) > 1 else ""
+            yield row.model.removeprefix(table.prefix if self.average_seeds else "") + of_seeds
 
 
 def _minutes(costs: dict[str, dict[str, float]]) -> Iterator[str]:
-    measured = list(dict.fromkeys(name for seconds in costs.values() for name in seconds))
-    yield from ("Minutes that the measurements took, on one core beside other work:", "")
+    measured = list(dict.fromkeys(name for seconds in costs.values() for name in seconds if "@" not in name))
+    yield from ("Minutes that the measurements of the first seed took, on one core beside other work:", "")
     yield f"| | {' | '.join(measured)} |"
     yield "|---|" + "---:|" * len(measured)
     for suite, seconds in costs.items():
@@ -214,7 +223,7 @@ PAGES = {
                 Table("Accuracy in per cent under Square", "cifar10-", "cifar10-square"),
                 Table("Mean error and accuracies in per cent under corruptions", "cifar10-", "cifar10-c"),
             ),
-            average_seeds=False,
+            shows_minutes=True,
         ),
         Page(
             "series",
@@ -241,6 +250,7 @@ PAGES = {
                 Table("100 scenes under 15 corruptions, in per cent", "scenes-", "scenes-c", is_summary=True),
             ),
             average_seeds=False,
+            shows_minutes=True,
             uses_main_archive=True,
             attacks=Attacks(
                 models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
