@@ -124,10 +124,8 @@ suites: $(READY) ## the suites that scripts write: the papers' protocols, and co
 	@$(BIN)/python scripts/paper_suites.py
 	@$(BIN)/python scripts/shift_suites.py
 
-screenshots: $(READY) ## docs/screenshots of a leaderboard of the demo (needs chromium and chromedriver)
-	@$(BIN)/robench run $(DEMO) --suite digits-sweep
-	@$(BIN)/robench leaderboard --suite digits-adv --suite digits-sweep --results results/demo --output results/leaderboard.html
-	@$(BIN)/python scripts/leaderboard_screenshots.py results/leaderboard.html
+screenshots: $(READY) ## docs/screenshots of the leaderboard of CIFAR-10 (needs chromium and chromedriver)
+	@$(BIN)/python scripts/leaderboard_screenshots.py reports/cifar10/leaderboard.html
 
 errors: $(READY) ## digits-vit's errors under corruptions, the units of the digits' mCE
 	@$(BIN)/python scripts/digits_errors.py

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,16 +18,21 @@ import robench
 from robench.comparison.compare import Comparison, compare_models
 from robench.comparison.gains import gains_of, summary_of
 from robench.comparison.spread import seeds_text
+from robench.core.checkpoint import entry_name
 from robench.declare import read_registry, shipped_registry
+from robench.metrics import METRICS
 from robench.papers.archive import unpacked
+from robench.reports import report_of_store
 from robench.reports.grid import cell_text
+from robench.reports.seeds import over_seeds
+from robench.reproduction.operations import operations_of
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from robench.comparison.gains import Gain
-    from robench.core.suite import Suite
+    from robench.core.report import Report, Row
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = ROOT / "reports" / "cifar10.tar.xz"
@@ -45,19 +52,69 @@ COLUMNS = {
 SUITES = [argument for name in COLUMNS for argument in ("--suite", name)]
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What a folder of results says of the published checkpoints of CIFAR-10."""
+
+    results: Path
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The checkpoints that have results, in the order of the registry."""
+        found = {manifest.shard.checkpoint for manifest in FolderStore(self.results).manifests()}
+        return [name for name in read_registry(shipped_registry()) if name in found]
+
+    @cached_property
+    def reports(self) -> dict[str, Report]:
+        """The report of each suite: checkpoints, a training seed each, that have every number of its columns."""
+        store, found = FolderStore(self.results), {}
+        for suite, keys in COLUMNS.items():
+            report = report_of_store(robench.load_suite(suite), store, models=self.names)
+            found[suite] = replace(report, rows=tuple(row for row in report.rows if is_complete(row, keys)))
+        return found
+
+    @cached_property
+    def gains(self) -> list[Gain]:
+        """Gains of each pair in each column, over the seeds of both that are complete, tested together."""
+        columns = {f"{suite}/{key}" for suite, keys in COLUMNS.items() for key in keys}
+        return gains_of([*self._comparisons()], columns)
+
+    def _comparisons(self) -> Iterator[Comparison]:
+        store = FolderStore(self.results)
+        for suite, report in self.reports.items():
+            complete = [row.model for row in report.rows]
+            for pair in PAIRS:
+                seeds = [[each for each in complete if entry_name(each) == name] for name in pair]
+                if all(seeds):
+                    means = seeds if min(map(len, seeds)) > 1 else None
+                    yield compare_models([robench.load_suite(suite)], store, *(each[0] for each in seeds), seeds=means)
+
+    def means(self, suite: str) -> dict[str, Row]:
+        """Return the means over seeds of each model that is not trained on adversarial examples."""
+        report = self.reports[suite]
+        plain = tuple(row for row in report.rows if "adversarial" not in row.model)
+        return {entry_name(row.model): row for row in over_seeds(replace(report, rows=plain)).rows}
+
+
+def is_complete(row: Row, keys: Iterable[str]) -> bool:
+    """Return whether a row has these numbers."""
+    return all(row.cells[key].estimate for key in keys)
+
+
 def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
     """Write everything; equal results and releases give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     with unpacked(archive) as results:
-        gains = gains_of([*comparisons(results)], {f"{suite}/{key}" for suite, keys in COLUMNS.items() for key in keys})
-        (folder / "README.md").write_text("\n".join(page(gains)))
+        findings = Findings(results)
+        (folder / "README.md").write_text("\n".join([*page(findings), ""]))
         where = ["--results", str(results)]
-        names = measured(results)
-        models = options(names)
-        for suffix in ("html", "md", "csv"):
-            output = ["--format", suffix, "--output", str(folder / f"leaderboard.{suffix}")]
-            run("leaderboard", *SUITES, *models, "--costs", *where, *output)
-        drawn = options(name for name in names if "@" not in name)
+        models = options(findings.names)
+        formats = [argument for suffix in ("html", "md", "csv") for argument in ("--format", suffix)]
+        settings = ["--settings", str(FOLDER / "board.yaml")]
+        run("leaderboard", *SUITES, *models, "--costs", *settings, *where, *formats, "--output", str(folder))
+        # The page has the provenance of each number; all manifests together take as much room again.
+        (folder / "manifest.json").unlink()
+        drawn = options(name for name in findings.names if "@" not in name)
         run("figure", "budget", "--suite", "cifar10-adv", *drawn, *where, "--output", str(folder / "budget.svg"))
         run(
             "figure", "corruptions", "--suite", "cifar10-c", *drawn, *where, "--output", str(folder / "corruptions.svg")
@@ -76,55 +133,38 @@ def run(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "robench", *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
-def measured(results: Path) -> list[str]:
-    """Return the published checkpoints that have results, in the order of the registry."""
-    found = {manifest.shard.checkpoint for manifest in FolderStore(results).manifests()}
-    return [name for name in read_registry(shipped_registry()) if name in found]
-
-
-def comparisons(results: Path) -> Iterator[Comparison]:
-    """Yield each pair under each suite: over the seeds that have all numbers, or of single checkpoints."""
-    store, names = FolderStore(results), measured(results)
-    for suite in map(robench.load_suite, COLUMNS):
-        complete = _complete(suite, names, results)
-        for pair in PAIRS:
-            seeds = [[each for each in complete if each.partition("@")[0] == name] for name in pair]
-            if all(seeds):
-                means = seeds if min(map(len, seeds)) > 1 else None
-                yield compare_models([suite], store, *(each[0] for each in seeds), seeds=means)
-
-
-def _complete(suite: Suite, names: list[str], results: Path) -> list[str]:
-    """Return the checkpoints, a training seed each, that have every number of a suite's columns here."""
-    rows = robench.build_report(suite, names, results=results).rows
-    return [row.model for row in rows if all(row.cells[key].estimate for key in COLUMNS[suite.name])]
-
-
-def page(gains: Iterable[Gain]) -> Iterator[str]:
+def page(findings: Findings) -> Iterator[str]:
     """Yield the lines of the page."""
-    found = list(gains)
-    yield "# CIFAR-10: gains of attention mechanisms over their baselines"
+    yield "# CIFAR-10: what attention does to robustness"
     yield ""
     yield "Written by `make cifar10`; [docs/cifar10.md](../../docs/cifar10.md) says what was measured, and how."
     yield "Another dataset, size and recipe than the papers': neither for nor against their numbers."
     yield ""
-    yield f"{summary_of(found).capitalize()}, at 5 % over all that were tested (Welch's tests, Holm's correction)."
+    yield "## The best of each number"
     yield ""
-    yield "| model | baseline | number | model's | baseline's | gain | verdict | would be found | seeds that decide |"
-    yield "|---|---|---|---:|---:|---:|---|---:|---:|"
-    for each in found:
-        compared = each.compared
-        cells = [cell_text(cell) for cell in (compared.first, compared.second)]
-        gain = "—" if each.gain is None else f"{100 * each.gain:+.1f}"
-        bounds = "—" if each.detectable is None else " to ".join(f"{100 * bound:.1f}" for bound in each.detectable)
-        needed = "—" if each.seeds_needed is None else seeds_text(*each.seeds_needed)
-        label = f"{compared.column.label} ({compared.suite})"
-        verdict = each.verdict if each.p_value is None else f"{each.verdict} (p = {each.p_value:.2g})"
-        yield f"| {each.model} | {each.baseline} | {label} | {' | '.join((*cells, gain, verdict, bounds, needed))} |"
+    yield from best(findings)
+    yield ""
+    yield "Best of the models that are measured. Means over training seeds in per cent, with 95 % intervals (Student's"
+    yield "t); gains in points. Multiply-adds are those of one pass, beside those of softmax. Models trained on"
+    yield "adversarial examples are left out."
+    yield ""
+    yield "## Gains over baselines"
+    yield ""
+    counts = summary_of(findings.gains).capitalize()
+    yield f"{counts}, at 5 % over all that were tested (Welch's tests, Holm's correction)."
+    yield ""
+    yield from gains_table(findings.gains)
     yield ""
     yield "Gains are in points, positive where the model is better. `would be found`: the smallest gain that these"
-    yield "tests find in 80 % of cases with the seeds at hand. `seeds that decide`: seeds of each model with which a"
+    yield "tests find in 80 % of cases with the seeds at hand, `none` where it would be over 100 points, as with two"
+    yield "seeds. `seeds that decide`: seeds of each model with which a"
     yield "true gain of the measured size is found in 80 % of cases. Both are ranges: few seeds say little of spread."
+    yield ""
+    yield "## Checks of the attacks"
+    yield ""
+    yield from checks(findings)
+    yield ""
+    yield "## Figures"
     yield ""
     yield "![Accuracy against the budget](budget.svg)"
     yield ""
@@ -133,7 +173,77 @@ def page(gains: Iterable[Gain]) -> Iterator[str]:
     yield "![Accuracy under PGD at 1/255 against multiply-adds](cost.svg)"
     yield ""
     yield "All numbers: [leaderboard.html](leaderboard.html), [Markdown](leaderboard.md), [CSV](leaderboard.csv)."
-    yield ""
+
+
+def best(findings: Findings) -> Iterator[str]:
+    """Yield a table of the best mechanism in each column, beside softmax, with its gain and its cost."""
+    yield "| number | best | its mean | softmax's | gain | multiply-adds |"
+    yield "|---|---|---:|---:|---:|---:|"
+    gains = {
+        (each.model, each.baseline, each.compared.suite, each.compared.column.key): each for each in findings.gains
+    }
+    for suite, report in findings.reports.items():
+        rows = findings.means(suite)
+        columns = {column.key: column for column in report.columns}
+        for column in (columns[key] for key in COLUMNS[suite] if SOFTMAX in rows):
+            values = {
+                name: estimate.value for name, row in rows.items() if (estimate := row.cells[column.key].estimate)
+            }
+            name = (min if METRICS[column.metric].lower_is_better else max)(values, key=values.__getitem__)
+            gain = gains.get((name, SOFTMAX, suite, column.key))
+            points = "—" if gain is None or gain.gain is None else f"{100 * gain.gain:+.1f}, {verdict_text(gain)}"
+            numbers = " | ".join(cell_text(rows[each].cells[column.key]) for each in (name, SOFTMAX))
+            place = f"{name} (of {len(rows)})"
+            yield f"| {column.label} ({suite}) | {place} | {numbers} | {points} | {relative_cost(name)} |"
+
+
+def relative_cost(name: str) -> str:
+    """Return the multiply-adds of a model's pass beside those of softmax."""
+    entries = read_registry(shipped_registry())
+    counted = [operations_of(entries[each]) for each in (name, SOFTMAX)]
+    assert all(counted)
+    own, softmax = (each.inference for each in counted if each is not None)
+    return f"{100 * (own / softmax - 1):+.0f} %"
+
+
+def verdict_text(gain: Gain) -> str:
+    """Return a verdict with its p-value."""
+    return gain.verdict if gain.p_value is None else f"{gain.verdict} (p = {gain.p_value:.2g})"
+
+
+def gains_table(gains: Iterable[Gain]) -> Iterator[str]:
+    """Yield a table of all gains."""
+    yield "| model | baseline | number | model's | baseline's | gain | verdict | would be found | seeds that decide |"
+    yield "|---|---|---|---:|---:|---:|---|---:|---:|"
+    for each in gains:
+        compared = each.compared
+        cells = [cell_text(cell) for cell in (compared.first, compared.second)]
+        gain = "—" if each.gain is None else f"{100 * each.gain:+.1f}"
+        bounds = "—" if each.detectable is None else bounds_text(*each.detectable)
+        needed = "—" if each.seeds_needed is None else seeds_text(*each.seeds_needed)
+        label = f"{compared.column.label} ({compared.suite})"
+        numbers = " | ".join((*cells, gain, verdict_text(each), bounds, needed))
+        yield f"| {each.model} | {each.baseline} | {label} | {numbers} |"
+
+
+def bounds_text(low: float, high: float) -> str:
+    """Return the range of the smallest gain that is found, in points; a proportion has 100."""
+    if low >= 1:
+        return "none"
+    return f"{100 * low:.1f} to {100 * high:.1f}" if high < 1 else f"{100 * low:.1f} or more"
+
+
+def checks(findings: Findings) -> Iterator[str]:
+    """Yield what the audits and the comparisons of attacks found, in words."""
+    rows = [(suite, row) for suite, report in findings.reports.items() for row in report.rows if row.flags is not None]
+    raised = [(suite, row.model, flag) for suite, row in rows for flag in row.flags or () if flag.is_raised]
+    not_audited = dict.fromkeys(row.model for _, row in rows if not row.is_audited)
+    yield f"{sum(len(row.flags or ()) for _, row in rows)} checks were made, and {len(raised)} raise a doubt."
+    for suite, model, flag in raised:
+        yield f"- {model}, {suite}: {flag.finding}"
+    if not_audited:
+        yield ""
+        yield f"Attacks were compared with each other, without an audit, for: {', '.join(not_audited)}."
 
 
 if __name__ == "__main__":

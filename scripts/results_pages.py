@@ -21,8 +21,8 @@ from robench.comparison.evidence import evidence_of
 from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
+from robench.reports import report_of_store
 from robench.reports.results import Stored
-from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
 from robench.store import FolderStore
 
@@ -112,7 +112,6 @@ class Page:
     """Page of docs with tables of an archive of results.
 
     Attributes:
-        average_seeds: whether a model's training seeds are one column, their mean.
         shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
         attacks: attacks that are compared after the tables; None for none.
@@ -120,7 +119,6 @@ class Page:
 
     name: str
     tables: tuple[Table, ...]
-    average_seeds: bool = True
     shows_minutes: bool = False
     uses_main_archive: bool = False
     attacks: Attacks | None = None
@@ -152,14 +150,12 @@ class Page:
     def _lines(self, results: Path) -> Iterator[str]:
         costs = {table: _seconds(results, table) for table in self.tables}
         for table in self.tables:
-            seconds = [costs[table]] if self.average_seeds else costs.values()
-            measured = [name for name in table.models if any(name in each for each in seconds)]
-            if not measured:
+            if not costs[table]:
                 continue
-            report = robench.build_report(table.loaded, measured, results=results, limit=table.limit)
-            if self.average_seeds:
-                report = over_seeds(report)
-            over = "Student's t intervals over training seeds" if self.average_seeds else "intervals over images"
+            names, store = [*costs[table]], FolderStore(results)
+            report = report_of_store(table.loaded, store, models=names, limit=table.limit, average_seeds=True)
+            is_of_seeds = any(row.seeds for row in report.rows)
+            over = "Student's t intervals over training seeds" if is_of_seeds else "intervals over images"
             yield from (f"{table.title}, suite `{table.suite}`, with 95 % {over}:", "")
             yield f"| | {' | '.join(self._headings(table, report.rows))} |"
             yield "|---|" + "---:|" * len(report.rows)
@@ -176,7 +172,7 @@ class Page:
         counts = [max(1, len(row.seeds)) for row in rows]
         for row, count in zip(rows, counts, strict=True):
             of_seeds = f" ({count} {'seed' if count == 1 else 'seeds'})" if len({*counts}) > 1 else ""
-            yield row.model.removeprefix(table.prefix if self.average_seeds else "") + of_seeds
+            yield row.model.removeprefix(table.prefix) + of_seeds
 
 
 def _minutes(costs: dict[str, dict[str, float]]) -> Iterator[str]:
@@ -185,7 +181,8 @@ def _minutes(costs: dict[str, dict[str, float]]) -> Iterator[str]:
     yield f"| | {' | '.join(measured)} |"
     yield "|---|" + "---:|" * len(measured)
     for suite, seconds in costs.items():
-        yield f"| {suite} | {' | '.join(f'{seconds.get(name, 0) / 60:.0f}' for name in measured)} |"
+        minutes = [f"{seconds[name] / 60:.0f}" if name in seconds else "—" for name in measured]
+        yield f"| {suite} | {' | '.join(minutes)} |"
     totals = [sum(seconds.get(name, 0) for seconds in costs.values()) / 60 for name in measured]
     yield f"| together | {' | '.join(f'{each:.0f}' for each in totals)} |"
 
@@ -249,7 +246,6 @@ PAGES = {
                 Table("100 scenes under SEA at 2/255, in per cent", "scenes-", "scenes-sea"),
                 Table("100 scenes under 15 corruptions, in per cent", "scenes-", "scenes-c", is_summary=True),
             ),
-            average_seeds=False,
             shows_minutes=True,
             uses_main_archive=True,
             attacks=Attacks(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import re
 import runpy
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pytest
 from conftest import ROOT
 
 import robench
 from robench.papers.archive import unpacked
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findings.py"))
 
@@ -36,3 +43,43 @@ def test_every_gain_is_the_difference_of_two_reports(tmp_path: Path) -> None:
                 (key,) = {*keys} & {*SCRIPT["COLUMNS"][suite]}
                 values = [row.cells[key].estimate.value for row in report.rows]  # type: ignore[union-attr]
                 assert [first, second] == [float(f"{100 * value:.1f}") for value in values]
+
+
+# What numpy makes of the right answers of a number's conditions, (conditions, images).
+BY_NUMPY: dict[str, Callable[[NDArray[np.bool_]], float]] = {
+    "top1_accuracy": np.mean,
+    "robust_accuracy": lambda right: np.mean(np.all(right, axis=0)),
+    "mean_error": lambda right: 1 - np.mean(right),
+    "mean_top1_accuracy": np.mean,
+    "corruption_top1_accuracy": np.mean,
+}
+
+
+def test_ten_numbers_chosen_by_a_seed_are_those_of_numpy_alone() -> None:
+    with unpacked(SCRIPT["ARCHIVE"]) as results:
+        findings = SCRIPT["Findings"](results)
+        numbers = [
+            (suite, row.model, column, row.cells[column.key].estimate.value)
+            for suite, report in findings.reports.items()
+            for row in report.rows
+            for column in report.columns
+        ]
+        for suite, model, column, value in random.Random(38).sample(numbers, 10):
+            wanted = {condition.name: condition for condition in robench.load_suite(suite).conditions}
+            right = []
+            for name in column.conditions:
+                key = wanted[name].perturbation_key
+                records = FolderStore(results).records(
+                    lambda shard, key=key, model=model: (shard.checkpoint, shard.perturbation_key) == (model, key)
+                )
+                ids = {}
+                for record in records:
+                    columns = (record.outcomes.column(each) for each in ("example_id", "correct_top1"))
+                    ids.update(zip(*map(list, columns), strict=True))
+                assert len(ids) == wanted[name].num_examples
+                right.append([ids[each] for each in sorted(ids)])
+            assert value == pytest.approx(BY_NUMPY[column.metric](np.array(right)), abs=1e-12), (
+                suite,
+                model,
+                column.key,
+            )

@@ -1,4 +1,4 @@
-"""The pages on series and segmentation: their tables are those of the committed results."""
+"""The pages on CIFAR-10, series and segmentation: their tables are those of the committed results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from robench.papers.archive import unpacked
 from robench.store import FolderStore
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
-SERIES, SEGMENTATION = (SCRIPT["PAGES"][name] for name in ("series", "segmentation"))
+CIFAR10, SERIES, SEGMENTATION = (SCRIPT["PAGES"][name] for name in ("cifar10", "series", "segmentation"))
 ATTACKS = SEGMENTATION.attacks
 
 
-@pytest.mark.parametrize("page", [SERIES, SEGMENTATION], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [CIFAR10, SERIES, SEGMENTATION], ids=lambda page: page.name)
 def test_the_tables_are_those_of_the_committed_results(page: Any) -> None:
     text = page.path.read_text()
     assert page.text(text) == text, "run `make generated`"
