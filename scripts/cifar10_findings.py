@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import robench
-from robench.comparison.compare import Comparison, compare_models
+from robench.comparison.compare import Comparison, compare_models, detectable_text
 from robench.comparison.gains import gains_of, summary_of
 from robench.comparison.spread import seeds_text
 from robench.core.checkpoint import entry_name
@@ -219,18 +219,11 @@ def gains_table(gains: Iterable[Gain]) -> Iterator[str]:
         compared = each.compared
         cells = [cell_text(cell) for cell in (compared.first, compared.second)]
         gain = "—" if each.gain is None else f"{100 * each.gain:+.1f}"
-        bounds = "—" if each.detectable is None else bounds_text(*each.detectable)
+        bounds = "—" if each.detectable is None else detectable_text(*each.detectable, compared.unit)
         needed = "—" if each.seeds_needed is None else seeds_text(*each.seeds_needed)
         label = f"{compared.column.label} ({compared.suite})"
         numbers = " | ".join((*cells, gain, verdict_text(each), bounds, needed))
         yield f"| {each.model} | {each.baseline} | {label} | {numbers} |"
-
-
-def bounds_text(low: float, high: float) -> str:
-    """Return the range of the smallest gain that is found, in points; a proportion has 100."""
-    if low >= 1:
-        return "none"
-    return f"{100 * low:.1f} to {100 * high:.1f}" if high < 1 else f"{100 * low:.1f} or more"
 
 
 def checks(findings: Findings) -> Iterator[str]:
@@ -239,6 +232,7 @@ def checks(findings: Findings) -> Iterator[str]:
     raised = [(suite, row.model, flag) for suite, row in rows for flag in row.flags or () if flag.is_raised]
     not_audited = dict.fromkeys(row.model for _, row in rows if not row.is_audited)
     yield f"{sum(len(row.flags or ()) for _, row in rows)} checks were made, and {len(raised)} raise a doubt."
+    yield from ("",) if raised else ()
     for suite, model, flag in raised:
         yield f"- {model}, {suite}: {flag.finding}"
     if not_audited:

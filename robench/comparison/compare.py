@@ -29,6 +29,9 @@ OVER_SEEDS = (
 )
 
 
+NONE_DETECTABLE = "none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedColumn:
     """Number of two models.
@@ -70,11 +73,12 @@ class ComparedColumn:
     def power_text(self) -> str:
         """Return the difference that would be found, as a sentence without its end; of a column that has one."""
         assert self.detectable is not None
-        low, high = (number_text(value, self.unit) for value in self.detectable)
+        bounds = detectable_text(*self.detectable, self.unit)
         unit = "points" if self.unit in ("share", "ratio") else f"({self.unit})"
+        found = "no difference" if bounds == NONE_DETECTABLE else f"a difference of {bounds} {unit}"
         num_seeds = 0 if self.first.estimate is None else len(self.first.estimate.of_seeds)
         size = f"{num_seeds} seeds" if num_seeds else f"{self.first.num_examples} examples"
-        return f"At {size} a difference of {low} to {high} {unit} in {self.column.label} would be found with 80 % power"
+        return f"At {size} {found} in {self.column.label} would be found with 80 % power"
 
     def better(self, first: str, second: str) -> str:
         """Return the name of the better model of a column that differs."""
@@ -124,6 +128,19 @@ class Comparison:
         # Numbers under perturbations come after clean ones, and are what suites are about.
         row = next((row for row in open_rows if row.is_perturbed), next(iter(open_rows), None))
         return f"{found} ({corrected_for})." + ("" if row is None else f" {row.power_text}.")
+
+
+def detectable_text(low: float, high: float, unit: str) -> str:
+    """Return the range of the smallest difference that a test finds, where proportions differ by 100 points at most.
+
+    >>> detectable_text(0.012, 0.034, "share"), detectable_text(0.5, 2, "share"), detectable_text(1.2, 5, "share")
+    ('1.2 to 3.4', '50.0 or more', 'none')
+    """
+    if unit == "share" and low >= 1:
+        return NONE_DETECTABLE
+    if unit == "share" and high >= 1:
+        return f"{number_text(low, unit)} or more"
+    return f"{number_text(low, unit)} to {number_text(high, unit)}"
 
 
 def compare_models(
