@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import robench
+from robench.comparison.baseline import measured
 from robench.comparison.compare import Comparison, compare_models, detectable_text
+from robench.comparison.evidence import evidence_of
 from robench.comparison.gains import gains_of, summary_of
 from robench.comparison.spread import seeds_text
 from robench.core.checkpoint import entry_name
@@ -24,6 +26,7 @@ from robench.metrics import METRICS
 from robench.papers.archive import unpacked
 from robench.reports import report_of_store
 from robench.reports.grid import cell_text
+from robench.reports.results import Stored
 from robench.reports.seeds import over_seeds
 from robench.reproduction.operations import operations_of
 from robench.store import FolderStore
@@ -164,6 +167,16 @@ def page(findings: Findings) -> Iterator[str]:
     yield ""
     yield from checks(findings)
     yield ""
+    yield "Whether gradients are masked: [naive and adaptive attacks](../../docs/cifar10.md#the-results), and"
+    yield "[examples made on one model, scored on the others](transfer.md)."
+    yield ""
+    yield "## AutoAttack by two codes"
+    yield ""
+    yield "Images of the first 300 on which robench and pyautoattack, the code of AutoAttack's authors, disagree at"
+    yield "4/255:"
+    yield ""
+    yield from two_codes(findings)
+    yield ""
     yield "## Figures"
     yield ""
     yield "![Accuracy against the budget](budget.svg)"
@@ -238,6 +251,23 @@ def checks(findings: Findings) -> Iterator[str]:
     if not_audited:
         yield ""
         yield f"Attacks were compared with each other, without an audit, for: {', '.join(not_audited)}."
+
+
+def two_codes(findings: Findings) -> Iterator[str]:
+    """Yield for each model how many images each code leaves right, and which images one of them alone fools."""
+    suite = robench.load_suite("cifar10-libraries")
+    stored = Stored(suite, FolderStore(findings.results), None, suite.seed)
+    columns = {column.conditions: column for column in suite.columns}
+    for name in (each for each in findings.names if each in stored.models()):
+        results = measured(suite, stored, name, None)
+        pair = [columns[condition,] for condition in ("robench-4", "pyautoattack-4")]
+        if any(results.cell(column).estimate is None for column in pair):
+            continue
+        first, second = (results.readings(column) for column in pair)
+        evidence = evidence_of(METRICS["top1_accuracy"], first, second, name)
+        left = " and ".join(cell_text(results.cell(column)) for column in pair)
+        by_theirs, by_ours = (", ".join(each) or "none" for each in evidence.flipped_ids)
+        yield f"- {name}: {left} % right; fooled by robench alone: {by_ours}; by pyautoattack alone: {by_theirs}"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
 from robench.reports import report_of_store
 from robench.reports.results import Stored
-from robench.reports.selection import needs
+from robench.reports.selection import cover, needs
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Table:
         dataset: dataset of a suite that names none.
         limit: number of first examples that were measured; None for all that the suite states.
         is_summary: whether numbers of single corruptions and classes are left out.
+        is_shown: False of results that are for comparisons of attacks alone.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Table:
     dataset: str | None = None
     limit: int | None = None
     is_summary: bool = False
+    is_shown: bool = True
 
     def shows(self, column: Column) -> bool:
         """Return whether a column repeats no other: the worst case of clean inputs and one attack is that attack."""
@@ -70,6 +72,16 @@ class Table:
         """Return the published models that have weights, further seeds too, in the order of the registry."""
         entries = read_registry(shipped_registry())
         return [name for name, each in entries.items() if name.startswith(self.prefix) and each.weights.sha256]
+
+    def complete(self, store: FolderStore) -> list[str]:
+        """Return those of the models that have results on all examples of the suite."""
+        stored = Stored(self.loaded, store, None, self.loaded.seed)
+        conditions, found = self.loaded.conditions, []
+        for name in self.models:
+            coverages = cover(conditions, stored.described(name), dataset_sizes=stored.sizes, limit=self.limit)
+            if all(each.missing == 0 for each in coverages.values()):
+                found.append(name)
+        return found
 
 
 @dataclass(frozen=True)
@@ -114,14 +126,14 @@ class Page:
     Attributes:
         shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
-        attacks: attacks that are compared after the tables; None for none.
+        attacks: attacks that are compared after the tables.
     """
 
     name: str
     tables: tuple[Table, ...]
     shows_minutes: bool = False
     uses_main_archive: bool = False
-    attacks: Attacks | None = None
+    attacks: tuple[Attacks, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -140,19 +152,21 @@ class Page:
         return TABLES.sub(lambda found: tables, text)
 
     def add(self, results: Path) -> None:
-        """Add a folder's results of published models to the committed ones, without columns that no metric reads."""
+        """Add a folder's results to the committed ones, without columns that no metric reads.
+
+        Only models that have all examples of a suite are added.
+        """
         store = FolderStore(results)
         names = [str(number) for number in range(len(self.tables))]
-        wanted = {name: {*table.models} for name, table in zip(names, self.tables, strict=True)}
+        wanted = {name: {*table.complete(store)} for name, table in zip(names, self.tables, strict=True)}
         suites = {name: table.loaded for name, table in zip(names, self.tables, strict=True)}
         add_records(archived(wanted, suites, store, list(store.manifests())), self.archive)
 
     def _lines(self, results: Path) -> Iterator[str]:
-        costs = {table: _seconds(results, table) for table in self.tables}
+        store = FolderStore(results)
         for table in self.tables:
-            if not costs[table]:
+            if not table.is_shown or not (names := table.complete(store)):
                 continue
-            names, store = [*costs[table]], FolderStore(results)
             report = report_of_store(table.loaded, store, models=names, limit=table.limit, average_seeds=True)
             is_of_seeds = any(row.seeds for row in report.rows)
             over = "Student's t intervals over training seeds" if is_of_seeds else "intervals over images"
@@ -163,10 +177,10 @@ class Page:
                 cells = [_shown(row.cells[column.key].estimate) for row in report.rows]
                 yield f"| {column.label} | {' | '.join(cells)} |"
             yield ""
-        if self.attacks is not None:
-            yield from self.attacks.lines(results)
+        for attacks in self.attacks:
+            yield from attacks.lines(results)
         if self.shows_minutes:
-            yield from _minutes({table.suite: seconds for table, seconds in costs.items()})
+            yield from _minutes({table.suite: _seconds(results, table) for table in self.tables})
 
     def _headings(self, table: Table, rows: Sequence[Row]) -> Iterator[str]:
         counts = [max(1, len(row.seeds)) for row in rows]
@@ -207,6 +221,7 @@ def _seconds(results: Path, table: Table) -> dict[str, float]:
 
 
 _SERIES = {"japanese-vowels": "JapaneseVowels", "basic-motions": "BasicMotions"}
+_CIFAR10 = ("vit", "symvit", "rpc-symvit", "bilateral-vit", "twicing-vit", "primal-vit", "rkde-vit")
 _ATTACKED = ((", first 100 series", 100), ("", None))
 _TOKENS = {"listops-short": "short ListOps", "digits-pixels": "digits by pixels", "sotu-bytes": "addresses by bytes"}
 PAGES = {
@@ -219,8 +234,25 @@ PAGES = {
                 Table("Accuracy in per cent under AutoAttack and APGD", "cifar10-", "cifar10-autoattack"),
                 Table("Accuracy in per cent under Square", "cifar10-", "cifar10-square"),
                 Table("Mean error and accuracies in per cent under corruptions", "cifar10-", "cifar10-c"),
+                Table("Naive and adaptive attacks", "cifar10-", "cifar10-adaptive", is_shown=False),
+                Table("AutoAttack by two codes", "cifar10-", "cifar10-libraries", is_shown=False),
             ),
-            shows_minutes=True,
+            attacks=(
+                Attacks(
+                    models=tuple(f"cifar10-{name}" for name in _CIFAR10),
+                    suite="cifar10-adaptive",
+                    plain="naive",
+                    others=("through-solvers", "adaptive"),
+                    metrics=("top1_accuracy",),
+                ),
+                Attacks(
+                    models=("cifar10-rpc-symvit", "cifar10-primal-vit"),
+                    suite="cifar10-libraries",
+                    plain="robench-4",
+                    others=("pyautoattack-4",),
+                    metrics=("top1_accuracy",),
+                ),
+            ),
         ),
         Page(
             "series",
@@ -248,12 +280,14 @@ PAGES = {
             ),
             shows_minutes=True,
             uses_main_archive=True,
-            attacks=Attacks(
-                models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
-                suite="scenes-adv",
-                plain="pgd-2",
-                others=("segpgd-2", "cospgd-2"),
-                metrics=("pixel_accuracy", "mean_iou"),
+            attacks=(
+                Attacks(
+                    models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
+                    suite="scenes-adv",
+                    plain="pgd-2",
+                    others=("segpgd-2", "cospgd-2"),
+                    metrics=("pixel_accuracy", "mean_iou"),
+                ),
             ),
         ),
     )

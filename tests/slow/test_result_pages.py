@@ -15,7 +15,7 @@ from robench.store import FolderStore
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
 CIFAR10, SERIES, SEGMENTATION = (SCRIPT["PAGES"][name] for name in ("cifar10", "series", "segmentation"))
-ATTACKS = SEGMENTATION.attacks
+(ATTACKS,) = SEGMENTATION.attacks
 
 
 @pytest.mark.parametrize("page", [CIFAR10, SERIES, SEGMENTATION], ids=lambda page: page.name)
