@@ -246,7 +246,7 @@ PAGES = {
                     metrics=("top1_accuracy",),
                 ),
                 Attacks(
-                    models=("cifar10-rpc-symvit", "cifar10-primal-vit"),
+                    models=("cifar10-vit", "cifar10-rpc-symvit", "cifar10-primal-vit"),
                     suite="cifar10-libraries",
                     plain="robench-4",
                     others=("pyautoattack-4",),

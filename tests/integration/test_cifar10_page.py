@@ -199,4 +199,4 @@ class TestFindings:
         )
         assert max(abs(float(value)) for pair in adaptive[: len(rows)] for value in pair) == 2.0
         assert {theirs for _, theirs in adaptive[len(rows) :]} == {"0.0"}, "two codes of AutoAttack"
-        assert len(adaptive) == len(rows) + 2
+        assert len(adaptive) == len(rows) + 3
