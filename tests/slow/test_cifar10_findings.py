@@ -78,12 +78,14 @@ def test_ten_numbers_chosen_by_a_seed_are_those_of_numpy_alone() -> None:
                         (shard.checkpoint, shard.perturbation_key, shard.batch_size) == identity
                     )
                 )
-                ids = {}
-                for record in records:
+                ids: dict[str, bool] = {}
+                for record in sorted(records, key=lambda record: record.shard.start):
                     columns = (record.outcomes.column(each) for each in ("example_id", "correct_top1"))
                     ids.update(zip(*map(list, columns), strict=True))
-                assert len(ids) == wanted[name].num_examples
-                right.append([ids[each] for each in sorted(ids)])
+                # Clean images of one batch size are of several suites, which read different numbers of them.
+                first = [*ids][: wanted[name].num_examples]
+                assert len(first) == wanted[name].num_examples
+                right.append([ids[each] for each in sorted(first)])
             assert value == pytest.approx(BY_NUMPY[column.metric](np.array(right)), abs=1e-12), (
                 suite,
                 model,
