@@ -204,7 +204,9 @@ def best(findings: Findings) -> Iterator[str]:
             }
             name = (min if METRICS[column.metric].lower_is_better else max)(values, key=values.__getitem__)
             gain = gains.get((name, SOFTMAX, suite, column.key))
-            points = "—" if gain is None or gain.gain is None else f"{100 * gain.gain:+.1f}, {verdict_text(gain)}"
+            # Of one seed a gain is that seed's alone, and no difference of the means beside it.
+            has_seeds = gain is not None and gain.p_value is not None and gain.gain is not None
+            points = f"{100 * gain.gain:+.1f}, {verdict_text(gain)}" if has_seeds else "—"
             numbers = " | ".join(cell_text(rows[each].cells[column.key]) for each in (name, SOFTMAX))
             place = f"{name} (of {len(rows)})"
             yield f"| {column.label} ({suite}) | {place} | {numbers} | {points} | {relative_cost(name)} |"

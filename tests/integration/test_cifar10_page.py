@@ -16,6 +16,7 @@ from robench.declare import read_registry, shipped_registry
 from robench.training.history import history_path, read_history
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
+FINDINGS: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findings.py"))
 REPORT = ROOT / "reports" / "cifar10"
 CIFAR10 = SCRIPT["PAGES"]["cifar10"]
 PAGE = (ROOT / "docs" / "cifar10.md").read_text()
@@ -133,7 +134,10 @@ class TestFindings:
         found = self.gains["cifar10-rpc-symvit", self.SOFTMAX, "pgd-2"]
         assert f"Its {found[2]} points under PGD at 2/255" in self.text
         assert found[3] == p
-        assert f"({p.partition('(')[2][:-1]} once corrected for all)" in self.text
+        corrected, tested = float(p.partition("p = ")[2][:-1]), sum("one seed" not in each for each in verdicts)
+        planned = sum(map(len, FINDINGS["COLUMNS"].values())) * len(FINDINGS["PAIRS"])
+        of_all = f"{corrected * planned / tested:.3f} for all {planned} that are planned"
+        assert f"(p = {corrected} once corrected for the {tested} of several seeds; {of_all})" in self.text
         control = [self.gain("rpc-symvit", "cifar10-symvit", each) for each in ("pgd-1", "pgd-2")]
         assert f"({control[0]} and {control[1]} beside the control)" in self.text
         for other in ("vit", "symvit"):
@@ -175,9 +179,10 @@ class TestFindings:
         rpc = self.gains["cifar10-rpc-symvit", self.SOFTMAX, "pgd-2"][5]
         assert primal == rpc == "5 to 8 seeds"
         assert "five to eight seeds would decide" in self.text
+        assert len(self.text.split("| RPC |")[1].split()) < 300
         checks = (REPORT / "README.md").read_text()
         (number,) = re.findall(r"(\d+) checks were made, and 0 raise a doubt", checks)
-        assert f"and {int(number):,} comparisons of attacks, raise no doubt" in self.text
+        assert f"{int(number):,} checks of attacks, with audits of seeds 0 to 2, raise no doubt" in self.text
         (without,) = re.findall(r"without an audit, for: (.*)\.", checks)
         assert {each.partition("@")[2] for each in without.split(", ")} == {"3"}
 
