@@ -15,6 +15,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +57,13 @@ def found_in(text: str) -> list[str]:
 
 def found_in_names(source: str) -> list[str]:
     """Return the names that a source defines with a word of the private vocabulary."""
-    names = (name for name in _defined(ast.parse(source)) if name not in TERMS)
+    names = (name for name in _defined(_parsed(source)) if name not in TERMS)
     return [name for name in names if NAMES.search(_snake_case(name))]
 
 
 def texts_of(source: str) -> Iterator[str]:
     """Yield the strings of a source, docstrings included, and its comments, consecutive lines as one."""
-    strings = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    strings = [node.value for node in ast.walk(_parsed(source)) if isinstance(node, ast.Constant)]
     yield from (string for string in strings if isinstance(string, str))
     block: list[str] = []
     last = 0
@@ -101,6 +102,11 @@ def _of_file(path: Path, text: str) -> list[str]:
     if path.suffix == ".md":
         return found_in(text)
     return [each for part in texts_of(text) for each in found_in(part)] + found_in_names(text)
+
+
+@lru_cache(maxsize=1)
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def _folder(name: str) -> str:

@@ -64,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the tests that took too much CPU; up to MOST they fail nowhere, since machines differ by a factor of two."""
     costs: dict[str, float] = {}
     for report in (each for state in ("passed", "failed", "error") for each in terminalreporter.getreports(state)):
-        if report.when != "teardown":
+        if report.when in ("setup", "call"):
             seconds = [number for name, number in report.user_properties if name == "cpu_seconds"]
             costs[report.nodeid] = max(costs.get(report.nodeid, 0.0), *seconds, 0.0)
     above = sorted(((seconds, name) for name, seconds in costs.items() if seconds), reverse=True)

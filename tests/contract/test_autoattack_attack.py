@@ -467,7 +467,9 @@ class TestInSuites:
         assert "Did you mean 'pgd'?" in error["msg"]
 
 
-@pytest.mark.parametrize(("norm", "epsilon"), [("linf", Fraction(7, 255)), ("l2", Fraction(6, 5))])
+@pytest.mark.parametrize(
+    ("norm", "epsilon"), [("linf", Fraction(7, 255)), pytest.param("l2", Fraction(6, 5), marks=pytest.mark.slow)]
+)
 def test_it_leaves_no_more_standing_than_the_papers_code(norm: Any, epsilon: Fraction) -> None:
     """The same four attacks in both, each of a few of its steps, so that it takes no minutes."""
     from pyautoattack import AutoAttack as Reference

@@ -18,7 +18,7 @@ from robench.core.ids import distinct, order_of, strangers
 def ids(numbers):
     return np.array([f"digits/{number:06d}" for number in numbers], np.dtypes.StringDType())
 
-for size in (*range(1, 2001, 7), 60, 110, 200, 600, 1000, 50_000):
+for size in (*range(1, 2001, 41), 60, 110, 200, 600, 1000, 20_000):
     whole, shifted = ids(range(size)), ids(range(size // 2, size + size // 2))
     for first, second in ((whole, shifted), (shifted, whole), (whole[::-1], shifted), (shifted, whole[::-1])):
         assert len(strangers(first, second)) == 2 * (size // 2), size

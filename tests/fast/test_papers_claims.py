@@ -134,19 +134,19 @@ def simulated(true_gain: float, printed_gain: float, count: int, seed: int) -> l
     return found
 
 
-@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_without_a_true_gain_a_row_rarely_has_a_supported_claim(count: int) -> None:
     rate = np.mean(["supported" in names for names in simulated(0.0, 0.6, count, seed=count)])
     assert rate < 0.025 + 3 * sqrt(0.025 * 0.975 / ROWS)
 
 
-@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_gains_as_printed_are_rarely_called_smaller(count: int) -> None:
     rate = np.mean(["smaller" in names for names in simulated(0.6, 0.6, count, seed=count)])
     assert rate < 0.025 + 3 * sqrt(0.025 * 0.975 / ROWS)
 
 
-@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_range_of_power_has_the_true_one_in_four_of_five(count: int) -> None:
     random = np.random.default_rng(7)
     true, covered, rounds = power(0.6, 0.4, count, 0.0125), 0, 2000

@@ -22,6 +22,7 @@ Robench = Any
 ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "4", "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) -> None:
     ended = robench(*ARGUMENTS)
     assert ended.code == 0, ended.stdout + ended.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import runpy
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -68,14 +67,6 @@ FIELDS = list(type(ENTRIES["cifar10-vit"].training).__dataclass_fields__)  # typ
 
 def fields_that_differ(ours: Any, theirs: Any) -> set[str]:
     return {name for name in ours.__dataclass_fields__ if getattr(ours, name) != getattr(theirs, name)}
-
-
-def test_the_tables_without_resampled_intervals_are_those_of_the_committed_results() -> None:
-    """tests/slow compares that of corruptions as well, whose intervals take half a minute."""
-    some = replace(CIFAR10, tables=CIFAR10.tables[:3], attacks=())
-    (written,), (committed,) = (SCRIPT["TABLES"].findall(text) for text in (some.text(PAGE), PAGE))
-    assert written.count("| clean top-1 accuracy |") == 3
-    assert committed.startswith(written), "run `make generated`"
 
 
 class TestFindings:

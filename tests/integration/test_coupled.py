@@ -198,6 +198,7 @@ def test_records_that_were_kept_before_the_entry_said_so_are_marked_by_the_run(
     assert {record.shard.coupled for record in records} == {False}
 
 
+@pytest.mark.slow
 def test_the_audit_flags_it_though_it_is_permitted(
     robench: Robench, run: Callable[..., Ended], registry: Path, tmp_path: Path
 ) -> None:

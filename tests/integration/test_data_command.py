@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -45,9 +46,12 @@ def imagenet_o(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data_root(imagenet_o: Path, tmp_path: Path, robench: Robench) -> Path:
-    """ImageNet-O as unpacked by the command."""
-    ended = robench("data", "prepare", "imagenet-o", "--archive", imagenet_o, "--data-root", tmp_path)
-    assert ended.code == 0
+    """ImageNet-O as unpacked by the command, in a copy of its own."""
+    prepared = imagenet_o.parent / "prepared"
+    if not prepared.exists():
+        ended = robench("data", "prepare", "imagenet-o", "--archive", imagenet_o, "--data-root", prepared)
+        assert ended.code == 0
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

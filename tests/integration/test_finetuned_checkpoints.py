@@ -80,6 +80,7 @@ def test_weights_are_small_and_have_their_digest(name: str) -> None:
     assert path.stat().st_size < MOST_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [next(iter(PUBLISHED))])
 def test_the_clean_accuracy_is_the_published_one(name: str) -> None:
     torch.set_num_threads(1)

@@ -143,7 +143,7 @@ class TestPython:
             package.run(small_suite(), "digits-vit", smoke=True, **options)
         assert list(folder.iterdir()) == []
 
-    @pytest.mark.parametrize("suite", ["digits-adv", "digits-c", "digits-shift"])
+    @pytest.mark.parametrize("suite", ["digits-adv", "digits-shift", pytest.param("digits-c", marks=pytest.mark.slow)])
     def test_shipped_suites_have_all_their_numbers(self, folder: Path, suite: str) -> None:
         report = package.run(suite, {"mine": Tiny()}, smoke=True, device="cpu")
         assert all(cell.missing == 0 for cell in report.rows[0].cells.values())

@@ -159,6 +159,7 @@ def test_the_script_ends_with_its_own_code(
     assert (ended.code, ended.stderr) == (code, stderr)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_script_is_shown_as_python_shows_it(tmp_path: Path) -> None:
     path = small(tmp_path, "def fails():\n    return 1 / 0\n\nfails()\n")
     command = [sys.executable, "-m", "robench", "timm", str(path)]

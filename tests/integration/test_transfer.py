@@ -130,7 +130,10 @@ class TestSweep:
 
     @pytest.mark.parametrize(
         ("condition", "title", "column"),
-        [("fgsm", "fgsm 12/255", "fgsm@12/255"), ("fgsm@6/255", "fgsm 6/255", "fgsm@6/255")],
+        [
+            pytest.param("fgsm", "fgsm 12/255", "fgsm@12/255", marks=pytest.mark.slow),
+            ("fgsm@6/255", "fgsm 6/255", "fgsm@6/255"),
+        ],
     )
     def test_means_its_largest_budget_or_the_one_that_is_named(
         self, robench: Robench, sweep: Path, tmp_path: Path, condition: str, title: str, column: str

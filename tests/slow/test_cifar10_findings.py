@@ -8,6 +8,7 @@ import runpy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
 
@@ -91,3 +92,16 @@ def test_ten_numbers_chosen_by_a_seed_are_those_of_numpy_alone() -> None:
                 model,
                 column.key,
             )
+
+
+def test_the_gates_images_are_the_first_of_the_whole_measurement() -> None:
+    """Clean images and FGSM draw nothing at random, so that both have the same outcomes up to rounding."""
+    gate = pq.read_table(ROOT / "examples" / "cifar10-gate" / "baseline.parquet").to_pylist()
+    with unpacked(SCRIPT["ARCHIVE"]) as results:
+        for model in ("cifar10-vit", "cifar10-rpc-symvit"):
+            whole = robench.outcomes("cifar10-adv", [model], results=results).to_pylist()
+            for ours, theirs in (("clean", "clean"), ("fgsm", "fgsm-1")):
+                first = [row["prediction"] for row in whole if row["condition"] == theirs][:64]
+                rows = [row for row in gate if (row["model"], row["condition"]) == (model, ours)]
+                found = [row["prediction"] for row in sorted(rows, key=lambda row: row["example_id"])]
+                assert sum(one != other for one, other in zip(found, first, strict=True)) <= 1

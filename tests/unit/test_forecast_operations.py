@@ -21,16 +21,16 @@ ENTRIES = read_registry(shipped_registry())
 @pytest.mark.parametrize(
     "name",
     [
-        "deit-tiny-baseline-twicing",
+        pytest.param("deit-tiny-baseline-twicing", marks=pytest.mark.slow),
         "rpc-symvit",
         "twicing-deit-tiny",
-        "rpc-fan-tiny",
-        "bilateral-deit-tiny",
+        pytest.param("rpc-fan-tiny", marks=pytest.mark.slow),
+        pytest.param("bilateral-deit-tiny", marks=pytest.mark.slow),
         # Its masks of subsets are counted by torch: 0.6 %.
         "mom-vit-tiny",
-        "wikitext-softmax-small",
+        pytest.param("wikitext-softmax-small", marks=pytest.mark.slow),
         # A short text has as many tokens as a long one.
-        "sst2-switch-medium",
+        pytest.param("sst2-switch-medium", marks=pytest.mark.slow),
     ],
 )
 def test_shipped_operations_are_those_of_a_real_pass(name: str) -> None:
@@ -54,7 +54,9 @@ def test_training_counts_what_each_further_example_of_a_batch_takes() -> None:
     assert 2 * found.training == totals[1] - totals[0]
 
 
-@pytest.mark.parametrize("name", ["bilateral-deit-tiny", "deit-tiny-distilled-robust-kde"])
+@pytest.mark.parametrize(
+    "name", ["bilateral-deit-tiny", pytest.param("deit-tiny-distilled-robust-kde", marks=pytest.mark.slow)]
+)
 def test_the_shipped_operations_are_what_the_script_counts(name: str) -> None:
     found = shipped_operations(ENTRIES[name])
     assert found is not None

@@ -156,15 +156,18 @@ class TestLists:
 
 
 class TestCompletion:
-    def completed(self, line: str, **variables: str) -> list[str]:
-        """Return the completions of the last word of a line."""
+    def asked(self, line: str) -> dict[str, str]:
+        """Return the variables by which a shell asks for the completions of the last word of a line."""
         words = shlex.split(line + (" ''" if line.endswith(" ") else ""))
-        asked = {"_ROBENCH_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+        return {"_ROBENCH_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+
+    def completed(self, line: str, **variables: str) -> list[str]:
+        """Return what a process of its own completes."""
         ended = subprocess.run(
             [sys.executable, "-m", "robench"],
             capture_output=True,
             text=True,
-            env={**os.environ, **asked, **variables, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **self.asked(line), **variables, "PYTHONPATH": str(ROOT)},
             check=True,
         )
         assert ended.stderr == ""
@@ -186,8 +189,14 @@ class TestCompletion:
             ("robench show apg", {"plain,apgd"}),
         ],
     )
-    def test_names_are_completed(self, line: str, wanted: set[str]) -> None:
-        assert set(self.completed(line)) == wanted
+    def test_names_are_completed(
+        self, robench: Robench, monkeypatch: pytest.MonkeyPatch, line: str, wanted: set[str]
+    ) -> None:
+        for name, value in self.asked(line).items():
+            monkeypatch.setenv(name, value)
+        ended = robench()
+        assert ended.stderr == ""
+        assert {each for each in ended.stdout.splitlines() if each} == wanted
 
     def test_entries_of_a_registry_file_are_completed_and_a_broken_one_is_passed_over(self, tmp_path: Path) -> None:
         (tmp_path / "mine.yaml").write_text("checkpoints: {my-model: {}, my-other: {seeds: [{seed: 3}]}}")

@@ -159,7 +159,7 @@ def mixed_course(seed: int, num_workers: int) -> Course:
     return Course(shards_of(conditions, models), seconds, num_workers, random.choice([{}, timed]))
 
 
-@pytest.mark.parametrize("num_workers", [1, 2, 7])
+@pytest.mark.parametrize("num_workers", [2, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 7))])
 def test_of_mixed_work_it_is_said_within_a_factor_of_three(num_workers: int) -> None:
     courses = [mixed_course(seed, num_workers) for seed in range(25)]
     assert [each.wrong for each in courses] == [[]] * len(courses)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     ("harm", "error"),
     [
         ("segfault", "crashed (SIGSEGV), 3 times: native code of the model, or of a library that it uses, failed"),
-        ("die_with_a_fork_alive", "ended itself with exit code 3, 3 times"),
+        pytest.param("die_with_a_fork_alive", "ended itself with exit code 3, 3 times", marks=pytest.mark.slow),
         ("begun_message", "wrote something other than its result into the pipe to the run, 3 times"),
     ],
 )
