@@ -3,6 +3,8 @@
 Claims are the gains of each mechanism over its baseline in the columns below, which were chosen before anything was
 measured but ``cifar10-vit`` and ``cifar10-rpc-symvit``: at 4/255 and 8/255 every model that is trained on clean images
 is near 0 %, so that nothing can be found there. All are tested together, over the training seeds that are measured.
+
+``ROBENCH_DATA=DATA python scripts/cifar10_findings.py transfer`` measures transfer.md; the archive has no examples.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ PAIRS = (
     *((name, SOFTMAX) for name in (SYMMETRIC, "cifar10-rpc-symvit", "cifar10-bilateral-vit", "cifar10-twicing-vit")),
     *((name, SOFTMAX) for name in ("cifar10-primal-vit", "cifar10-rkde-vit")),
 )
+MODELS = (SOFTMAX, *(name for name, baseline in PAIRS if baseline == SOFTMAX))
 COLUMNS = {
     "cifar10-adv": ("clean/top1_accuracy", "noise/top1_accuracy", "pgd-1/top1_accuracy", "pgd-2/top1_accuracy"),
     "cifar10-autoattack": ("apgd-1/top1_accuracy", "apgd-2/top1_accuracy", "autoattack-l2/top1_accuracy"),
@@ -126,14 +129,34 @@ def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
         run("figure", "cost", "--suite", "cifar10-adv", *drawn, *column, *where, "--output", str(folder / "cost.svg"))
 
 
+def write_transfer(folder: Path = FOLDER) -> None:
+    """Measure each model on the examples that PGD makes on each other one, and write them; needs the images."""
+    command = ["transfer", "--suite", "cifar10-adaptive", "--condition", "naive", *options(MODELS), "--format", "md"]
+    table = run(*command)
+    lines = (
+        "# Transferred examples",
+        "",
+        "Accuracy in per cent of each model (rows) on examples that PGD-20 at 2/255 makes on one (columns), first",
+        "200 test images. On the diagonal is the attack itself, with the model's own gradients. Made by",
+        "",
+        "```sh",
+        f"robench {' '.join(command)}".replace(" --model", " \\\n  --model"),
+        "```",
+        "",
+        table,
+    )
+    (folder / "transfer.md").write_text("\n".join(lines))
+
+
 def options(names: Iterable[str]) -> list[str]:
     """Return the options that name models."""
     return [argument for name in names for argument in ("--model", name)]
 
 
-def run(*arguments: str) -> None:
-    """Run a command of robench, which must succeed."""
-    subprocess.run([sys.executable, "-m", "robench", *arguments], check=True, stdout=subprocess.DEVNULL)
+def run(*arguments: str) -> str:
+    """Run a command of robench, which must succeed, and return what it writes to stdout."""
+    done = subprocess.run([sys.executable, "-m", "robench", *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
 
 
 def page(findings: Findings) -> Iterator[str]:
@@ -273,4 +296,4 @@ def two_codes(findings: Findings) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    write()
+    write_transfer() if sys.argv[1:] == ["transfer"] else write()

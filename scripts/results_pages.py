@@ -245,13 +245,6 @@ PAGES = {
                     others=("through-solvers", "adaptive"),
                     metrics=("top1_accuracy",),
                 ),
-                Attacks(
-                    models=("cifar10-vit", "cifar10-rpc-symvit", "cifar10-primal-vit"),
-                    suite="cifar10-libraries",
-                    plain="robench-4",
-                    others=("pyautoattack-4",),
-                    metrics=("top1_accuracy",),
-                ),
             ),
         ),
         Page(
