@@ -8,14 +8,14 @@ RobenchError                     1  something could not be measured or stored
 ├── MissingDataError             4  a dataset was not found
 ├── WeightsError                 4  weights are missing, or differ from the registry's entry
 ├── IncomparableError            4  results are of other data, another protocol or other versions
-├── ExampleError                 1  one example of a dataset cannot be read
 ├── ContractError                1  a model, dataset or perturbation broke its contract
 │   ├── NoGradientError          1  a model has no gradients by its inputs
 │   └── BudgetExceededError      1  a perturbation left its threat model
 ├── StoreError                   1  a record could not be stored
 │   └── StoreUnwritableError     2  the results folder cannot be written at all
-└── IncompleteError              1  a number was requested before all of its shards were measured
-    └── InapplicableError        1  outcomes of this kind of model cannot have the number
+├── IncompleteError              1  a number was requested before all of its shards were measured
+│   └── InapplicableError        1  outcomes of this kind of model cannot have the number
+└── ExampleError                 1  one example of a dataset cannot be read
 
 A message states what was found, where, what was expected and what to do.
 """
