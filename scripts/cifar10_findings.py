@@ -296,4 +296,4 @@ def two_codes(findings: Findings) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    write_transfer() if sys.argv[1:] == ["transfer"] else write()
+    {(): write, ("transfer",): write_transfer}[tuple(sys.argv[1:])]()

@@ -129,7 +129,7 @@ def test_adam_is_that_of_torch() -> None:
 
 
 def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() -> None:
-    batch, victim = anywhere(6, low=0.3, high=0.7), LinearVictim(num_classes=2)
+    batch, victim = anywhere(low=0.3, high=0.7), LinearVictim(num_classes=2)
     batch.targets.zero_()
     slope = victim.weight[1] - victim.weight[0]
     for declaration, best, share in ((LINF, slope.abs().sum(), 0.95), (L2, slope.norm(), 0.85)):

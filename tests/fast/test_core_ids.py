@@ -18,7 +18,7 @@ from robench.core.ids import distinct, order_of, strangers
 def ids(numbers):
     return np.array([f"digits/{number:06d}" for number in numbers], np.dtypes.StringDType())
 
-for size in (*range(1, 2001, 41), 60, 110, 200, 600, 1000, 20_000):
+for size in (*range(1, 2001, STEP), 60, 110, 200, 600, 1000, LARGEST):
     whole, shifted = ids(range(size)), ids(range(size // 2, size + size // 2))
     for first, second in ((whole, shifted), (shifted, whole), (whole[::-1], shifted), (shifted, whole[::-1])):
         assert len(strangers(first, second)) == 2 * (size // 2), size
@@ -30,8 +30,10 @@ print("done")
 """
 
 
-def test_ids_of_every_size_and_order_are_sorted_and_compared() -> None:
-    ended = subprocess.run([sys.executable, "-c", EVERY_SIZE], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("step", "largest"), [(41, 20_000), pytest.param(7, 50_000, marks=pytest.mark.slow)])
+def test_ids_of_every_size_and_order_are_sorted_and_compared(step: int, largest: int) -> None:
+    code = EVERY_SIZE.replace("STEP", str(step)).replace("LARGEST", str(largest))
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
 
 
