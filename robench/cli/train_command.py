@@ -81,7 +81,7 @@ class Asked:
 )
 @path_option("--output", "FILE", "Write the weights there and leave the registry unchanged.")
 @number_option(
-    "--jobs", "Train N models side by side, at low priority; leave out models that have weights, and resume the others."
+    "--jobs", "Train N models side by side, at low priority; leave out models with a digest, and resume the others."
 )
 @path_option(
     "--state",
@@ -141,7 +141,7 @@ def _chosen(
         _check_seeds(names, entries, asked.output)
     trainings = list({each[1].name: each for each in _trainings(names, seeds, entries)}.values())
     if asked.jobs is not None:
-        trainings = _without_weights(trainings)
+        trainings = _without_digest(trainings)
     for _, checkpoint in trainings:
         _check(checkpoint, asked)
     if asked.output is not None and (asked.jobs is not None or len(names) > 1):
@@ -179,10 +179,13 @@ def _with_seed(entry: Entry, seed: int | None, entries: Mapping[str, Entry]) -> 
     return entries.get(seed_name(checkpoint.name, seed), new)
 
 
-def _without_weights(trainings: Sequence[Entry]) -> list[Entry]:
+def _without_digest(trainings: Sequence[Entry]) -> list[Entry]:
     done = [checkpoint.name for _, checkpoint in trainings if checkpoint.weights.sha256 is not None]
     if done:
-        say(f"{len(done)} of {len(trainings)} models have weights already: {', '.join(done)}")
+        say(
+            f"{len(done)} of {len(trainings)} models are left out, since the registry has the digest of their weights:"
+            f" {', '.join(done)}. Leave --jobs out to make such weights again"
+        )
     return [each for each in trainings if each[1].name not in done]
 
 
@@ -289,7 +292,11 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
     from robench.runs.training_queue import weights_of
 
     if asked.num_epochs is not None and checkpoint.training is not None:
-        checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
+        try:
+            checkpoint = replace(checkpoint, training=checkpoint.training.shortened(asked.num_epochs))
+        # The entry is sound, and so it is the length that goes with none of its fields.
+        except ValueError as error:
+            raise UsageError(f"--num-epochs {asked.num_epochs} does not go with training.{error}") from error
     job = _job(checkpoint, asked)
     with noted_state([job]), epochs_shown(checkpoint.name) as shown:
         content = weights_of(job, shown)

@@ -23,14 +23,13 @@ from torch import Tensor, nn
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UsageError
 from robench.core.identity import key_of
-from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
-from robench.training.base import EpochReport, Host, TrainingPrecision
+from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
 from robench.training.distillation_impl import LoadedTeacher, TwoHeaded
-from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
+from robench.training.epochs import Learner, run_epochs, validation_on
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
 from robench.training.optimization import UNDECAYED, check_auxiliary, evaluating, reproducible, seed_for, seeded
 
@@ -49,25 +48,20 @@ def train_deit(
     with reproducible(training.seed, device):
         model = build(checkpoint.architecture, training.drop_path_rate).to(device)
         _check_fit(checkpoint.name, model, training, preprocessing, device)
-        learner = Learner(model, training, device, host.micro_batch_size, host.precision)
         teacher = _teacher(checkpoint, training, preprocessing, device)
-        if teacher is not None:
-            learner.learn_from(teacher, checkpoint.name)
+        outputs_of = model if teacher is None else TwoHeaded(model, checkpoint.name)
         images = TrainingImages(host.data_root, training, preprocessing)
         _check_size(training, images)
 
         # An entry may leave the digest of its teacher open.
         digests = [] if teacher is None else [teacher.digest]
 
-        def learn(epoch: int) -> tuple[float, int]:
+        def batches_of(epoch: int) -> Iterator[list[Tensor]]:
             keys = EpochKeys(images, training, epoch)
-            loss = learner.epoch(epoch, batches(keys, images, host.decode_workers, pin=device.type == "cuda"))
-            return loss, len(keys) * training.batch_size
+            return batches(keys, images, host.decode_workers, pin=device.type == "cuda")
 
-        run_epochs(
-            learner,
-            learn,
-            training.total_epochs,
+        return run_epochs(
+            DeitLearner(model, training, host, batches_of, outputs_of, teacher),
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, len(images), *digests]),
             validation=validation_on(
@@ -77,31 +71,29 @@ def train_deit(
                 device=device,
                 decode_workers=host.decode_workers,
             ),
-            weights=learner.weights,
             on_epoch=on_epoch,
         )
-        return learner.weights()
 
 
-class Learner:
-    """Model in training by the recipe, with all state that changes from step to step."""
+class DeitLearner(Learner):
+    """Model in training by the recipe.
+
+    Args:
+        batches_of: from an epoch (0-based) to its batches: images (B, 3, H, W) and classes (B,), on the CPU.
+        outputs_of: what learns: the model, or both heads of it where the distillation token has a ``teacher``.
+    """
 
     def __init__(
         self,
         model: nn.Module,
         training: DeitTraining,
-        device: torch.device,
-        micro_batch_size: int | None,
-        precision: TrainingPrecision = EXACT_DTYPE,
+        host: Host,
+        batches_of: Callable[[int], Iterator[list[Tensor]]],
+        outputs_of: Callable[..., Tensor],
+        teacher: LoadedTeacher | None = None,
     ) -> None:
-        self.training = training
-        self.device = device
-        self._precision = precision
-        self._teacher: LoadedTeacher | None = None
-        self._outputs_of: Callable[..., Tensor] = model
-        self._micro_batch_size = micro_batch_size or training.batch_size
-        self._model = model.train()
-        self._optimizer = optimizer_of(model, training)
+        super().__init__(model, training, optimizer_of(model, training), host)
+        self._batches_of, self._outputs_of, self._teacher = batches_of, outputs_of, teacher
         self._schedule = schedule_of(self._optimizer, training)
         self._average = None if training.ema_decay is None else ModelEmaV3(model, decay=training.ema_decay)
         num_classes = DATASETS[training.dataset].num_classes
@@ -109,60 +101,33 @@ class Learner:
         self._mixing = Mixing(training, num_classes)
         self._loss = SoftTargetCrossEntropy()  # type: ignore[no-untyped-call]  # timm's
 
-    def learn_from(self, teacher: LoadedTeacher, name: str) -> None:
-        """Let the distillation token of the model, called ``name``, learn a teacher's predictions."""
-        self._teacher = teacher
-        self._outputs_of = TwoHeaded(self._model, name)
-
-    def epoch(self, epoch: int, epoch_batches: Iterator[list[Tensor]]) -> float:
-        """Train on the batches of an epoch (0-based), and return the mean loss in nats."""
+    def epoch(self, epoch: int) -> tuple[float, int]:
+        """Train for an epoch (0-based); return the mean loss in nats and the number of images."""
         seed = self.training.seed
         # Every epoch from its own seed, so that a resumed training draws the same numbers as an uninterrupted one.
         torch.manual_seed(seed_for(seed, "model", epoch))
         self._schedule.step(epoch)
-        total, num_batches = torch.zeros((), device=self.device), 0
-        for images, classes in epoch_batches:
-            on_device = images.to(self.device, non_blocking=True), classes.to(self.device, non_blocking=True)
-            total += self._step(*on_device, seed_for(seed, "mixing", epoch, num_batches))
+        total, num_batches = torch.zeros((), device=self._device), 0
+        for batch in self._batches_of(epoch):
+            images, classes = (each.to(self._device, non_blocking=True) for each in batch)
+            targets = self._mixing(images, classes, seed_for(seed, "mixing", epoch, num_batches))
+            if self._teacher is not None:
+                targets = self._teacher.targets(images, targets, self._micro_batch_size, self._precision)
+            total += self.step(self._outputs_of, images, targets, self._loss)
+            if self._average is not None:
+                self._average.update(self.model)
             num_batches += 1
-        return float(total) / num_batches
-
-    def _step(self, images: Tensor, classes: Tensor, seed: int) -> Tensor:
-        targets = self._mixing(images, classes, seed)
-        if self._teacher is not None:
-            targets = self._teacher.targets(images, targets, self._micro_batch_size, self._precision)
-        self._optimizer.zero_grad(set_to_none=True)
-        total = accumulate_gradients(
-            self._outputs_of,
-            images,
-            targets,
-            self._loss,
-            micro_batch_size=self._micro_batch_size,
-            auxiliary_weight=self.training.auxiliary_weight,
-            precision=self._precision,
-        )
-        if self.training.clip_grad is not None:
-            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.training.clip_grad)
-        self._optimizer.step()
-        if self._average is not None:
-            self._average.update(self._model)
-        return total
+        return float(total) / num_batches, num_batches * self.training.batch_size
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
-        average = {} if self._average is None else self._average.module.state_dict()
-        return {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "average": average}
+        return {**super().parts(), "average": {} if self._average is None else self._average.module.state_dict()}
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
-        self._model.load_state_dict(parts["model"])
-        self._optimizer.load_state_dict(parts["optimizer"])
+        super().restore(parts)
         if self._average is not None:
             self._average.module.load_state_dict(parts["average"])
-
-    def weights(self) -> dict[str, Tensor]:
-        """Return the published state dict, on the CPU."""
-        return weights_of(self.published)
 
     @property
     def published(self) -> nn.Module:
@@ -170,7 +135,7 @@ class Learner:
         if self.training.published == "average" and self._average is not None:
             averaged: nn.Module = self._average.module
             return averaged
-        return self._model
+        return self.model
 
 
 def _check_fit(

@@ -5,6 +5,7 @@ same entry gives the same bytes on one kind of CPU and one release of torch.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import cos, pi
 
 import torch
@@ -19,7 +20,7 @@ from robench.domains.images import IMAGES
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
 from robench.training.base import EpochReport, Host
-from robench.training.epochs import fit, validation_on
+from robench.training.epochs import Learner, run_epochs, validation_on
 from robench.training.images import Training
 from robench.training.optimization import (
     adamw,
@@ -27,9 +28,8 @@ from robench.training.optimization import (
     check_auxiliary,
     noisy,
     reproducible,
-    saved,
+    set_learning_rate,
     shifted,
-    with_auxiliary,
 )
 
 
@@ -60,51 +60,54 @@ def train(
             f" inputs of the axes {axes}: leave it out"
         )
     with reproducible(training.seed):
-        return _train(checkpoint, training, domain, host, on_epoch)
+        learner = EmbeddedLearner(checkpoint, training, domain)
+        return run_epochs(
+            learner,
+            host=Host(data_root=None, epoch_files=None if host is None else host.epoch_files),
+            key="",
+            validation=validation_on(training.dataset, checkpoint.preprocessing, device=torch.device("cpu")),
+            on_epoch=on_epoch,
+        )
 
 
-def _train(
-    checkpoint: Checkpoint,
-    training: Training,
-    domain: Domain,
-    host: Host | None,
-    on_epoch: Callable[[EpochReport], None],
-) -> dict[str, Tensor]:
-    preprocessing, limits = checkpoint.preprocessing, domain.rules.limits
-    dataset = open_dataset(training.dataset, data_root=None, preprocessing=preprocessing, split="train")
-    everything = dataset.batch(0, len(dataset))
-    mean, std = normalisation_of(preprocessing)
-    model = build(checkpoint.architecture).train()
-    check_auxiliary(model, (everything.inputs[:2] - mean) / std, training.auxiliary_weight)
-    generator = torch.Generator().manual_seed(training.seed)
-    validation = validation_on(training.dataset, preprocessing, device=torch.device("cpu"))
+class EmbeddedLearner(Learner):
+    """Model in training on data in memory; all draws follow each other through all epochs."""
 
-    def loss_of(rows: Tensor) -> Tensor:
-        inputs = shifted(everything.inputs[rows], training.max_shift, generator)
-        inputs, targets = noisy(inputs, training.noise_scale, generator, limits), everything.targets[rows]
+    def __init__(self, checkpoint: Checkpoint, training: Training, domain: Domain) -> None:
+        dataset = open_dataset(training.dataset, data_root=None, preprocessing=checkpoint.preprocessing, split="train")
+        everything = dataset.batch(0, len(dataset))
+        self._inputs, self._targets = everything.inputs, everything.targets
+        self._mean, self._std = normalisation_of(checkpoint.preprocessing)
+        self._limits = domain.rules.limits
+        model = build(checkpoint.architecture)
+        super().__init__(model, training, _optimizer(model, training), Host(data_root=None))
+        check_auxiliary(model, self._normalised(self._inputs[:2]), training.auxiliary_weight)
+        self._generator = torch.Generator().manual_seed(training.seed)
+
+    def epoch(self, epoch: int) -> tuple[float, int]:
+        """Train for an epoch (0-based); return the mean loss in nats and the number of examples."""
+        training, total = self.training, 0.0
+        batches = torch.randperm(len(self._inputs), generator=self._generator).split(training.batch_size)
+        loss_of = partial(cross_entropy, label_smoothing=training.label_smoothing)
+        for place, rows in enumerate(batches):
+            fraction = _fraction_of_peak(training, epoch + place / len(batches))
+            set_learning_rate(self._optimizer, training.learning_rate * fraction)
+            inputs, targets = self._augmented(rows), self._targets[rows]
+            total += float(self.step(self.model, self._normalised(inputs), targets, loss_of)) * len(rows)
+        return total / len(self._inputs), len(self._inputs)
+
+    def _augmented(self, rows: Tensor) -> Tensor:
+        """Return shifted, noisy and adversarial inputs (B, ...) of the given rows."""
+        inputs = shifted(self._inputs[rows], self.training.max_shift, self._generator)
+        inputs = noisy(inputs, self.training.noise_scale, self._generator, self._limits)
 
         def loss_at(points: Tensor) -> Tensor:
-            return cross_entropy(model((points - mean) / std), targets)
+            return cross_entropy(self.model(self._normalised(points)), self._targets[rows])
 
-        inputs = adversarial(inputs, loss_at, training, generator, limits)
-        logits, auxiliary = with_auxiliary(model, (inputs - mean) / std, training.auxiliary_weight)
-        return cross_entropy(logits, targets, label_smoothing=training.label_smoothing) + auxiliary
+        return adversarial(inputs, loss_at, self.training, self._generator, self._limits)
 
-    def weights() -> dict[str, Tensor]:
-        return saved(model.state_dict(), training.saved_as)
-
-    fit(
-        _optimizer(model, training),
-        training.num_epochs,
-        batches=lambda: torch.randperm(len(dataset), generator=generator).split(training.batch_size),
-        loss_of=loss_of,
-        rate_at=lambda epoch: training.learning_rate * _fraction_of_peak(training, epoch),
-        scores=lambda: None if validation is None else validation.scores(model),
-        host=host,
-        weights=weights,
-        on_epoch=on_epoch,
-    )
-    return weights()
+    def _normalised(self, inputs: Tensor) -> Tensor:
+        return (inputs - self._mean) / self._std
 
 
 def _optimizer(model: nn.Module, training: Training) -> torch.optim.Optimizer:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -27,25 +28,79 @@ from robench.core.protocols import Batch
 from robench.core.shard import EXACT_DTYPE
 from robench.datasets import open_dataset
 from robench.models.loaded import Normaliser
-from robench.training.base import EpochReport, Host, TrainingPrecision, ValidationScores
-from robench.training.optimization import evaluating, in_precision, set_learning_rate, with_auxiliary
+from robench.training.base import EpochReport, Host, ValidationScores
+from robench.training.optimization import evaluating, in_precision, saved, with_auxiliary
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
 BATCH_SIZE = 100
 
 
-class Learner(Protocol):
-    """Model in training, with all state that changes from epoch to epoch."""
+class Learner(ABC):
+    """Model in training with its optimiser: what all recipes share.
+
+    Attributes:
+        model: the model, in training mode.
+        training: the declared recipe; its fields ``clip_grad``, ``auxiliary_weight`` and ``saved_as`` are read where it
+            has them.
+    """
+
+    # Any: declarations differ in their fields.
+    def __init__(self, model: nn.Module, training: Any, optimizer: torch.optim.Optimizer, host: Host) -> None:
+        self.model = model.train()
+        self.training = training
+        self._optimizer = optimizer
+        self._device = torch.device(host.device)
+        self._micro_batch_size = host.micro_batch_size or training.batch_size
+        self._precision = host.precision
+
+    @abstractmethod
+    def epoch(self, epoch: int) -> tuple[float, int]:
+        """Train for an epoch (0-based), or the rest of it; return the mean loss in nats and the number of examples."""
+
+    def step(
+        self,
+        outputs_of: Callable[..., Tensor],
+        inputs: Tensor,
+        targets: Tensor,
+        loss_of: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """Take a step of the optimiser on a batch (B, ...), in micro-batches, and return its mean loss.
+
+        ``outputs_of`` is the model, or a method of it; ``inputs`` are normalised, and ``loss_of`` is the mean loss of
+        outputs and targets.
+        """
+        self._optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), device=inputs.device)
+        size = self._micro_batch_size
+        for part, part_targets in zip(inputs.split(size), targets.split(size), strict=True):
+            with in_precision(inputs.device, self._precision):
+                outputs, auxiliary = with_auxiliary(outputs_of, part, self.training.auxiliary_weight)
+                weighted = (loss_of(outputs.float(), part_targets) + auxiliary) * (len(part) / len(inputs))
+            weighted.backward()
+            total += weighted.detach()
+        clip_grad = getattr(self.training, "clip_grad", None)
+        if clip_grad is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad)
+        self._optimizer.step()
+        return total
 
     @property
     def published(self) -> nn.Module:
-        """Return the model that is published."""
+        """Return the model that is scored, and whose weights are published."""
+        return self.model
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights that would be published now, on the CPU."""
+        return saved(weights_of(self.published), getattr(self.training, "saved_as", "float32"))
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
+        return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict()}
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
+        self.model.load_state_dict(parts["model"])
+        self._optimizer.load_state_dict(parts["optimizer"])
 
 
 class Scoring(Protocol):
@@ -57,34 +112,30 @@ class Scoring(Protocol):
 
 def run_epochs(
     learner: Learner,
-    learn: Callable[[int], tuple[float, int]],
-    num_epochs: int,
     *,
     host: Host,
     key: str,
     validation: Scoring | None,
-    weights: Callable[[], Mapping[str, Tensor]],
     on_epoch: Callable[[EpochReport], None],
-) -> None:
-    """Train until ``num_epochs`` are complete, from the stored state if there is one.
+) -> dict[str, Tensor]:
+    """Train until all epochs are complete, from the stored state if there is one; return the published weights.
 
-    ``learn`` trains the learner for one epoch (0-based), from where its state is, and returns the mean loss in nats and
-    the number of examples that it took. A stored state must have the ``key``, a digest of all that decides it but the
-    host's precision. ``weights`` returns what would be published now.
+    A stored state must have the ``key``, a digest of all that decides it but the host's precision.
 
     Raises:
         ContractError: the loss is no longer a finite number.
         UsageError: the stored state is of another training.
         StoreUnwritableError: the state, or the weights after an epoch, cannot be written.
     """
+    num_epochs = learner.training.total_epochs
     kept = None if host.state_path is None else read_state(host.state_path, key_on(host, key))
     if kept is not None:
         learner.restore(kept.parts)
     else:
-        _keep(host, 0, weights)
+        _keep(learner, 0, host)
     for epoch in range(0 if kept is None else kept.num_epochs_done, num_epochs):
         started = time.perf_counter()
-        loss, num_examples = learn(epoch)
+        loss, num_examples = learner.epoch(epoch)
         if not isfinite(loss):
             raise ContractError(
                 f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or"
@@ -93,7 +144,7 @@ def run_epochs(
         seconds = time.perf_counter() - started
         # Before the state is stored, so that an interruption leaves no epoch without its scores and weights.
         scores = None if validation is None else validation.scores(learner.published)
-        _keep(host, epoch + 1, weights)
+        _keep(learner, epoch + 1, host)
         store_state(learner, epoch + 1, host, key)
         on_epoch(
             EpochReport(
@@ -104,6 +155,7 @@ def run_epochs(
                 validation=scores,
             )
         )
+    return learner.weights()
 
 
 def key_on(host: Host, key: str) -> str:
@@ -118,80 +170,14 @@ def store_state(learner: Learner, num_epochs_done: int, host: Host, key: str) ->
         write_state(host.state_path, state)
 
 
-def fit(
-    optimizer: torch.optim.Optimizer,
-    num_epochs: int,
-    *,
-    batches: Callable[[], Sequence[Tensor]],
-    loss_of: Callable[[Tensor], Tensor],
-    rate_at: Callable[[float], float],
-    scores: Callable[[], ValidationScores | None],
-    host: Host | None,
-    weights: Callable[[], Mapping[str, Tensor]],
-    on_epoch: Callable[[EpochReport], None],
-) -> None:
-    """Train a model on the CPU, from its first epoch to its last.
-
-    ``batches`` draws the batches of an epoch, the rows of each, and ``loss_of`` is the mean loss of one; ``rate_at`` is
-    the learning rate after a number of epochs, such as 1.5. ``weights`` returns what would be published now.
-    """
-    _keep(host, 0, weights)
-    for epoch in range(num_epochs):
-        started, total, count = time.perf_counter(), 0.0, 0
-        of_epoch = batches()
-        for place, rows in enumerate(of_epoch):
-            set_learning_rate(optimizer, rate_at(epoch + place / len(of_epoch)))
-            loss = loss_of(rows)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            total, count = total + float(loss.detach()) * len(rows), count + len(rows)
-        seconds = time.perf_counter() - started
-        _keep(host, epoch + 1, weights)
-        on_epoch(
-            EpochReport(
-                epoch=epoch + 1,
-                num_epochs=num_epochs,
-                loss_nats=total / count,
-                examples_per_second=count / seconds,
-                validation=scores(),
-            )
-        )
-
-
-def _keep(host: Host | None, epoch: int, weights: Callable[[], Mapping[str, Tensor]]) -> None:
-    if host is not None and host.epoch_files is not None:
-        host.epoch_files.keep(epoch, weights())
+def _keep(learner: Learner, epoch: int, host: Host) -> None:
+    if host.epoch_files is not None:
+        host.epoch_files.keep(epoch, learner.weights())
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Return the state dict of a model, on the CPU."""
     return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-
-
-def accumulate_gradients(
-    model: Callable[..., Tensor],
-    inputs: Tensor,
-    targets: Tensor,
-    loss_of: Callable[[Tensor, Tensor], Tensor],
-    *,
-    micro_batch_size: int,
-    auxiliary_weight: float,
-    precision: TrainingPrecision = EXACT_DTYPE,
-) -> Tensor:
-    """Add the gradients of a batch's mean loss, computed in micro-batches, to the parameters; return the loss.
-
-    ``model`` is one, or a method of it; ``inputs`` are normalised, (B, ...), and ``loss_of`` is the mean loss of
-    outputs and targets (B, ...).
-    """
-    total = torch.zeros((), device=inputs.device)
-    for part, part_targets in zip(inputs.split(micro_batch_size), targets.split(micro_batch_size), strict=True):
-        with in_precision(inputs.device, precision):
-            outputs, auxiliary = with_auxiliary(model, part, auxiliary_weight)
-            weighted = (loss_of(outputs.float(), part_targets) + auxiliary) * (len(part) / len(inputs))
-        weighted.backward()
-        total += weighted.detach()
-    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

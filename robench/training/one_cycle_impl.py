@@ -8,7 +8,6 @@ CPU and one release of torch.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.loaded import normalisation_of
 from robench.training.base import EpochReport, Host
-from robench.training.epochs import accumulate_gradients, run_epochs, validation_on, weights_of
+from robench.training.epochs import Learner, run_epochs, validation_on
 from robench.training.images import OneCycleTraining
 from robench.training.optimization import (
     UNDECAYED,
@@ -32,7 +31,6 @@ from robench.training.optimization import (
     check_auxiliary,
     fraction_of_peak,
     reproducible,
-    saved,
     seed_for,
     set_learning_rate,
 )
@@ -57,22 +55,13 @@ def train(
     with reproducible(training.seed, device):
         model = build(checkpoint.architecture).to(device)
         dataset = open_dataset(training.dataset, data_root=host.data_root, preprocessing=preprocessing, split="train")
-        learner = Learner(model, training, preprocessing, ImagesInMemory(dataset, device), host)
-
-        def weights() -> dict[str, Tensor]:
-            return saved(weights_of(model), training.saved_as)
-
-        run_epochs(
-            learner,
-            learner.epoch,
-            training.num_epochs,
+        return run_epochs(
+            OneCycleLearner(model, training, preprocessing, ImagesInMemory(dataset, device), host),
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, dataset.identity.fingerprint]),
             validation=validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device),
-            weights=weights,
             on_epoch=on_epoch,
         )
-        return weights()
 
 
 class ImagesInMemory:
@@ -120,8 +109,8 @@ class ImagesInMemory:
         return _channels_first(images[index, lines[:, :, None], columns[:, None, :]])
 
 
-class Learner:
-    """Model in training by the recipe, with all state that changes from step to step."""
+class OneCycleLearner(Learner):
+    """Model in training on images in memory."""
 
     def __init__(
         self,
@@ -131,22 +120,19 @@ class Learner:
         images: ImagesInMemory,
         host: Host,
     ) -> None:
-        self._training = training
-        self._images = images
-        self._micro_batch_size = host.micro_batch_size or training.batch_size
-        device = images.targets.device
-        self._mean, self._std = normalisation_of(preprocessing, device)
-        self.published = model.train()
         decayed = [value for name, value in model.named_parameters() if value.ndim >= 2 and name not in UNDECAYED]
-        self._optimizer = adamw(
+        optimizer = adamw(
             model.parameters(), decayed, learning_rate=training.learning_rate, weight_decay=training.weight_decay
         )
+        super().__init__(model, training, optimizer, host)
+        self._images = images
+        self._mean, self._std = normalisation_of(preprocessing, self._device)
         first, _ = images.batch(torch.arange(min(2, len(images))))
         check_auxiliary(model, self._normalised(first), training.auxiliary_weight)
 
     def epoch(self, epoch: int) -> tuple[float, int]:
-        """Train for an epoch (0-based); return the mean loss in nats and the number of examples."""
-        training, num_images = self._training, len(self._images)
+        """Train for an epoch (0-based); return the mean loss in nats and the number of images."""
+        training, num_images = self.training, len(self._images)
         torch.manual_seed(seed_for(training.seed, "model", epoch))
         generator = torch.Generator().manual_seed(seed_for(training.seed, "images", epoch))
         batches = torch.randperm(num_images, generator=generator).split(training.batch_size)
@@ -154,38 +140,20 @@ class Learner:
         for step, rows in enumerate(batches):
             done = (epoch + step / len(batches)) / training.num_epochs
             set_learning_rate(self._optimizer, training.learning_rate * fraction_of_peak(done, training.warmup))
-            total += self._step(rows, generator) * len(rows)
+            total += self._learned(rows, generator) * len(rows)
         return float(total) / num_images, num_images
 
-    def _step(self, rows: Tensor, generator: torch.Generator) -> Tensor:
-        training = self._training
+    def _learned(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        training = self.training
         images = self._images.augmented(rows, training.crop_padding, flip=training.flip, generator=generator)
         targets = self._images.targets[rows.to(images.device)]
 
         def loss_at(points: Tensor) -> Tensor:
-            return cross_entropy(self.published(self._normalised(points)), targets)
+            return cross_entropy(self.model(self._normalised(points)), targets)
 
         points = adversarial(images, loss_at, training, generator)
-        self._optimizer.zero_grad(set_to_none=True)
-        loss = accumulate_gradients(
-            self.published,
-            self._normalised(points),
-            targets,
-            partial(cross_entropy, label_smoothing=training.label_smoothing),
-            micro_batch_size=self._micro_batch_size,
-            auxiliary_weight=training.auxiliary_weight,
-        )
-        self._optimizer.step()
-        return loss
-
-    def parts(self) -> dict[str, dict[str, Any]]:
-        """Return state dicts of everything that changes, for ``restore``."""
-        return {"model": self.published.state_dict(), "optimizer": self._optimizer.state_dict()}
-
-    def restore(self, parts: dict[str, dict[str, Any]]) -> None:
-        """Restore the state from ``parts``."""
-        self.published.load_state_dict(parts["model"])
-        self._optimizer.load_state_dict(parts["optimizer"])
+        loss_of = partial(cross_entropy, label_smoothing=training.label_smoothing)
+        return self.step(self.model, self._normalised(points), targets, loss_of)
 
     def _normalised(self, images: Tensor) -> Tensor:
         return (images - self._mean) / self._std

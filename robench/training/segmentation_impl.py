@@ -32,8 +32,8 @@ from robench.tasks.segmentation import IGNORED
 from robench.tasks.segmentation_impl import confusion
 from robench.tasks.segmentation_losses_impl import pixel_cross_entropy
 from robench.training.base import ValidationScores
-from robench.training.epochs import accumulate_gradients, run_epochs, weights_of
-from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved, seed_for, set_learning_rate
+from robench.training.epochs import Learner, run_epochs
+from robench.training.optimization import check_auxiliary, evaluating, reproducible, seed_for, set_learning_rate
 from robench.training.segmentation import SegmentationTraining
 
 if TYPE_CHECKING:
@@ -76,21 +76,13 @@ def train(
         except MissingDataError:
             scored = None
         learner = MaskLearner(model.to(device), training, preprocessing, dataset, scored, host)
-
-        def weights() -> dict[str, Tensor]:
-            return saved(weights_of(model), training.saved_as)
-
-        run_epochs(
+        return run_epochs(
             learner,
-            learner.epoch,
-            training.num_epochs,
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, dataset.identity.fingerprint, initial]),
             validation=learner,
-            weights=weights,
             on_epoch=on_epoch,
         )
-        return weights()
 
 
 def _check_classes(checkpoint: Checkpoint, training: SegmentationTraining) -> None:
@@ -217,14 +209,11 @@ def _with_colours(image: Tensor, saturation: float, hue: float) -> Tensor:
     return torch.from_numpy(np.array(changed)).permute(2, 0, 1).float() / 255
 
 
-class MaskLearner:
+class MaskLearner(Learner):
     """Model in training with its optimiser, the augmented images, and the examples that score it.
 
     Args:
         scored: examples that score the model after an epoch, None for none.
-
-    Attributes:
-        published: the model.
     """
 
     def __init__(
@@ -236,60 +225,48 @@ class MaskLearner:
         scored: Dataset | None,
         host: Host,
     ) -> None:
-        self.published = model.train()
-        self._scored = scored
-        self._training, self._host, self._size = training, host, len(dataset)
-        self._device = torch.device(host.device)
-        self._mean, self._std = normalisation_of(preprocessing, self._device)
-        # Padding is 0 after the normalisation.
-        self._images = Augmented(dataset, training, self._mean.flatten().cpu().expand(3))
-        parameters = list(model.parameters())
-        decayed = [value for value in parameters if value.ndim >= 2]
-        others = [value for value in parameters if value.ndim < 2]
+        decayed = [value for value in model.parameters() if value.ndim >= 2]
+        others = [value for value in model.parameters() if value.ndim < 2]
         groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
         rate = training.learning_rate
-        self._optimizer: torch.optim.Optimizer = (
+        optimizer: torch.optim.Optimizer = (
             torch.optim.SGD(groups, lr=rate, momentum=MOMENTUM)
             if training.optimizer == "sgd"
             else torch.optim.AdamW(groups, lr=rate)
         )
+        super().__init__(model, training, optimizer, host)
+        self._scored, self._size = scored, len(dataset)
+        # Examples in memory are not decoded.
+        self._num_workers = 0 if training.is_embedded else host.decode_workers
+        self._mean, self._std = normalisation_of(preprocessing, self._device)
+        # Padding is 0 after the normalisation.
+        self._images = Augmented(dataset, training, self._mean.flatten().cpu().expand(3))
         self._num_done = 0
         side = training.crop_size
         check_auxiliary(model, torch.zeros(2, 3, side, side, device=self._device), training.auxiliary_weight)
 
     def epoch(self, epoch: int) -> tuple[float, int]:
         """Train for an epoch (0-based); return the mean loss in nats and the number of images."""
-        training = self._training
+        training = self.training
         torch.manual_seed(seed_for(training.seed, "model", epoch))
         generator = torch.Generator().manual_seed(seed_for(training.seed, "order", epoch))
         order = torch.randperm(self._size, generator=generator).tolist()
         keys = [(row, seed_for(training.seed, "augmentation", epoch, place)) for place, row in enumerate(order)]
         batches = [keys[start : start + training.batch_size] for start in range(0, len(keys), training.batch_size)]
-        # Examples in memory are not decoded.
-        num_workers = 0 if training.is_embedded else self._host.decode_workers
-        loader = DataLoader(self._images, batch_sampler=batches, num_workers=num_workers)
+        loader = DataLoader(self._images, batch_sampler=batches, num_workers=self._num_workers)
         total = torch.zeros((), device=self._device)
         for step, (images, masks) in enumerate(loader):
             done = (epoch + step / len(batches)) / training.num_epochs
             set_learning_rate(self._optimizer, rate_at(done, training))
-            self._optimizer.zero_grad(set_to_none=True)
-            loss = accumulate_gradients(
-                self.published,
-                (images.to(self._device) - self._mean) / self._std,
-                masks.to(self._device),
-                mean_loss,
-                micro_batch_size=self._host.micro_batch_size or training.batch_size,
-                auxiliary_weight=training.auxiliary_weight,
-                precision=self._host.precision,
-            )
-            self._optimizer.step()
+            normalised = (images.to(self._device) - self._mean) / self._std
+            loss = self.step(self.model, normalised, masks.to(self._device), mean_loss)
             total += loss * len(images)
         self._num_done = epoch + 1
         return float(total) / self._size, self._size
 
     def scores(self, model: nn.Module) -> ValidationScores | None:
         """Return pixel accuracy and mean loss of the evaluation split, if it is there and the epoch is scored."""
-        training, scored = self._training, self._scored
+        training, scored = self.training, self._scored
         if scored is None or (self._num_done % training.evaluate_every and self._num_done != training.num_epochs):
             return None
         right, pixels, loss = 0, 0, 0.0
@@ -308,13 +285,11 @@ class MaskLearner:
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
-        progress = {"num_done": self._num_done}
-        return {"model": self.published.state_dict(), "optimizer": self._optimizer.state_dict(), "progress": progress}
+        return {**super().parts(), "progress": {"num_done": self._num_done}}
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
-        self.published.load_state_dict(parts["model"])
-        self._optimizer.load_state_dict(parts["optimizer"])
+        super().restore(parts)
         self._num_done = parts["progress"]["num_done"]
 
 

@@ -84,7 +84,7 @@ class SequenceTraining(TrainingBase):
         return ""
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse a held-out part without its selection, and a warm-up unless steps are counted and the rate rises."""
+        """Refuse a held-out part without its selection, and a warm-up that is not the beginning of one cycle."""
         problems: list[FieldProblem] = []
         if self.held_out and self.selection != "best-on-split":
             problems.append(("held_out", f"must be left out without selection best-on-split, got {self.held_out:g}"))
@@ -93,4 +93,8 @@ class SequenceTraining(TrainingBase):
             problems.append(("warmup_steps", f"must be {wanted} schedule one-cycle, got {self.warmup_steps}"))
         if self.schedule == "one-cycle" and self.steps_per_epoch is None:
             problems.append(("steps_per_epoch", "must be given with schedule one-cycle, got null"))
+        num_steps = self.num_epochs * (self.steps_per_epoch or 0)
+        if self.schedule == "one-cycle" and 0 < num_steps <= self.warmup_steps:
+            wrong = f"must be below num_epochs times steps_per_epoch, {num_steps:,}, got"
+            problems.append(("warmup_steps", f"{wrong} {self.warmup_steps:,}"))
         return problems

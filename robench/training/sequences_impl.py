@@ -18,7 +18,7 @@ from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset
 from robench.models.build import build
 from robench.models.loaded import Normaliser
-from robench.training.epochs import Validation, accumulate_gradients, run_epochs, weights_of
+from robench.training.epochs import Learner, Validation, run_epochs, weights_of
 from robench.training.optimization import check_auxiliary, reproducible, saved, seed_for
 from robench.training.sequences import SequenceTraining
 
@@ -63,27 +63,17 @@ def train(
             for split in ("train", scored_split)
         )
         learner = SequenceLearner(model, checkpoint, training, learned, scored, host)
-        run_epochs(
+        fingerprints = learned.identity.fingerprint, scored.identity.fingerprint
+        return run_epochs(
             learner,
-            learner.epoch,
-            training.num_epochs,
             host=host,
-            key=key_of(
-                [
-                    checkpoint.architecture,
-                    checkpoint.preprocessing,
-                    training,
-                    *(each.identity.fingerprint for each in (learned, scored)),
-                ]
-            ),
+            key=key_of([checkpoint.architecture, checkpoint.preprocessing, training, *fingerprints]),
             validation=learner,
-            weights=learner.weights,
             on_epoch=on_epoch,
         )
-        return learner.weights()
 
 
-class SequenceLearner:
+class SequenceLearner(Learner):
     """Model in training with its optimiser, its data on the device, and the best weights so far."""
 
     def __init__(
@@ -95,9 +85,9 @@ class SequenceLearner:
         scored: Dataset,
         host: Host,
     ) -> None:
-        self.published = model.train()
-        self._training = training
-        device = torch.device(host.device)
+        optimizer = OPTIMIZERS[training.optimizer](model.parameters(), lr=training.learning_rate, weight_decay=0)
+        super().__init__(model, training, optimizer, host)
+        device = self._device
         self._normaliser = Normaliser(model, checkpoint.preprocessing, device)
         batch = learned.batch(0, len(learned))
         self._inputs, self._targets = batch.inputs.to(device), batch.targets.to(device)
@@ -109,10 +99,8 @@ class SequenceLearner:
         self._validation = Validation(
             scored if not num_held_out else _Part(batch, order[:num_held_out]), checkpoint.preprocessing, device
         )
-        self._optimizer = OPTIMIZERS[training.optimizer](model.parameters(), lr=training.learning_rate, weight_decay=0)
         self._num_batches = -(-len(self._rows) // training.batch_size)
         self._schedule = _schedule_of(training, self._optimizer)
-        self._micro_batch_size = host.micro_batch_size or training.batch_size
         self._num_done = 0
         self._best: dict[str, Tensor] = {}
         self._best_accuracy = torch.tensor(-1.0)
@@ -121,22 +109,11 @@ class SequenceLearner:
 
     def epoch(self, epoch: int) -> tuple[float, int]:
         """Train for an epoch (0-based); return the mean loss in nats and the number of examples."""
-        training = self._training
+        training = self.training
         torch.manual_seed(seed_for(training.seed, "model", epoch))
         total, count = torch.zeros((), device=self._inputs.device), 0
         for part in self._batches(epoch):
-            self._optimizer.zero_grad(set_to_none=True)
-            loss = accumulate_gradients(
-                self._outputs,
-                self._inputs[part],
-                self._targets[part],
-                cross_entropy,
-                micro_batch_size=self._micro_batch_size,
-                auxiliary_weight=training.auxiliary_weight,
-            )
-            if training.clip_grad is not None:
-                nn.utils.clip_grad_norm_(self.published.parameters(), training.clip_grad)
-            self._optimizer.step()
+            loss = self.step(self._outputs, self._inputs[part], self._targets[part], cross_entropy)
             if self._schedule is not None:
                 self._schedule.step()
             total, count = total + loss * len(part), count + len(part)
@@ -145,7 +122,7 @@ class SequenceLearner:
 
     def _batches(self, epoch: int) -> Iterator[Tensor]:
         """Yield the rows of each step of an epoch (0-based), in passes that each have an order of their own."""
-        training = self._training
+        training = self.training
         num_steps = training.steps_per_epoch or self._num_batches
         orders: dict[int, tuple[Tensor, ...]] = {}
         for step in range(epoch * num_steps, (epoch + 1) * num_steps):
@@ -158,7 +135,7 @@ class SequenceLearner:
 
     def scores(self, model: nn.Module) -> ValidationScores | None:
         """Return the scores after an epoch that is scored, and keep its weights if they are the best so far."""
-        training = self._training
+        training = self.training
         if self._num_done % training.evaluate_every and self._num_done != training.num_epochs:
             return None
         scores = self._validation.scores(model)
@@ -170,13 +147,12 @@ class SequenceLearner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return the weights that would be published now, on the CPU."""
-        return saved(self._best or weights_of(self.published), self._training.saved_as)
+        return saved(self._best, self.training.saved_as) if self._best else super().weights()
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
         return {
-            "model": self.published.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            **super().parts(),
             "schedule": {} if self._schedule is None else self._schedule.state_dict(),
             "best": self._best,
             "progress": {"num_done": self._num_done, "best_accuracy": self._best_accuracy},
@@ -184,8 +160,7 @@ class SequenceLearner:
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
-        self.published.load_state_dict(parts["model"])
-        self._optimizer.load_state_dict(parts["optimizer"])
+        super().restore(parts)
         if self._schedule is not None:
             self._schedule.load_state_dict(parts["schedule"])
         self._best = parts["best"]
@@ -193,7 +168,7 @@ class SequenceLearner:
 
     def _outputs(self, inputs: Tensor, **losses: list[Tensor]) -> Tensor:
         normalised, others = self._normaliser(inputs)
-        outputs: Tensor = self.published(normalised, **others, **losses)
+        outputs: Tensor = self.model(normalised, **others, **losses)
         return outputs
 
 

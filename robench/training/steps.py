@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from robench.core.errors import DeclarationError
 from robench.training.base import Host
-from robench.training.epochs import accumulate_gradients
+from robench.training.epochs import Learner
 from robench.training.optimization import (
     adamw,
     fraction_of_peak,
@@ -83,7 +83,7 @@ class Draws:
             torch.set_rng_state(parts["model"])
 
 
-class TextLearner:
+class TextLearner(Learner):
     """Model in training on texts, with all state that changes from step to step.
 
     ``store`` writes this state, given the number of whole epochs.
@@ -93,26 +93,21 @@ class TextLearner:
         self, model: nn.Module, training: WordTraining, steps: Steps, host: Host, store: Callable[[int], None]
     ) -> None:
         check_length(training, steps.num_batches)
-        self.published = model.train()
-        self._training = training
-        self._steps = steps
-        self._device = torch.device(host.device)
-        self._precision = host.precision
-        self._micro_batch_size = host.micro_batch_size or training.batch_size
-        self._store = store
-        self._optimizer = adamw(
+        optimizer = adamw(
             model.parameters(),
             matrices_but_embeddings(model),
             learning_rate=training.learning_rate,
             weight_decay=training.weight_decay,
         )
+        super().__init__(model, training, optimizer, host)
+        self._steps, self._store = steps, store
         self._draws = Draws(training.seed, is_sequential=training.is_embedded)
         # Of the epoch in progress: steps that are done, their examples, and the sum of the examples' losses.
         self._place, self._count, self._total = 0, 0, 0.0
 
     def epoch(self, epoch: int) -> tuple[float, int]:
         """Train to the end of an epoch (0-based); return its mean loss in nats and the examples taken here."""
-        training, before = self._training, self._count
+        training, before = self.training, self._count
         self._draws.begin_epoch(epoch)
         batches = self._steps.batches(self._draws.generator)
         num_batches = len(batches)
@@ -123,7 +118,9 @@ class TextLearner:
             self._draws.begin_step(epoch, place)
             fraction = fraction_at(training, epoch, place, num_batches)
             set_learning_rate(self._optimizer, training.learning_rate * fraction)
-            loss = self._step(batches[place])
+            inputs, targets = self._steps.examples_of(batches[place], self._draws.generator)
+            on_device = inputs.to(self._device), targets.to(self._device)
+            loss = float(self.step(self._steps.outputs_of, *on_device, self._steps.loss_of))
             self._place, self._count = place + 1, self._count + len(batches[place])
             self._total += loss * len(batches[place])
             is_due = self._place % STEPS_BETWEEN_STATES == 0 or time.monotonic() - stored > SECONDS_BETWEEN_STATES
@@ -134,37 +131,17 @@ class TextLearner:
         self._place, self._count, self._total = 0, 0, 0.0
         return mean, count
 
-    def _step(self, rows: Tensor) -> float:
-        training = self._training
-        inputs, targets = self._steps.examples_of(rows, self._draws.generator)
-        self._optimizer.zero_grad(set_to_none=True)
-        loss = accumulate_gradients(
-            self._steps.outputs_of,
-            inputs.to(self._device),
-            targets.to(self._device),
-            self._steps.loss_of,
-            micro_batch_size=self._micro_batch_size,
-            auxiliary_weight=training.auxiliary_weight,
-            precision=self._precision,
-        )
-        if training.clip_grad is not None:
-            torch.nn.utils.clip_grad_norm_(self.published.parameters(), training.clip_grad)
-        self._optimizer.step()
-        return float(loss)
-
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
         return {
-            "model": self.published.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            **super().parts(),
             "draws": self._draws.parts(),
             "epoch": {"place": self._place, "count": self._count, "total": self._total},
         }
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
-        self.published.load_state_dict(parts["model"])
-        self._optimizer.load_state_dict(parts["optimizer"])
+        super().restore(parts)
         self._draws.restore(parts["draws"])
         progress = parts["epoch"]
         self._place, self._count, self._total = progress["place"], progress["count"], progress["total"]

@@ -34,8 +34,8 @@ from robench.models.word_pieces import read_pieces
 from robench.models.word_transformer_impl import TextClassifierModel, WordModel
 from robench.tasks.language_modeling_impl import END_OF_LINE
 from robench.training.base import EpochReport, Host, ValidationScores
-from robench.training.epochs import run_epochs, store_state, weights_of
-from robench.training.optimization import check_auxiliary, evaluating, reproducible, saved
+from robench.training.epochs import run_epochs, store_state
+from robench.training.optimization import check_auxiliary, evaluating, reproducible
 from robench.training.steps import Steps, TextLearner
 from robench.training.texts import LanguageTraining, TextTraining, WordTraining
 
@@ -93,21 +93,7 @@ def train(
         learner = TextLearner(
             model.to(device), training, steps, host, store=lambda epoch: store_state(learner, epoch, host, key)
         )
-
-        def weights() -> dict[str, Tensor]:
-            return saved(weights_of(model), training.saved_as)
-
-        run_epochs(
-            learner,
-            learner.epoch,
-            training.num_epochs,
-            host=host,
-            key=key,
-            validation=validation,
-            weights=weights,
-            on_epoch=on_epoch,
-        )
-        return weights()
+        return run_epochs(learner, host=host, key=key, validation=validation, on_epoch=on_epoch)
 
 
 # Any: a language model or a classifier.

@@ -51,7 +51,7 @@ def test_a_queue_trains_what_has_no_weights_and_one_that_fails_stops_no_other(
     assert registry.read_text() == registered
     again = robench("train", "first@1", "--jobs", 1, *options)
     assert (again.code, again.stdout) == (0, "")
-    assert "1 of 1 models have weights already: first@1" in again.stderr
+    assert "1 of 1 models are left out, since the registry has the digest of their weights: first@1." in again.stderr
 
 
 def test_weights_that_come_out_otherwise_than_registered_are_not_written(robench: Robench, registry: Path) -> None:

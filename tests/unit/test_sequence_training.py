@@ -110,6 +110,15 @@ def test_selections_without_their_part_are_refused() -> None:
         replace(RECIPE, held_out=0.2)
 
 
+def test_a_warm_up_that_takes_all_steps_is_refused_also_in_a_shortened_training() -> None:
+    cycle = {"schedule": "one-cycle", "steps_per_epoch": 3, "num_epochs": 4}
+    wrong = r"warmup_steps must be below num_epochs times steps_per_epoch, 12, got 12"
+    with pytest.raises(ValueError, match=wrong):
+        replace(RECIPE, warmup_steps=12, **cycle)
+    with pytest.raises(ValueError, match=r"warmup_steps must be below num_epochs times steps_per_epoch, 3, got 11"):
+        replace(RECIPE, warmup_steps=11, **cycle).shortened(1)
+
+
 @pytest.mark.parametrize(
     ("selection", "settings", "words"),
     [

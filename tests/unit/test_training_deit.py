@@ -19,7 +19,7 @@ from robench.models.foreign import Python, Timm
 from robench.models.vit import Fan, Vit
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
-from robench.training.deit_impl import Learner, train_deit
+from robench.training.deit_impl import DeitLearner, train_deit
 from robench.training.embedded_impl import train
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 PRIMAL = replace(ARCHITECTURE, attention=Primal(num_directions=2))
 STILL: dict[str, Any] = {"mixup": 0.0, "cutmix": 0.0, "drop_path_rate": 0.0}
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +56,11 @@ def some_batches() -> Iterator[list[Tensor]]:
 def learned(
     architecture: Vit = ARCHITECTURE, micro: int | None = None, **changes: Any
 ) -> tuple[float, dict[str, Tensor]]:
-    learner = Learner(model_of(architecture), recipe(batch_size=4, **changes), CPU, micro)
-    return learner.epoch(1, some_batches()), learner.weights()
+    model, host = model_of(architecture), Host(data_root=None, micro_batch_size=micro)
+    learner = DeitLearner(model, recipe(batch_size=4, **changes), host, lambda epoch: some_batches(), model)
+    loss, num_images = learner.epoch(1)
+    assert num_images == 12
+    return loss, learner.weights()
 
 
 class TestStep:
@@ -120,7 +122,8 @@ class TestStep:
         assert not same(learned(**STILL)[1], learned(**STILL | {"drop_path_rate": 0.5, "mixup": 0.8})[1])
 
     def test_without_a_decay_no_average_is_kept(self) -> None:
-        learner = Learner(model_of(), recipe(ema_decay=None), CPU, None)
+        model = model_of()
+        learner = DeitLearner(model, recipe(ema_decay=None), Host(data_root=None), lambda epoch: some_batches(), model)
         assert learner.parts()["average"] == {}
 
 

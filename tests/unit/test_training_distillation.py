@@ -18,7 +18,7 @@ from robench.models.build import build
 from robench.models.foreign import Timm
 from robench.training.base import Host
 from robench.training.deit import DeitTraining, Teacher
-from robench.training.deit_impl import Learner, train_deit
+from robench.training.deit_impl import DeitLearner, train_deit
 from robench.training.distillation_impl import LoadedTeacher, TwoHeaded
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def cross_entropy(logits: list[float], targets: list[float]) -> float:
 def test_the_loss_is_that_of_the_equation(folder: Path, micro: int | None) -> None:
     torch.manual_seed(0)
     model, cpu = build(DISTILLED), torch.device("cpu")
-    learner = Learner(model, recipe(batch_size=4, mixup=0.0, cutmix=0.0, drop_path_rate=0.0), cpu, micro)
+    training = recipe(batch_size=4, mixup=0.0, cutmix=0.0, drop_path_rate=0.0)
     checkpoint = distilled(folder)
     assert isinstance(checkpoint.training, DeitTraining)
     assert checkpoint.training.teacher is not None
-    learner.learn_from(LoadedTeacher(checkpoint.training.teacher, checkpoint, cpu), "tiny")
+    loaded, two_headed = LoadedTeacher(checkpoint.training.teacher, checkpoint, cpu), TwoHeaded(model, "tiny")
     teacher = build(TEACHER).eval()
     torch.manual_seed(7)
     teacher.load_state_dict(build(TEACHER).state_dict())
@@ -81,7 +81,9 @@ def test_the_loss_is_that_of_the_equation(folder: Path, micro: int | None) -> No
         one_hot = [float(place == best) for place in range(1000)]
         expected += cross_entropy(labels[row], smoothed) / 8 + cross_entropy(taught[row], one_hot) / 8
     assert torch.allclose(mean, (torch.tensor(labels) + torch.tensor(taught)).float() / 2, atol=1e-5)
-    assert learner.epoch(1, iter([[images.clone(), classes]])) == pytest.approx(expected, rel=1e-6)
+    host = Host(data_root=None, micro_batch_size=micro)
+    learner = DeitLearner(model, training, host, lambda epoch: iter([[images.clone(), classes]]), two_headed, loaded)
+    assert learner.epoch(1)[0] == pytest.approx(expected, rel=1e-6)
     # Both heads have learned.
     torch.manual_seed(0)
     before, after = build(DISTILLED).state_dict(), learner.weights()

@@ -18,7 +18,7 @@ from robench.models.build import build
 from robench.models.vit import Fan
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
-from robench.training.deit_impl import Learner, Mixing, optimizer_of, schedule_of, train_deit
+from robench.training.deit_impl import DeitLearner, Mixing, optimizer_of, schedule_of, train_deit
 from robench.training.folder_images import EpochKeys, TrainingImages, transform_of
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class TestWhatIsBuilt:
         rate = TABLE[name]["drop_path_rate"]
         model = build(entry.architecture, rate)
         assert drop_paths(model) == ([rate] * 24 if rate else [])
-        learner = Learner(model, training, torch.device("cpu"), None)
+        learner = DeitLearner(model, training, Host(data_root=None), lambda epoch: iter([]), model)
         assert learner._average is not None
         assert learner._average.decay == 0.99992
         assert {group["initial_lr"] for group in learner._optimizer.param_groups} == {0.002}
@@ -168,13 +168,13 @@ class TestWhatIsBuilt:
         self, data_root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         built: list[nn.Module] = []
-        start = Learner.__init__
+        start = DeitLearner.__init__
 
-        def kept(self: Learner, model: nn.Module, *others: Any) -> None:
+        def kept(self: DeitLearner, model: nn.Module, *others: Any) -> None:
             built.append(model)
             start(self, model, *others)
 
-        monkeypatch.setattr(Learner, "__init__", kept)
+        monkeypatch.setattr(DeitLearner, "__init__", kept)
         reports: list[EpochReport] = []
         for name in ("boost-fan", "rpc-fan-tiny"):
             entry = small(name, num_epochs=2, batch_size=8, cooldown_epochs=1, warmup_epochs=1)

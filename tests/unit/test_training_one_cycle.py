@@ -21,7 +21,7 @@ from robench.models.build import build
 from robench.models.vit import Vit
 from robench.training.base import EpochReport, Host
 from robench.training.images import OneCycleTraining
-from robench.training.one_cycle_impl import ImagesInMemory, Learner, train
+from robench.training.one_cycle_impl import ImagesInMemory, OneCycleLearner, train
 from robench.training.optimization import seed_for
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class TestStep:
         reference, model = (build(ARCHITECTURE).train() for _ in range(2))
         model.load_state_dict(reference.state_dict())
         images = ImagesInMemory(dataset, CPU)  # type: ignore[arg-type]
-        learner = Learner(model, training, PREPROCESSING, images, Host(data_root=None))
+        learner = OneCycleLearner(model, training, PREPROCESSING, images, Host(data_root=None))
         found, num_images = learner.epoch(1)
         order = torch.randperm(8, generator=torch.Generator().manual_seed(seed_for(0, "images", 1)))
         moments = {name: (torch.zeros_like(value), torch.zeros_like(value)) for name, value in named(reference)}
@@ -167,7 +167,7 @@ class TestStep:
 
     def test_the_rate_rises_to_its_peak_and_falls_to_zero(self) -> None:
         rates: list[float] = []
-        learner = Learner(
+        learner = OneCycleLearner(
             build(ARCHITECTURE),
             recipe(num_epochs=4, batch_size=1, crop_padding=0, warmup=0.5),
             PREPROCESSING,
