@@ -6,11 +6,12 @@ published models under its suites, a file for each measurement. A measurement th
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from robench.comparison.evidence import evidence_of
 from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
+from robench.papers.signs import sign_of
 from robench.reports import report_of_store
 from robench.reports.results import Stored
 from robench.reports.selection import cover, needs
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from robench.core.suite import Column, Suite
 
 ROOT = Path(__file__).parents[1]
-TABLES = re.compile(r"(?<=<!-- tables -->\n).*?(?=<!-- /tables -->)", re.DOTALL)
+TABLES, PRINTED = (
+    re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL) for name in ("tables", "printed")
+)
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,33 @@ class Attacks:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """Printed numbers beside those that were measured, from the committed tables of papers.
+
+    Attributes:
+        columns: headings of the columns of numbers.
+        rows: heading of each row, and the cells as (table, row, column).
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table; a cell has the printed number, ours with its interval, and the sign of the verdict."""
+        yield f"| | {' | '.join(self.columns)} |"
+        yield "|---|" + "---|" * len(self.columns)
+        for heading, places in self.rows:
+            yield f"| {heading} | {' | '.join(starmap(self._cell, places))} |"
+
+    @staticmethod
+    def _cell(table: str, row: str, column: str) -> str:
+        document = json.loads((ROOT / "reports" / "tables" / f"{table.replace(':', '-')}.json").read_text())
+        cell = next(each for each in document["rows"] if each["label"] == row)["cells"][column]
+        value, low, high = (cell[name] for name in ("measured", "low", "high"))
+        return f"{cell['printed']}; {value:.1f} [{low:.1f}, {high:.1f}] {sign_of(cell['verdict'])}"
+
+
+@dataclass(frozen=True)
 class Page:
     """Page of docs with tables of an archive of results.
 
@@ -127,6 +158,7 @@ class Page:
         shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
         attacks: attacks that are compared after the tables.
+        printed: tables of papers' numbers, in a place of their own.
     """
 
     name: str
@@ -134,6 +166,7 @@ class Page:
     shows_minutes: bool = False
     uses_main_archive: bool = False
     attacks: tuple[Attacks, ...] = ()
+    printed: tuple[Printed, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -149,7 +182,8 @@ class Page:
         """Return the page's text with the tables of the committed results."""
         with unpacked(self.archive) as results:
             tables = "".join(f"{line}\n" for line in self._lines(results))
-        return TABLES.sub(lambda found: tables, text)
+        printed = "\n".join("".join(f"{line}\n" for line in each.lines()) for each in self.printed)
+        return PRINTED.sub(lambda found: printed, TABLES.sub(lambda found: tables, text))
 
     def add(self, results: Path) -> None:
         """Add a folder's results to the committed ones, without columns that no metric reads.
@@ -261,6 +295,28 @@ PAGES = {
                     for name, title in _SERIES.items()
                 ),
                 *(Table(f"Accuracy on {title} in per cent", f"{name}-", name) for name, title in _TOKENS.items()),
+                Table("JapaneseVowels", "japanese-vowels-transformer", "uea-japanese-vowels"),
+            ),
+            printed=(
+                Printed(
+                    ("η = 0", "0.1", "0.2", "0.5"),
+                    tuple(
+                        (
+                            f"Primal, s = {s}",
+                            tuple(("primal:1", f"JapaneseVowels, s = {s}", f"η = {eta}") for eta in (0, 0.1, 0.2, 0.5)),
+                        )
+                        for s in (20, 30, 40)
+                    ),
+                ),
+                Printed(
+                    ("data-independent", "data-dependent"),
+                    (
+                        (
+                            "Primal and softmax, a layer each",
+                            tuple(("primal:3", f"data-{each}", "JPN Vowels") for each in ("independent", "dependent")),
+                        ),
+                    ),
+                ),
             ),
         ),
         Page(

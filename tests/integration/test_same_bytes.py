@@ -118,5 +118,6 @@ def test_series_of_unequal_length_have_the_same_outcomes_in_other_batches(serial
         assert by_example(measured(serial.parent, batch_size, "serial")) == pytest.approx(outcomes, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_outcomes_of_series_as_one_run(serial: Path) -> None:
     assert sorted_outcomes(measured(serial.parent, 6, "processes", workers=2)) == sorted_outcomes(serial)

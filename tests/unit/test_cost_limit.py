@@ -60,13 +60,18 @@ def listed(folder: Path, *options: str) -> tuple[set[str], set[str]]:
     return set(re.findall(r"^ +0\.\d s  .*::(\w+)$", ended.stdout, re.MULTILINE)), failed
 
 
-@pytest.mark.parametrize("options", [("-p", "no:xdist"), ("-n", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(("-p", "no:xdist"), marks=pytest.mark.slow), ("-n", "2")],
+    ids=["one process", "two workers"],
+)
 def test_what_takes_too_much_cpu_is_listed_and_fails_above_the_bound(tmp_path: Path, options: tuple[str, ...]) -> None:
     costly, failed = listed(tmp_path / "tests", *options)
     assert costly == {"test_busy", "test_busy_child", "test_busy_fixture"}
     assert failed == {"test_failing", "test_hopeless"}
 
 
+@pytest.mark.slow
 def test_tests_of_the_slow_folder_may_take_as_long_as_they_need(tmp_path: Path) -> None:
     assert listed(tmp_path / "tests" / "slow", "-p", "no:xdist") == (set(), {"test_failing"})
 

@@ -181,7 +181,9 @@ def test_no_process_is_started_before_it_is_needed_or_where_none_is_wanted(paths
     assert none._executor is None
 
 
-@pytest.mark.parametrize(("end", "code"), [("ended", 0), ("killed", -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("end", "code"), [pytest.param("ended", 0, marks=pytest.mark.slow), ("killed", -signal.SIGKILL)]
+)
 def test_decoding_processes_end_with_their_parent_even_unclosed(tmp_path: Path, end: str, code: int) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
