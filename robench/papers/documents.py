@@ -1,4 +1,9 @@
-"""Renderers of a printed table for programs: JSON and CSV, with unrounded numbers in the printed unit."""
+"""Renderers of a printed table for programs: JSON and CSV, with numbers to nine decimals of the printed unit.
+
+Last bits of sums differ between processors. Without them the same results give the same files on all.
+"""
+
+from collections.abc import Iterable
 
 from robench.core.inert import inert_json
 from robench.papers.basis import Number
@@ -7,6 +12,7 @@ from robench.papers.table import PaperTable, TableCell
 from robench.reports.markup import csv_of, inert_text
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
+NUM_DECIMALS = 9
 NUMBER_FIELDS = ("unit", "model", "formula", "num_seeds", "flags", "measured", "low", "high", "num_examples")
 _CSV_HEADER = (
     "table",
@@ -24,7 +30,7 @@ _CSV_HEADER = (
 
 
 def render_json(table: PaperTable) -> str:
-    """Render the table as JSON, numbers unrounded in the printed unit.
+    """Render the table as JSON, numbers to nine decimals of the printed unit.
 
     ``rows`` have ``cells`` by column, for printed numbers only: ``printed``, ``unit``, ``measured`` with its bounds
     ``low`` and ``high`` (null if undefined), ``difference``, ``verdict``, ``reason``, ``model``, ``formula``,
@@ -49,7 +55,7 @@ def render_json(table: PaperTable) -> str:
         "command": table.command,
         "hours": dict(table.hours),
     }
-    return inert_json(document) + "\n"
+    return inert_json(rounded(document)) + "\n"
 
 
 def render_csv(table: PaperTable) -> str:
@@ -69,8 +75,25 @@ def render_csv(table: PaperTable) -> str:
         lines.append((table.name, *place, claim.printed_gain, *number, difference, found.name, found.reason, ""))
     nothing = [""] * (len(_CSV_HEADER) - 5)
     lines += [(table.name, "hours", label, *nothing, text, "") for label, text in table.hours.items()]
-    inert = ([inert_text(each) if isinstance(each, str) else each for each in line] for line in lines)
-    return csv_of(_CSV_HEADER, inert)
+    return csv_of(_CSV_HEADER, map(csv_fields, lines))
+
+
+def rounded(document: Json) -> Json:
+    """Return a document with all its numbers to nine decimals."""
+    if isinstance(document, dict):
+        return {name: rounded(each) for name, each in document.items()}
+    if isinstance(document, list):
+        return [rounded(each) for each in document]
+    return round(document, NUM_DECIMALS) if isinstance(document, float) else document
+
+
+def csv_fields(line: Iterable[object]) -> list[object]:
+    """Return a line of CSV with numbers to nine decimals and texts that a spreadsheet or terminal obeys nowhere."""
+
+    def shown(field: object) -> object:
+        return round(field, NUM_DECIMALS) if isinstance(field, float) else field
+
+    return [inert_text(field) if isinstance(field, str) else shown(field) for field in line]
 
 
 def json_number(number: Number) -> dict[str, Json]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from robench.comparison.spread import PER_CENT
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.papers.basis import Number
-from robench.papers.documents import NUMBER_FIELDS, Json, csv_number, json_number
+from robench.papers.documents import NUMBER_FIELDS, Json, csv_fields, csv_number, json_number, rounded
 from robench.papers.latex import LatexCell, LatexRow, latex_rows
 from robench.papers.layout import Grid
 from robench.papers.notes import grouped
@@ -15,7 +15,7 @@ from robench.papers.page import NOT_MEASURED, Page, Section, measured_with, note
 from robench.papers.signs import NOTHING, sign_of
 from robench.papers.twins import CEILING, TwinCell, TwinTable
 from robench.reports.grid import ONE_CHECKPOINT
-from robench.reports.markup import csv_of, inert_text
+from robench.reports.markup import csv_of
 
 
 def page_of_twins(table: TwinTable) -> Page:
@@ -107,7 +107,7 @@ def _seeds_text(numbers: Sequence[Number]) -> str:
 
 
 def twin_json(table: TwinTable) -> str:
-    """Render the twins as JSON, numbers unrounded in the printed unit.
+    """Render the twins as JSON, numbers to nine decimals of the printed unit.
 
     ``rows`` have ``cells`` by name of the column: ``unit``, ``measured`` with its bounds ``low`` and ``high`` (null if
     undefined), ``model``, ``formula``, ``num_examples``, ``num_seeds``, ``flags`` (raised ones), ``reason`` (the
@@ -139,7 +139,7 @@ def twin_json(table: TwinTable) -> str:
         ],
         "measured_with": {suite: dict(facts) for suite, facts in table.measured_with.items()},
     }
-    return inert_json(document) + "\n"
+    return inert_json(rounded(document)) + "\n"
 
 
 def _json_cell(cell: TwinCell) -> dict[str, Json]:
@@ -154,7 +154,7 @@ def twin_csv(table: TwinTable) -> str:
         for row in table.rows
         for name, cell in row.cells.items()
     ]
-    return csv_of(header, ([inert_text(each) if isinstance(each, str) else each for each in line] for line in lines))
+    return csv_of(header, map(csv_fields, lines))
 
 
 def twin_latex(table: TwinTable) -> str:

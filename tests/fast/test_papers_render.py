@@ -305,6 +305,17 @@ class TestJson:
         assert list(document["rows"][0]["cells"]) == [text]
 
 
+@pytest.mark.parametrize("name", ["csv", "json"])
+def test_last_bits_change_no_file(name: str) -> None:
+    def written(bits: float) -> str:
+        cells = {CLEAN: cell_of(*(value * bits for value in (0.7051, 0.7011, 0.7091)))}
+        table = table_of(table_with(printed("70.54")), basis_with(report_with("symvit", cells), of_authors=THEIRS))
+        return FORMATS[name](table)
+
+    nearest, further = (written(1 + factor * 2**-52) for factor in (1, 2**30))
+    assert nearest == written(1.0) != further
+
+
 class TestCsv:
     def test_it_has_a_line_a_number(self) -> None:
         lines = list(csv.DictReader(io.StringIO(FORMATS["csv"](example()))))
