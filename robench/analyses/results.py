@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 FOLDER = "analyses"
 METADATA_KEY = b"robench"
 INTERVAL = "Student's t 95 % over examples"
-# Axes of a statistic's numbers that are averaged over, for its means.
-AVERAGED = ("example", "head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
