@@ -16,6 +16,7 @@ from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of
 from robench.leaderboard.tables import CLOSE_MARK, about_models, grid_of_board, notes_of, provenance_lines
 from robench.reports.grid import cell_text
+from robench.reports.notes import grouped_notes
 from robench.reports.page import page_of
 
 STYLES = ("page.css", "table.css")
@@ -75,8 +76,7 @@ def _notes(board: Leaderboard) -> Iterator[str]:
     yield from notes_of(board)
     for suite in board.suites:
         yield from suite.notes
-    for row in board.rows:
-        yield from (f"{clipped(row.model)}: {note}" for note in row.notes)
+    yield from grouped_notes([(clipped(row.model), row.notes) for row in board.rows])
 
 
 def _models(board: Leaderboard) -> str:

@@ -182,8 +182,8 @@ def resolve_file(weights: Weights, folder: Path, named: Named) -> tuple[Path, st
         guess = what_else_it_is(path)
         raise WeightsError(
             f"the {named.noun} of {named.entry} at {path} have SHA-256 {found}, the registry wants {wanted}."
-            f"{f' The file is {guess}.' if guess else ''} Get the file again{_how(weights)},"
-            f" or, if other weights are meant, change {named.field}.sha256 in the registry"
+            f"{f' The file is {guess}.' if guess else ''} Get the file again, or, if"
+            f" other weights are meant, change {named.field}.sha256 in the registry{_how(weights)}"
         )
     return path, found
 
@@ -202,8 +202,8 @@ def _locate(weights: Weights, folder: Path, named: Named) -> Path:
     except FileNotFoundError as error:
         trained = f", or train them with '{named.command}'" if named.command else ""
         raise WeightsError(
-            f"the {named.noun} of {named.entry} are missing: put the file at {path}{_how(weights)}, or into a"
-            f" folder given by --checkpoints{trained}"
+            f"the {named.noun} of {named.entry} are missing: put the file at {path}, or into a folder given by"
+            f" --checkpoints{trained}{_how(weights)}"
         ) from error
     except OSError as error:
         raise WeightsError(
@@ -248,4 +248,4 @@ def _download(weights: Weights, address: str, named: Named) -> Path:
 
 
 def _how(weights: Weights) -> str:
-    return f" ({weights.how_to_get})" if weights.how_to_get else ""
+    return f". How to get them: {weights.how_to_get}" if weights.how_to_get else ""

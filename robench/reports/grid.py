@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
+from robench.reports.notes import grouped_notes
 from robench.tasks import TASKS
 
 ONE_CHECKPOINT = "Example intervals concern these weights on other examples; they say nothing of retraining."
@@ -55,7 +56,7 @@ class Grid:
 
 def grid_of(report: Report) -> Grid:
     """Return the report's table, notes and provenance as texts; best numbers are emphasised."""
-    of_rows = (f"{_row_name(row)}: {note}" for row in report.rows for note in _notes(row))
+    of_rows = grouped_notes([(_row_name(row), _notes(row)) for row in report.rows])
     of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
     notes = tuple(clipped(note, NOTE_WIDTH) for note in (*_coverage(report), *report.notes, *of_rows, *of_weights))
     is_checked = any(row.flags is not None for row in report.rows)

@@ -10,11 +10,43 @@ from robench.core.suite import Column, Condition
 from robench.metrics.intervals import INTERVAL
 from robench.reports.selection import Coverage
 
+# Names that one note is about; it counts the others.
+SHOWN = 5
+
+
+def listed(names: Sequence[str], noun: str) -> str:
+    """Return the first names and the number of the others.
+
+    >>> listed(list("abcdef"), "models"), listed(list("abcdefg"), "models")
+    ('a, b, c, d, e, f', 'a, b, c, d, e and 2 more models')
+    """
+    if len(names) <= SHOWN + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:SHOWN])} and {len(names) - SHOWN} more {noun}"
+
+
+def grouped_notes(rows: Sequence[tuple[str, Iterable[str]]], of_all: str = "all models: ") -> list[str]:
+    """Return each note once, after the names of the rows that have it; ``of_all`` stands for all of several rows.
+
+    >>> grouped_notes([("a", ["slow", "old"]), ("b", ["slow"])])
+    ['all models: slow', 'a: old']
+    """
+    names: dict[str, dict[str, None]] = {}
+    for name, notes in rows:
+        for note in notes:
+            names.setdefault(note, {})[name] = None
+    return [
+        f"{of_all if len(found) == len(rows) > 1 else listed([*found], 'models') + ': '}{note}"
+        for note, found in names.items()
+    ]
+
 
 def notes_of(
     columns: Sequence[Column], coverages: Mapping[str, Coverage], conditions: Sequence[Condition] = ()
 ) -> tuple[str, ...]:
     """Return one sentence for each failed condition and each mix of devices, and one for ignored measurements.
+
+    A mix of devices names the numbers that depend on it.
 
     ``conditions`` are named if their outcomes depend on the other examples of a batch, if their attack returned values
     outside [0, 1], and if their scores describe the point that an attack's published code returns.
@@ -109,12 +141,15 @@ def releases_and_devices(measured: Iterable[Provenance]) -> tuple[dict[str, str]
 
 
 def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) -> list[str]:
-    notes = []
-    for conditions in dict.fromkeys(column.conditions for column in columns):
-        devices = sorted(set().union(*(coverages[condition].devices for condition in conditions)))
+    mixed: dict[str, list[str]] = {}
+    for column in columns:
+        devices = sorted(set().union(*(coverages[condition].devices for condition in column.conditions)))
         if len(devices) > 1:
-            notes.append(f"{', '.join(conditions)}: measured on different kinds of device ({', '.join(devices)})")
-    return notes
+            mixed.setdefault(", ".join(devices), []).append(column.label)
+    return [
+        f"measured on different kinds of device ({devices}): {listed(labels, 'numbers')}"
+        for devices, labels in mixed.items()
+    ]
 
 
 def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:

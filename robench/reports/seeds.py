@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 from robench.core.checkpoint import entry_name
 from robench.core.flags import Flag
 from robench.core.report import Cell, Estimate, Report, Row
+from robench.reports.notes import grouped_notes
 
 SEED_INTERVAL = "Student's t 95 % over training seeds"
 
@@ -88,14 +89,14 @@ def _distinct(rows: Sequence[Row]) -> list[Row]:
 def _mean_row(name: str, rows: Sequence[Row]) -> Row:
     if len(rows) == 1:
         return rows[0]
-    notes = [f"{row.model}: {note}" for row in rows for note in row.notes]
+    notes = grouped_notes([(row.model, row.notes) for row in rows], of_all="all seeds: ")
     return replace(
         rows[0],
         model=name,
         weights=None,
         seeds=tuple(row.model for row in rows),
         cells={key: mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(notes),
         flags=_joined_flags(rows),
         is_audited=all(row.is_audited for row in rows),
         measurements=tuple(sorted({key for row in rows for key in row.measurements})),

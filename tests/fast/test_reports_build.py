@@ -389,13 +389,13 @@ class TestNotes:
         records = [record(CLEAN, 0, 4), record(CLEAN, 4, 6, device="NVIDIA H200"), record(PGD)]
         top5 = Column(key="top5", label="top-5", metric="top5_accuracy", conditions=("clean",))
         assert only_row(build_report(suite(columns=(COLUMNS[0], top5)), records)).notes == (
-            "clean: measured on different kinds of device (NVIDIA H200, cpu)",
+            f"measured on different kinds of device (NVIDIA H200, cpu): {COLUMNS[0].label}, top-5",
         )
 
     def test_so_does_a_number_over_conditions_of_different_kinds_of_device(self):
         records = [record(CLEAN), record(FGSM), record(PGD, device="NVIDIA H200")]
         assert only_row(build_report(SUITE, records)).notes == (
-            "clean, fgsm, pgd: measured on different kinds of device (NVIDIA H200, cpu)",
+            "measured on different kinds of device (NVIDIA H200, cpu): robust",
         )
 
     def test_the_provenance_joins_the_distinct_values_of_the_records_used(self):

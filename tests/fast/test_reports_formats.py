@@ -294,3 +294,9 @@ class TestNotesOfTheWholeReport:
 
     def test_a_report_without_rows_has_them_too(self):
         assert grid_of(replace(self.NOTED, rows=())).notes[0] == "of four examples"
+
+    def test_a_note_of_several_models_is_shown_once(self) -> None:
+        names, notes = [f"m{place}" for place in range(8)], (["slow"], ["slow", "old"])
+        rows = [Row(model=name, cells={}, notes=tuple(notes[place != 0])) for place, name in enumerate(names)]
+        shown = grid_of(replace(REPORT, columns=(), rows=tuple(rows))).notes
+        assert shown[:2] == ("all models: slow", "m1, m2, m3, m4, m5 and 2 more models: old")

@@ -117,7 +117,10 @@ def test_a_flag_is_raised_where_it_is_for_any_seed() -> None:
 
 
 def test_notes_say_of_which_seed_they_are() -> None:
-    assert of_seeds(cell(0.5), cell(0.4), notes=("2 devices",)).notes == ("vit: 2 devices", "vit@1: 2 devices")
+    assert of_seeds(cell(0.5), cell(0.4), notes=("2 devices",)).notes == ("all seeds: 2 devices",)
+    rows = (replace(row("vit", cell(0.5)), notes=("2 devices",)), row("vit@1", cell(0.4)))
+    (mean,) = over_seeds(report(*rows)).rows
+    assert mean.notes == ("vit: 2 devices",)
 
 
 class TestFormats:

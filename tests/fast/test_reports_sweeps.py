@@ -137,13 +137,14 @@ class TestSweeps:
         notes = only_row(build_report(suite(SWEEP), [record(SWEEP, 0, 4)], [failed])).notes
         assert notes == ("fgsm: 1 shard failed; first error: image 5 cannot be read",)
 
-    def test_kinds_of_device_are_told_once_a_metric(self) -> None:
+    def test_kinds_of_device_are_told_once_with_the_numbers_that_mix_them(self) -> None:
         records = [record(CLEAN), record(SWEEP, 0, 2), record(SWEEP, 2, 6, device="NVIDIA H200")]
         notes = only_row(build_report(suite(CLEAN, SWEEP, metrics=("top1_accuracy", "robust_accuracy")), records)).notes
-        assert notes == (
-            "fgsm: measured on different kinds of device (NVIDIA H200, cpu)",
-            "clean, fgsm: measured on different kinds of device (NVIDIA H200, cpu)",
-        )
+        budgets = ("2/255", "5/255", "8/255")
+        numbers = [f"fgsm {each} top-1 accuracy" for each in budgets] + [
+            f"linf-{each} robust accuracy" for each in budgets
+        ]
+        assert notes == (f"measured on different kinds of device (NVIDIA H200, cpu): {', '.join(numbers)}",)
 
     def test_a_sweep_has_no_outcomes_without_a_budget(self) -> None:
         coverage = cover([SWEEP], [record(SWEEP)], dataset_sizes={}, limit=None)["fgsm"]

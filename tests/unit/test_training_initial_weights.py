@@ -189,7 +189,8 @@ def test_missing_and_other_files_are_reported_by_the_field_that_names_them(tmp_p
     _, weights = pretrained(tmp_path)
     gone = replace(weights, uri="gone.safetensors", how_to_get="robench train their-lm")
     with pytest.raises(
-        WeightsError, match=r"the initial weights of mine are missing: put the file at .*gone.*\(robench train their-lm"
+        WeightsError,
+        match=r"initial weights of mine are missing: put the file at .*gone.*How to get them: robench train their-lm",
     ):
         train(checkpoint_of(tmp_path, gone))
     with pytest.raises(WeightsError, match=r"initial weights of mine .*change training\.initial_weights\.sha256"):
