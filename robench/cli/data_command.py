@@ -207,8 +207,9 @@ def _counts(verification: Verification) -> str:
         counts += f", {verification.images_per_class:,} of each"
     if verification.sha256 is not None:
         return f"{counts}; every image was read; SHA-256 {verification.sha256}"
-    read = "every image was read" if verification.is_decoded else "no image was read (--decode reads all)"
-    return f"{counts}; {read}"
+    if verification.is_decoded:
+        return f"{counts}; every image was read"
+    return f"{counts}; {'no image was read (--decode reads all)' if verification.num_images else 'it cannot be used'}"
 
 
 def _counts_of_series(verification: Verification) -> str:

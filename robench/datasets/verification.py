@@ -33,6 +33,7 @@ from robench.datasets.uea_impl import check_present, path_of, published_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext_impl import counted, read_split
+from robench.domains.series import SERIES
 from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
@@ -91,8 +92,9 @@ def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verifica
     try:
         dataset = open_dataset(declared, data_root=None, preprocessing=None, split=split)
     except (MissingDataError, DeclarationError) as error:
-        known: dict[str, Any] = {"split": split, "num_texts": 0} if declared.domain == TEXTS.name else {}
-        return refused(declared.name, "unreadable", error, **known)
+        noun = {TEXTS.name: "num_texts", SERIES.name: "num_series", TOKENS.name: "num_sequences"}.get(declared.domain)
+        known: dict[str, Any] = {"split": split} if declared.domain == TEXTS.name else {}
+        return refused(declared.name, "unreadable", error, **known, **({} if noun is None else {noun: 0}))
     if declared.domain == TEXTS.name:
         return Verification(dataset=declared.name, is_decoded=True, split=split, num_texts=len(dataset))
     assert isinstance(dataset, ClassifiedDataset)  # what all formats open

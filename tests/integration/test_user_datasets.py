@@ -201,6 +201,7 @@ class TestRefusals:
 
     def test_data_verify_says_what_is_wrong(self, robench: Robench, folder: Path) -> None:
         ended = robench("data", "verify", "absent", "--registry", folder / "my.yaml")
+        assert ended.stdout.startswith("WRONG  absent: 0 images of 0 classes; it cannot be used")
         assert ended.code == 4
         assert "unreadable: dataset 'absent': " in ended.stdout
 

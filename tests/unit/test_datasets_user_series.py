@@ -133,6 +133,7 @@ def test_numbers_of_series_are_verified(tmp_path: Path) -> None:
     (tmp_path / "test.ts").unlink()
     (found,) = verify("mine", None, datasets={"mine": declaration})
     assert [each.kind for each in found.findings] == ["unreadable"]
+    assert (found.num_series, found.num_texts, found.is_decoded) == (0, None, False)
 
 
 @pytest.mark.parametrize(
