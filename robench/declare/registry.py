@@ -330,16 +330,25 @@ def _taken_names(document: Document) -> Iterator[Problem]:
             yield document.problem(("datasets", name), message)
 
 
+OWN_DATA = (
+    "{!r} is a dataset of a registry file, and robench trains on its own datasets alone; train the model by a"
+    " script of your own, and leave training out"
+)
+
+
 def _unknown_training_data(document: Document, known: Collection[str]) -> Iterator[Problem]:
     problem_of = known_in("dataset", DATASETS)
     users = {*known, *document.mapping_at("datasets")}
     for name in document.mapping_at("checkpoints"):
-        # A user's dataset has no training split.
-        for below, others in ((("trained_on",), users), (("training", "dataset"), set[str]())):
+        for below in (("trained_on",), ("training", "dataset")):
             place = ("checkpoints", name, *below)
             dataset = document.at(*place)
-            if isinstance(dataset, str) and dataset not in others and (wrong := problem_of(dataset)):
+            if not isinstance(dataset, str) or not (wrong := problem_of(dataset)):
+                continue
+            if dataset not in users:
                 yield document.problem(place, wrong)
+            elif below != ("trained_on",):
+                yield document.problem(place, OWN_DATA.format(dataset))
 
 
 def _training_problems(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:

@@ -146,7 +146,10 @@ class TestRegistries:
 
     def test_nothing_is_trained_on_a_users_dataset(self, tmp_path: Path) -> None:
         text = MODEL.replace("trained_on: mine", "training: {dataset: mine}")
-        assert "training.dataset: unknown dataset 'mine'" in problem_of(tmp_path, DATA + text)
+        assert "training.dataset: 'mine' is a dataset of a registry file, and robench" in problem_of(
+            tmp_path, DATA + text
+        )
+        assert "training.dataset: unknown dataset 'mime'" in problem_of(tmp_path, DATA + text.replace("mine}", "mime}"))
 
     def test_names_of_plug_ins_are_there_beside_them(self, tmp_path: Path) -> None:
         found = datasets_of(tmp_path)
