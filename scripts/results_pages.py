@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING
 
 import robench
 from robench.comparison.baseline import measured
+from robench.comparison.compare import compare_models
 from robench.comparison.documents import difference_text
 from robench.comparison.evidence import evidence_of
+from robench.comparison.gains import gains_of
+from robench.core.checkpoint import entry_name
 from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
 from robench.papers.archive import add_records, archived, unpacked
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
     from robench.core.suite import Column, Suite
 
 ROOT = Path(__file__).parents[1]
-TABLES, PRINTED = (
-    re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL) for name in ("tables", "printed")
-)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Attacks:
 
 @dataclass(frozen=True)
 class Printed:
-    """Printed numbers beside those that were measured, from the committed tables of papers.
+    """Printed numbers beside measured ones, from the committed tables of papers.
 
     Attributes:
         columns: headings of the columns of numbers.
@@ -133,40 +133,78 @@ class Printed:
     """
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
+    rows: dict[str, list[tuple[str, str, str]]]
 
     def lines(self) -> Iterator[str]:
         """Yield the table; a cell has the printed number, ours with its interval, and the sign of the verdict."""
         yield f"| | {' | '.join(self.columns)} |"
         yield "|---|" + "---|" * len(self.columns)
-        for heading, places in self.rows:
+        for heading, places in self.rows.items():
             yield f"| {heading} | {' | '.join(starmap(self._cell, places))} |"
+        yield ""
 
     @staticmethod
     def _cell(table: str, row: str, column: str) -> str:
         document = json.loads((ROOT / "reports" / "tables" / f"{table.replace(':', '-')}.json").read_text())
         cell = next(each for each in document["rows"] if each["label"] == row)["cells"][column]
-        value, low, high = (cell[name] for name in ("measured", "low", "high"))
-        return f"{cell['printed']}; {value:.1f} [{low:.1f}, {high:.1f}] {sign_of(cell['verdict'])}"
+        numbers = [cell[name] for name in ("measured", "low", "high")]
+        ours = "" if None in numbers else "; {:.1f} [{:.1f}, {:.1f}]".format(*numbers)
+        return f"{cell['printed']}{ours} {sign_of(cell['verdict'])}"
+
+
+@dataclass(frozen=True)
+class Gains:
+    """Differences of entries from one baseline in a suite's only number, tested together over training seeds.
+
+    Attributes:
+        names: names of the entries by their headings.
+    """
+
+    baseline: str
+    suite: str
+    names: dict[str, str]
+
+    def lines(self, results: Path) -> Iterator[str]:
+        """Yield the table: a row for each entry, with its difference, the p-value, and the seeds."""
+        suite, store = robench.load_suite(self.suite), FolderStore(results)
+        seeds: dict[str, list[str]] = {name: [] for name in (self.baseline, *self.names.values())}
+        for checkpoint in Table("", "", self.suite).complete(store):
+            seeds.setdefault(entry_name(checkpoint), []).append(checkpoint)
+        base = seeds[self.baseline]
+        tested = [name for name in self.names.values() if min(len(seeds[name]), len(base)) > 1]
+        pairs = [compare_models([suite], store, name, self.baseline, seeds=(seeds[name], base)) for name in tested]
+        found = {each.model: each for each in gains_of(pairs)}
+        yield f"Points above `{self.baseline}` ({len(base)} seeds), 95 % intervals (Welch), p by Holm's method:"
+        yield from ("", "| | seeds | difference | p | verdict |", "|---|---:|---:|---:|---|")
+        for heading, name in self.names.items():
+            cells = ["—", "—", "one seed"]
+            if (gain := found.get(name)) and (each := gain.compared.difference) and gain.p_value is not None:
+                difference = difference_text(each.value, each.low, each.high, gain.compared.unit)
+                cells = [difference, f"{gain.p_value:.2g}", gain.verdict]
+            yield f"| {heading} | {len(seeds[name])} | {' | '.join(cells)} |"
+        yield ""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Page of docs with tables of an archive of results.
+    """Part of a page of docs with tables of an archive of results.
 
     Attributes:
+        name: name of the page, and of its archive unless ``uses_main_archive``.
+        marker: the place on the page.
         shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
-        attacks: attacks that are compared after the tables.
-        printed: tables of papers' numbers, in a place of their own.
+        printed: tables of papers' numbers, which come first.
+        compared: comparisons, which follow the tables.
     """
 
     name: str
     tables: tuple[Table, ...]
+    marker: str = "tables"
     shows_minutes: bool = False
     uses_main_archive: bool = False
-    attacks: tuple[Attacks, ...] = ()
     printed: tuple[Printed, ...] = ()
+    compared: tuple[Attacks | Gains, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -182,8 +220,8 @@ class Page:
         """Return the page's text with the tables of the committed results."""
         with unpacked(self.archive) as results:
             tables = "".join(f"{line}\n" for line in self._lines(results))
-        printed = "\n".join("".join(f"{line}\n" for line in each.lines()) for each in self.printed)
-        return PRINTED.sub(lambda found: printed, TABLES.sub(lambda found: tables, text))
+        place = re.compile(rf"(?<=<!-- {self.marker} -->\n).*?(?=<!-- /{self.marker} -->)", re.DOTALL)
+        return place.sub(lambda found: tables, text)
 
     def add(self, results: Path) -> None:
         """Add a folder's results to the committed ones, without columns that no metric reads.
@@ -198,6 +236,8 @@ class Page:
 
     def _lines(self, results: Path) -> Iterator[str]:
         store = FolderStore(results)
+        for printed in self.printed:
+            yield from printed.lines()
         for table in self.tables:
             if not table.is_shown or not (names := table.complete(store)):
                 continue
@@ -211,8 +251,8 @@ class Page:
                 cells = [_shown(row.cells[column.key].estimate) for row in report.rows]
                 yield f"| {column.label} | {' | '.join(cells)} |"
             yield ""
-        for attacks in self.attacks:
-            yield from attacks.lines(results)
+        for compared in self.compared:
+            yield from compared.lines(results)
         if self.shows_minutes:
             yield from _minutes({table.suite: _seconds(results, table) for table in self.tables})
 
@@ -220,7 +260,7 @@ class Page:
         counts = [max(1, len(row.seeds)) for row in rows]
         for row, count in zip(rows, counts, strict=True):
             of_seeds = f" ({count} {'seed' if count == 1 else 'seeds'})" if len({*counts}) > 1 else ""
-            yield row.model.removeprefix(table.prefix) + of_seeds
+            yield (row.model.removeprefix(table.prefix) or row.model) + of_seeds
 
 
 def _minutes(costs: dict[str, dict[str, float]]) -> Iterator[str]:
@@ -258,8 +298,13 @@ _SERIES = {"japanese-vowels": "JapaneseVowels", "basic-motions": "BasicMotions"}
 _CIFAR10 = ("vit", "symvit", "rpc-symvit", "bilateral-vit", "twicing-vit", "primal-vit", "rkde-vit")
 _ATTACKED = ((", first 100 series", 100), ("", None))
 _TOKENS = {"listops-short": "short ListOps", "digits-pixels": "digits by pixels", "sotu-bytes": "addresses by bytes"}
+_TRANSFORMER = "japanese-vowels-transformer"
+_S, _ETA, _FORMS = (20, 30, 40), ("0", "0.1", "0.2", "0.5"), ("independent", "dependent")
+_PRIMAL = {f"Primal, s = {s}, η = {eta}": f"japanese-vowels-primal-s{s}-eta{eta}" for s, eta in product(_S, _ETA)} | {
+    f"a layer each, data-{each}": f"japanese-vowels-primal-trans-{each}" for each in _FORMS
+}
 PAGES = {
-    page.name: page
+    page.name if page.marker == "tables" else page.marker: page
     for page in (
         Page(
             "cifar10",
@@ -271,7 +316,7 @@ PAGES = {
                 Table("Naive and adaptive attacks", "cifar10-", "cifar10-adaptive", is_shown=False),
                 Table("AutoAttack by two codes", "cifar10-", "cifar10-libraries", is_shown=False),
             ),
-            attacks=(
+            compared=(
                 Attacks(
                     models=tuple(f"cifar10-{name}" for name in _CIFAR10),
                     suite="cifar10-adaptive",
@@ -295,29 +340,34 @@ PAGES = {
                     for name, title in _SERIES.items()
                 ),
                 *(Table(f"Accuracy on {title} in per cent", f"{name}-", name) for name, title in _TOKENS.items()),
-                Table("JapaneseVowels", "japanese-vowels-transformer", "uea-japanese-vowels"),
             ),
+        ),
+        Page(
+            "series",
+            (
+                Table("Softmax in both layers, in per cent", _TRANSFORMER, "uea-japanese-vowels"),
+                Table("Primal", "japanese-vowels-primal-", "uea-japanese-vowels", is_shown=False),
+            ),
+            marker="japanese-vowels",
+            uses_main_archive=True,
             printed=(
                 Printed(
                     ("η = 0", "0.1", "0.2", "0.5"),
-                    tuple(
-                        (
-                            f"Primal, s = {s}",
-                            tuple(("primal:1", f"JapaneseVowels, s = {s}", f"η = {eta}") for eta in (0, 0.1, 0.2, 0.5)),
-                        )
-                        for s in (20, 30, 40)
-                    ),
+                    {
+                        f"Primal, s = {s}": [("primal:1", f"JapaneseVowels, s = {s}", f"η = {eta}") for eta in _ETA]
+                        for s in _S
+                    },
                 ),
                 Printed(
                     ("data-independent", "data-dependent"),
-                    (
-                        (
-                            "Primal and softmax, a layer each",
-                            tuple(("primal:3", f"data-{each}", "JPN Vowels") for each in ("independent", "dependent")),
-                        ),
-                    ),
+                    {
+                        "Primal and softmax, a layer each": [
+                            ("primal:3", f"data-{each}", "JPN Vowels") for each in _FORMS
+                        ]
+                    },
                 ),
             ),
+            compared=(Gains(_TRANSFORMER, "uea-japanese-vowels", _PRIMAL),),
         ),
         Page(
             "segmentation",
@@ -329,7 +379,7 @@ PAGES = {
             ),
             shows_minutes=True,
             uses_main_archive=True,
-            attacks=(
+            compared=(
                 Attacks(
                     models=("scenes-softmax", "scenes-symmetric", "scenes-rpc"),
                     suite="scenes-adv",

@@ -26,7 +26,7 @@ def listed(names: Sequence[str], noun: str) -> str:
 
 
 def grouped_notes(rows: Sequence[tuple[str, Iterable[str]]], of_all: str = "all models: ") -> list[str]:
-    """Return each note once, after the names of the rows that have it; ``of_all`` stands for all of several rows.
+    """Return each note once, after the names of the rows that have it; ``of_all`` replaces the names of all rows.
 
     >>> grouped_notes([("a", ["slow", "old"]), ("b", ["slow"])])
     ['all models: slow', 'a: old']

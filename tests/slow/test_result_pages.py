@@ -15,10 +15,11 @@ from robench.store import FolderStore
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
 CIFAR10, SERIES, SEGMENTATION = (SCRIPT["PAGES"][name] for name in ("cifar10", "series", "segmentation"))
-(ATTACKS,) = SEGMENTATION.attacks
+VOWELS = SCRIPT["PAGES"]["japanese-vowels"]
+(ATTACKS,) = SEGMENTATION.compared
 
 
-@pytest.mark.parametrize("page", [CIFAR10, SERIES, SEGMENTATION], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [CIFAR10, SERIES, VOWELS, SEGMENTATION], ids=lambda page: f"{page.name} {page.marker}")
 def test_the_tables_are_those_of_the_committed_results(page: Any) -> None:
     text = page.path.read_text()
     assert page.text(text) == text, "run `make generated`"
