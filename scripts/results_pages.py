@@ -149,7 +149,7 @@ class Printed:
         cell = next(each for each in document["rows"] if each["label"] == row)["cells"][column]
         numbers = [cell[name] for name in ("measured", "low", "high")]
         ours = "" if None in numbers else "; {:.1f} [{:.1f}, {:.1f}]".format(*numbers)
-        return f"{cell['printed']}{ours} {sign_of(cell['verdict'])}"
+        return f"{cell['printed']}{ours} {sign_of(cell['verdict'].partition(',')[0])}"
 
 
 @dataclass(frozen=True)
