@@ -6,12 +6,11 @@ published models under its suites, a file for each measurement. A measurement th
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product, starmap
+from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,9 +122,12 @@ class Attacks:
         yield ""
 
 
+_paper_table = cache(robench.paper_table)
+
+
 @dataclass(frozen=True)
 class Printed:
-    """Printed numbers beside measured ones, from the committed tables of papers.
+    """Printed numbers of papers' tables beside measured ones.
 
     Attributes:
         columns: headings of the columns of numbers.
@@ -135,21 +137,20 @@ class Printed:
     columns: tuple[str, ...]
     rows: dict[str, list[tuple[str, str, str]]]
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, results: Path) -> Iterator[str]:
         """Yield the table; a cell has the printed number, ours with its interval, and the sign of the verdict."""
         yield f"| | {' | '.join(self.columns)} |"
         yield "|---|" + "---|" * len(self.columns)
         for heading, places in self.rows.items():
-            yield f"| {heading} | {' | '.join(starmap(self._cell, places))} |"
+            yield f"| {heading} | {' | '.join(self._cell(results, *place) for place in places)} |"
         yield ""
 
     @staticmethod
-    def _cell(table: str, row: str, column: str) -> str:
-        document = json.loads((ROOT / "reports" / "tables" / f"{table.replace(':', '-')}.json").read_text())
-        cell = next(each for each in document["rows"] if each["label"] == row)["cells"][column]
-        numbers = [cell[name] for name in ("measured", "low", "high")]
+    def _cell(results: Path, table: str, label: str, column: str) -> str:
+        cell = next(row for row in _paper_table(table, results=results).rows if row.label == label).cells[column]
+        numbers = cell.ours.measured, cell.ours.low, cell.ours.high
         ours = "" if None in numbers else "; {:.1f} [{:.1f}, {:.1f}]".format(*numbers)
-        return f"{cell['printed']}{ours} {sign_of(cell['verdict'].partition(',')[0])}"
+        return f"{cell.printed}{ours} {sign_of(cell.verdict.name)}"
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,7 @@ class Page:
         marker: the place on the page.
         shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
-        printed: tables of papers' numbers, which come first.
-        compared: comparisons, which follow the tables.
+        printed, compared: papers' numbers before the tables, and comparisons after them.
     """
 
     name: str
@@ -237,7 +237,7 @@ class Page:
     def _lines(self, results: Path) -> Iterator[str]:
         store = FolderStore(results)
         for printed in self.printed:
-            yield from printed.lines()
+            yield from printed.lines(results)
         for table in self.tables:
             if not table.is_shown or not (names := table.complete(store)):
                 continue
