@@ -1,7 +1,7 @@
 """Registration of a registry's checkpoints as timm models, for training and validation by timm's own scripts.
 
-Each is registered as ``robench_`` and its name with underscores, with initial weights only, since robench itself
-verifies weights.
+Each is registered as ``robench_`` and its name with underscores (``name@1``, its training with seed 1, as
+``robench_name_seed1``), with initial weights only, since robench itself verifies weights.
 """
 
 import re
@@ -32,8 +32,10 @@ def timm_name(name: str) -> str:
 
     >>> timm_name("rpc-symvit")
     'robench_rpc_symvit'
+    >>> timm_name("digits-vit@1")
+    'robench_digits_vit_seed1'
     """
-    return PREFIX + re.sub(r"\W", "_", name)
+    return PREFIX + re.sub(r"\W", "_", name.replace("@", "_seed"))
 
 
 def register_in_timm(checkpoints: Iterable[Checkpoint]) -> tuple[str, ...]:
