@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from robench.analyses.base import Pass, TokenLayout
-from robench.attention.seen import Seen, ShowsInside
+from robench.attention.seen import Seen, ShowsInside, seen_of, valid_length
 from robench.core.errors import DeclarationError
 from robench.models.transformer_impl import TransformerModel
 from robench.models.vit import ImageTransformer
@@ -42,7 +42,8 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
     """Return the tensors of the attention layers and blocks of a module, while ``run`` passes a batch through it.
 
     Nothing else of the module changes, and its outputs are those without hooks. Seen are the first ``num_rows`` rows of
-    the first pass, None for all: a language model reads a long text as rows of windows, in several passes.
+    the first pass, None for all: a language model reads a long text as rows of windows, in several passes. Tokens that
+    the model takes for padding are left out; these rows then have one length.
     """
     layers: list[Seen] = []
     tokens: list[Tensor] = []
@@ -54,15 +55,15 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
     def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
         assert isinstance(attention, ShowsInside)
         if len(layers) < len(attentions):
-            layers.append(_first(attention.seen(*given), num_rows))
+            layers.append(_first(seen_of(attention, num_rows, *given), num_rows))
 
     def enter(block: nn.Module, given: tuple[Any, ...]) -> None:
         if not tokens:
-            tokens.append(given[0][:num_rows].clone())
+            tokens.append(given[0][:num_rows, : valid_length(given[-1], num_rows)].clone())
 
     def leave(block: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
         if len(tokens) <= len(blocks):
-            tokens.append(output[:num_rows].clone())
+            tokens.append(output[:num_rows, : valid_length(given[-1], num_rows)].clone())
 
     with torch.no_grad(), ExitStack() as hooks:
         for attention in attentions:

@@ -49,11 +49,13 @@ from robench.attention.geometry import Geometry
 from robench.attention.heads import merge_heads, running_mean, split_heads
 from robench.attention.primal import Primal
 from robench.attention.seen import Seen
-from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState, by_length
 
 
 class PrimalAttention(nn.Module):
     """Primal-Attention over tokens (B, N, C) -> (B, N, C); S are the directions, M the rows of ``we`` and ``wr``."""
+
+    mixes_by_length = True
 
     def __init__(self, declaration: Primal, geometry: Geometry) -> None:
         super().__init__()
@@ -83,12 +85,17 @@ class PrimalAttention(nn.Module):
 
     def mix(self, x_BNC: Tensor, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
         """Return the output of each head, (B, H, N, D), and add the KSVD loss to the state's if requested there."""
-        e_BHNS = normalize(q_BHND, dim=-1) @ self.projection(self.we, x_BNC)
-        r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
+        tensors = (x_BNC, normalize(q_BHND, dim=-1), normalize(k_BHND, dim=-1))
+        mixed_BHND: Tensor = self.concate_weight(by_length(self.scores, tensors, state))
+        return mixed_BHND
+
+    def scores(self, tensors: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return [e; r], (B, H, N, 2S), from tokens (B, N, C) and directions of queries and keys, (B, H, N, D)."""
+        x_BNC, q_BHND, k_BHND = tensors
+        e_BHNS, r_BHNS = q_BHND @ self.projection(self.we, x_BNC), k_BHND @ self.projection(self.wr, x_BNC)
         if state is not None and state.losses_B is not None:
             state.losses_B.append(self.ksvd_loss(e_BHNS, r_BHNS))
-        mixed_BHND: Tensor = self.concate_weight(torch.cat([e_BHNS, r_BHNS], dim=-1))
-        return mixed_BHND
+        return torch.cat([e_BHNS, r_BHNS], dim=-1)
 
     def queries_and_keys(self, x_BNC: Tensor) -> tuple[Tensor, Tensor]:
         """Return the queries and the keys, (B, H, N, D) each, in a causal form their cumulative means."""

@@ -21,7 +21,7 @@ from robench.attention.heads import (
     without_padding_keys,
 )
 from robench.attention.seen import Seen, aside
-from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState, by_length
 from robench.declarations.base import DeclarationBase
 
 
@@ -31,12 +31,14 @@ class ProjectedAttention(nn.Module, ABC):
     Attributes:
         is_causal: whether the output of a token must depend on it and earlier ones alone; ``attend`` and ``masked`` do
             so.
-        takes_masks: whether the mechanism itself leaves out the padding of a state's ``mask_BN``. A backbone gives all
-            others each example's valid tokens alone.
+        takes_masks: whether ``mix`` leaves out the padding of a state's ``mask_BN``. Others mix the examples of each of
+            the state's ``lengths`` on their own.
+        mixes_by_length: whether ``forward`` sees to this; a block does for other modules.
         shared: names of parameters that all layers of a model have in common.
     """
 
     takes_masks = False
+    mixes_by_length = True
     shared: tuple[str, ...] = ()
 
     def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
@@ -70,7 +72,9 @@ class ProjectedAttention(nn.Module, ABC):
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C)."""
-        mixed_BNC: Tensor = self.proj(merge_heads(self.mix(self.project(x_BNC), state)))
+        heads = self.project(x_BNC)
+        mixed_BHND = self.mix(heads, state) if self.takes_masks else by_length(self.mix, heads, state)
+        mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
         return mixed_BNC
 
     def project(self, x_BNC: Tensor) -> tuple[Tensor, ...]:

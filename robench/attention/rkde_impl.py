@@ -49,6 +49,9 @@ The last term of that code's h_j^2 is a mean over m <= j of the means over the k
 the keys up to j. It divides psi by the sum over all keys, later ones too; here by the sum over those of the query's
 past.
 
+Padding starts with the weight 0 in both densities, and keeps it. In the causal form, whose padding comes after all
+valid tokens, no valid query sees it.
+
 Cost: a product of two N x N matrices for each iteration and density, O(N^3) operations where softmax attention has
 O(N^2 D). About 20 N x N matrices are kept for gradients, where softmax attention keeps one, and 12 more for each
 further iteration.
@@ -72,6 +75,8 @@ from robench.attention.state import ForwardState
 class RkdeAttention(ProjectedAttention):
     """Robust KDE attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Rkde, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.declaration = declaration
@@ -86,25 +91,35 @@ class RkdeAttention(ProjectedAttention):
         q_BHND, k_BHND, v_BHND = heads
         k_BHND = unit(k_BHND)
         joint_BHMM = gaussian_gram(torch.cat([k_BHND, v_BHND], dim=-1), self.precision)
+        mask_BM = None if state is None else state.mask_BN
         return quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
-            self.log_weights(joint_BHMM),
-            self.log_weights(gaussian_gram(k_BHND, self.precision)),
+            self.log_weights(joint_BHMM, mask_BM),
+            self.log_weights(gaussian_gram(k_BHND, self.precision), mask_BM),
         )
 
-    def log_weights(self, gram_BHMM: Tensor) -> Tensor:
+    def log_weights(self, gram_BHMM: Tensor, mask_BM: Tensor | None) -> Tensor:
         """Return the logarithms of the weights, (B, H, 1, M), in a causal form those of each prefix, (B, H, N, M)."""
         if self.is_causal:
             return prefix_log_weights(gram_BHMM, self.declaration)
-        return robust_log_weights(gram_BHMM, self.declaration).unsqueeze(-2)
+        return robust_log_weights(gram_BHMM, self.declaration, mask_BM).unsqueeze(-2)
 
 
-def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde) -> Tensor:
-    """Return the logarithms of each point's weight, (B, H, M), after the declared number of re-weightings."""
+def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde, mask_BM: Tensor | None = None) -> Tensor:
+    """Return the logarithms of each point's weight, (B, H, M), after the declared number of re-weightings.
+
+    Points where the mask is false have the weight 0.
+    """
+
+    def masked(logarithms_BHM: Tensor) -> Tensor:
+        return logarithms_BHM if mask_BM is None else logarithms_BHM.masked_fill(~mask_BM[:, None], -torch.inf)
+
     log_weights_BHM = torch.full_like(gram_BHMM[..., 0], -math.log(gram_BHMM.shape[-1]))
+    if mask_BM is not None:
+        log_weights_BHM = masked(log_weights_BHM).log_softmax(dim=-1)
     for _ in range(declaration.num_iterations):
         squared_BHM = squared_distances(gram_BHMM, log_weights_BHM, declaration.formula)
-        log_psi_BHM = log_psi(squared_BHM, declaration)
+        log_psi_BHM = masked(log_psi(squared_BHM, declaration))
         vanished_BH1 = log_psi_BHM.isneginf().all(dim=-1, keepdim=True)
         log_psi_BHM = torch.where(vanished_BH1, log_weights_BHM, log_psi_BHM)
         log_weights_BHM = log_psi_BHM.log_softmax(dim=-1)

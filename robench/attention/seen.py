@@ -7,13 +7,14 @@ nobody looks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from robench.attention.state import ForwardState
+from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from robench.attention.state import ForwardState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +51,33 @@ class ShowsInside(Protocol):
 def aside(state: ForwardState | None) -> ForwardState | None:
     """Return a copy of a state that a layer may publish its values to, and that requests no losses."""
     return None if state is None else replace(state, values_BHND=dict(state.values_BHND), losses_B=None)
+
+
+def valid_length(state: object, num_rows: int | None) -> int | None:
+    """Return the number of valid tokens of each of the first ``num_rows`` examples; None if none is padding.
+
+    Raises:
+        ContractError: the examples have several lengths.
+    """
+    if not isinstance(state, ForwardState) or state.mask_BN is None:
+        return None
+    lengths = state.mask_BN[:num_rows].sum(1).unique().tolist()
+    if len(lengths) > 1:
+        raise ContractError(f"examples of {lengths} tokens are seen together; pass those of each length on their own")
+    return int(lengths[0])
+
+
+def seen_of(attention: ShowsInside, num_rows: int | None, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
+    """Return the tensors of valid tokens that a layer shows, with those of the first ``num_rows`` examples first."""
+    length = valid_length(state, num_rows)
+    if state is None or length is None:
+        return attention.seen(x_BNC, state)
+    if state.lengths and not getattr(attention, "takes_masks", False):
+        own = next(each for each in state.lengths if each.length == length)
+        return attention.seen(x_BNC[own.rows, :length], own.state)
+    shown = attention.seen(x_BNC, state)
+    tensors = {each.name: getattr(shown, each.name) for each in fields(shown)}
+    cut: dict[str, Any] = {name: None if each is None else each[:, :, :length] for name, each in tensors.items()}
+    if shown.weights_BHNM is not None:
+        cut["weights_BHNM"] = shown.weights_BHNM[:, :, :length, :length]
+    return Seen(**cut)

@@ -9,10 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import torch
+from torch.nn.functional import pad
+
 from robench.core.errors import ContractError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class OfLength:
+    """Examples of one length in a padded batch: rows (B',), number of valid tokens, and the state of their pass."""
+
+    rows: Tensor
+    length: int
+    state: ForwardState
 
 
 @dataclass(slots=True)
@@ -25,6 +39,8 @@ class ForwardState:
         positions_NC: the backbone's learned position vectors, class token included; None if it has none, or for a layer
             used on its own.
         mask_BN: tokens that are attended to, (B, N) booleans; the others are padding. None for all.
+        lengths: the examples of each length of ``mask_BN``, which mechanisms that do not take masks mix on their own,
+            without their padding. Empty if all take masks, or if padding is to be seen.
         branch_BN: tokens at which the branch of a mechanism that does not take masks is kept, (B, N) booleans; at the
             others it is zero. None for all.
         losses_B: auxiliary training losses of the layers, (B,) each, in the order of the layers; None if not requested,
@@ -36,6 +52,7 @@ class ForwardState:
     positions_NC: Tensor | None = None
     losses_B: list[Tensor] | None = None
     mask_BN: Tensor | None = None
+    lengths: tuple[OfLength, ...] = ()
     branch_BN: Tensor | None = None
 
     def values_of(self, layer: int) -> Tensor:
@@ -51,3 +68,45 @@ class ForwardState:
                 f"must be called with the state of a forward pass in which layer {layer} came first and publishes them"
             )
         return self.values_BHND[layer]
+
+    def split_by_length(self) -> None:
+        """Set ``lengths`` from ``mask_BN``, whose valid tokens come first in each example."""
+        assert self.mask_BN is not None
+        lengths_B, parts = self.mask_BN.sum(1), []
+        for length in lengths_B.unique().tolist():
+            rows = (lengths_B == length).nonzero().flatten()
+            state = ForwardState(
+                seeds=None if self.seeds is None else tuple(self.seeds[row] for row in rows.tolist()),
+                positions_NC=None if self.positions_NC is None else self.positions_NC[:length],
+                losses_B=None if self.losses_B is None else [],
+            )
+            parts.append(OfLength(rows, length, state))
+        self.lengths = tuple(parts)
+
+
+def by_length(
+    mix: Callable[[tuple[Tensor, ...], ForwardState | None], Tensor],
+    tensors: tuple[Tensor, ...],
+    state: ForwardState | None,
+) -> Tensor:
+    """Return the mixture (B, ..., N, D) of tensors (B, ..., N, C).
+
+    Where the state has ``lengths``, the examples of each are mixed on their own, and the mixture is zero at padding.
+    """
+    if state is None or not state.lengths:
+        return mix(tensors, state)
+    counts, num_tokens = [len(part.rows) for part in state.lengths], tensors[0].shape[-2]
+    rows = torch.cat([part.rows for part in state.lengths])
+    # The gradient of a split is one tensor; those of as many selections would each be of the whole batch.
+    split = zip(*(each[rows].split(counts) for each in tensors), strict=True)
+    mixed = []
+    for part, padded in zip(state.lengths, split, strict=True):
+        own = tuple(each[..., : part.length, :] for each in padded)
+        mixed.append(pad(mix(own, part.state), (0, 0, 0, num_tokens - part.length)))
+    order = rows.argsort()
+    if state.losses_B is not None:
+        losses = [part.state.losses_B or [] for part in state.lengths]
+        state.losses_B += [torch.cat(of_layer)[order] for of_layer in zip(*losses, strict=True)]
+        for part in state.lengths:
+            part.state.losses_B = []
+    return torch.cat(mixed)[order]

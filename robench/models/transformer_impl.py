@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
-from robench.attention.state import ForwardState
+from robench.attention.state import ForwardState, by_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,12 +66,9 @@ class TransformerModel(nn.Module, ABC):
     ) -> Tensor:
         """Return the tokens (B, N, C) that leave the last block; ``mask_BN`` and ``branch_BN`` as in ``ForwardState``.
 
-        Where a mechanism does not take masks, the examples of each length pass on their own, without their padding, and
-        tokens of padding are zero.
+        A mechanism that does not take masks mixes the examples of each length on their own, without their padding. The
+        tokens of padding have no meaning.
         """
-        is_left_to_blocks = branch_BN is not None or all(block.takes_masks for block in self.blocks)
-        if mask_BN is not None and not is_left_to_blocks:
-            return self._by_length(inputs, seeds, losses_B, mask_BN)
         first_BNC = x_BNC = self.first_tokens(inputs)
         positions_NC = self.position_vectors()
         if positions_NC is not None:
@@ -79,28 +76,11 @@ class TransformerModel(nn.Module, ABC):
         state = ForwardState(
             seeds=seeds, positions_NC=positions_NC, losses_B=losses_B, mask_BN=mask_BN, branch_BN=branch_BN
         )
+        if mask_BN is not None and branch_BN is None and not all(block.takes_masks for block in self.blocks):
+            state.split_by_length()
         for block in self.blocks:
             x_BNC = block(x_BNC, first_BNC, state)
         return x_BNC
-
-    def _by_length(
-        self, inputs: Tensor, seeds: tuple[int, ...] | None, losses_B: list[Tensor] | None, mask_BN: Tensor
-    ) -> Tensor:
-        """Return the tokens (B, N, C) that leave the last block, from the valid tokens of each example alone."""
-        lengths = mask_BN.sum(1).tolist()
-        places, parts, losses = [], [], []
-        for length in sorted(set(lengths)):
-            rows = [row for row, each in enumerate(lengths) if each == length]
-            own_losses: list[Tensor] | None = None if losses_B is None else []
-            own_seeds = None if seeds is None else tuple(seeds[row] for row in rows)
-            x_BNC = self.through_blocks(inputs[rows, :length], own_seeds, own_losses)
-            parts.append(nn.functional.pad(x_BNC, (0, 0, 0, mask_BN.shape[1] - length)))
-            places += rows
-            losses.append(own_losses or [])
-        order = torch.tensor(places, device=inputs.device).argsort()
-        if losses_B is not None:
-            losses_B += [torch.cat(of_layer)[order] for of_layer in zip(*losses, strict=True)]
-        return torch.cat(parts)[order]
 
     def forward(
         self, inputs: Tensor, seeds: tuple[int, ...] | None = None, losses_B: list[Tensor] | None = None
@@ -233,11 +213,18 @@ class PlainBlock(nn.Module):
     def forward(self, x_BNC: Tensor, first_BNC: Tensor, state: ForwardState) -> Tensor:
         """Return (B, N, C); ``first_BNC`` are the tokens that entered the first block."""
         given_BNC = x_BNC if self.norm == "post" else self.norm1(x_BNC)
-        attended_BNC = self.attn(given_BNC, state)
+        if self.takes_masks or getattr(self.attn, "mixes_by_length", False):
+            attended_BNC = self.attn(given_BNC, state)
+        else:
+            attended_BNC = by_length(lambda own, its_state: self.attn(*own, its_state), (given_BNC,), state)
         if state.branch_BN is not None and not self.takes_masks:
             attended_BNC = attended_BNC * state.branch_BN.unsqueeze(-1)
         kept_BNC = given_BNC if self.norm == "residual" else x_BNC
-        mixed_BNC = self.connected(kept_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
+        connected = (kept_BNC, self.drop_path1(_scaled(attended_BNC, self.gamma1)), first_BNC)
+        if self.mixes_tokens:
+            mixed_BNC = by_length(lambda own, _: self.connected(*own), connected, state)
+        else:
+            mixed_BNC = self.connected(*connected)
         if self.norm == "post":
             mixed_BNC = self.norm1(mixed_BNC)
         given_BNC = mixed_BNC if self.norm == "post" else self.norm2(mixed_BNC)

@@ -194,7 +194,8 @@ class _Viewer:
     def numbers(self, conditions: Sequence[str], advance: Callable[[int], None]) -> tuple[Numbers, ...]:
         """Return the numbers of the analysis of passes under one condition, or of a change between two."""
         analysis, parts = self.request.analysis, []
-        rows = ROWS if DOMAINS[self.checkpoint.preprocessing.domain].is_real_valued else 1
+        domain = DOMAINS[self.checkpoint.preprocessing.domain]
+        rows = ROWS if domain.is_real_valued and not domain.is_padded else 1
         with Contained(keeps_environment=True), fixed_arithmetic(self.model.device):
             for start in range(0, len(self.inputs.ids), rows):
                 passes = [self._seen(condition, start, start + rows) for condition in conditions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -10,8 +10,11 @@ import torch
 from attention_references import REFERENCES
 from attention_settings import one_per_form
 
+from robench.analyses.base import TokenLayout
+from robench.analyses.observing import observe
 from robench.attention import ATTENTIONS
 from robench.attention.nystrom import Nystrom
+from robench.core.errors import ContractError
 from robench.models import RESIDUALS
 from robench.models.build import build
 from robench.models.series import Series
@@ -69,6 +72,45 @@ def test_outputs_at_valid_tokens_are_those_of_the_valid_tokens_alone(declared: A
                 torch.testing.assert_close(tokens_BNC[row, :length], alone_1NC[0], rtol=0, atol=1e-10)
     if declared.kind != "primal":  # its data-independent form mixes no tokens
         assert not torch.allclose(model.tokens(series, seeds)[1, :4], tokens_BNC[1, :4], atol=1e-6)
+
+
+@pytest.mark.parametrize("declared", [each for each in DECLARED if not each.mask_problem], ids=title)
+def test_analyses_see_the_valid_tokens_alone(declared: AttentionBase) -> None:
+    if is_by_place(declared):
+        return
+    model, (series, mask) = model_of(replace(SMALL, attention=declared)), padded_series(3.0)
+    row, seeds = slice(1, 2), (2,)
+    padded = observe(model, lambda: model.tokens(series[row], seeds, None, mask[row]), TokenLayout())
+    alone = observe(model, lambda: model.tokens(series[row, :4], seeds), TokenLayout())
+    for found, expected in zip(padded.tokens_BNC, alone.tokens_BNC, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    assert len(padded.layers) == SMALL.depth
+    for seen, wanted in zip(padded.layers, alone.layers, strict=True):
+        for field in fields(wanted):
+            torch.testing.assert_close(getattr(seen, field.name), getattr(wanted, field.name), rtol=0, atol=1e-10)
+
+
+def test_analyses_refuse_several_lengths_at_once() -> None:
+    model, (series, mask) = model_of(SMALL), padded_series(3.0)
+    with pytest.raises(ContractError, match=r"examples of \[4, 6, 9\] tokens are seen together"):
+        observe(model, lambda: model.tokens(series, None, None, mask), TokenLayout())
+
+
+class MeanOfTokens(torch.nn.Module):
+    """Attention of somebody else, which knows nothing of padding."""
+
+    def forward(self, x_BNC: Tensor, state: object) -> Tensor:
+        return x_BNC.mean(1, keepdim=True).expand_as(x_BNC)
+
+
+def test_attention_that_knows_nothing_of_padding_gets_each_length_on_its_own() -> None:
+    model, (series, mask) = model_of(SMALL), padded_series(3.0)
+    model.blocks[1].attn = MeanOfTokens()
+    with torch.no_grad():
+        tokens_BNC = model.tokens(series, None, None, mask)
+        for row, length in enumerate(LENGTHS):
+            alone_1NC = model.tokens(series[row : row + 1, :length])
+            torch.testing.assert_close(tokens_BNC[row, :length], alone_1NC[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", list(RESIDUALS))
