@@ -55,7 +55,7 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
     def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
         assert isinstance(attention, ShowsInside)
         if len(layers) < len(attentions):
-            layers.append(_first(seen_of(attention, num_rows, *given), num_rows))
+            layers.append(_first(seen_of(attention, given, num_rows), num_rows))
 
     def enter(block: nn.Module, given: tuple[Any, ...]) -> None:
         if not tokens:

@@ -67,15 +67,18 @@ def valid_length(state: object, num_rows: int | None) -> int | None:
     return int(lengths[0])
 
 
-def seen_of(attention: ShowsInside, num_rows: int | None, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
-    """Return the tensors of valid tokens that a layer shows, with those of the first ``num_rows`` examples first."""
-    length = valid_length(state, num_rows)
-    if state is None or length is None:
-        return attention.seen(x_BNC, state)
+def seen_of(attention: ShowsInside, given: tuple[Any, ...], num_rows: int | None) -> Seen:
+    """Return the tensors of valid tokens that a layer shows, with those of the first ``num_rows`` examples first.
+
+    ``given`` are the arguments of the layer's forward pass: tokens (B, N, C), and the state if it takes one.
+    """
+    state, length = given[-1], valid_length(given[-1], num_rows)
+    if length is None:
+        return attention.seen(*given)
     if state.lengths and not getattr(attention, "takes_masks", False):
         own = next(each for each in state.lengths if each.length == length)
-        return attention.seen(x_BNC[own.rows, :length], own.state)
-    shown = attention.seen(x_BNC, state)
+        return attention.seen(given[0][own.rows, :length], own.state)
+    shown = attention.seen(*given)
     tensors = {each.name: getattr(shown, each.name) for each in fields(shown)}
     cut: dict[str, Any] = {name: None if each is None else each[:, :, :length] for name, each in tensors.items()}
     if shown.weights_BHNM is not None:
