@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,7 +54,7 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
     def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
         assert isinstance(attention, ShowsInside)
         if len(layers) < len(attentions):
-            layers.append(_first(seen_of(attention, given, num_rows), num_rows))
+            layers.append(seen_of(attention, given, num_rows))
 
     def enter(block: nn.Module, given: tuple[Any, ...]) -> None:
         if not tokens:
@@ -74,12 +73,6 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
             hooks.callback(block.register_forward_hook(leave).remove)
         run()
     return Pass(layers=tuple(layers), tokens_BNC=tuple(tokens), layout=layout)
-
-
-def _first(seen: Seen, num_rows: int | None) -> Seen:
-    tensors = {each.name: getattr(seen, each.name) for each in fields(seen)}
-    cut: dict[str, Any] = {name: None if each is None else each[:num_rows] for name, each in tensors.items()}
-    return Seen(**cut)
 
 
 def attentions_of(module: nn.Module) -> list[nn.Module]:

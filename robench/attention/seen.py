@@ -68,19 +68,19 @@ def valid_length(state: object, num_rows: int | None) -> int | None:
 
 
 def seen_of(attention: ShowsInside, given: tuple[Any, ...], num_rows: int | None) -> Seen:
-    """Return the tensors of valid tokens that a layer shows, with those of the first ``num_rows`` examples first.
+    """Return the tensors that a layer shows, of the valid tokens of the first ``num_rows`` examples, None for all.
 
     ``given`` are the arguments of the layer's forward pass: tokens (B, N, C), and the state if it takes one.
     """
-    state, length = given[-1], valid_length(given[-1], num_rows)
-    if length is None:
-        return attention.seen(*given)
-    if state.lengths and not getattr(attention, "takes_masks", False):
-        own = next(each for each in state.lengths if each.length == length)
-        return attention.seen(given[0][own.rows, :length], own.state)
+    length = valid_length(given[-1], num_rows)
+    if length is not None and given[-1].lengths and not getattr(attention, "takes_masks", False):
+        own = next(each for each in given[-1].lengths if each.length == length)
+        given = given[0][own.rows, :length], own.state
     shown = attention.seen(*given)
     tensors = {each.name: getattr(shown, each.name) for each in fields(shown)}
-    cut: dict[str, Any] = {name: None if each is None else each[:, :, :length] for name, each in tensors.items()}
-    if shown.weights_BHNM is not None:
-        cut["weights_BHNM"] = shown.weights_BHNM[:, :, :length, :length]
+    cut: dict[str, Any] = {
+        name: None if each is None else each[:num_rows, :, :length] for name, each in tensors.items()
+    }
+    if cut["weights_BHNM"] is not None:
+        cut["weights_BHNM"] = cut["weights_BHNM"][..., :length]
     return Seen(**cut)

@@ -35,7 +35,8 @@ ATTENTION_IMPORTERS = {"models", "attention", "testing"}
 # What all others may import of it: the mapping from kinds to declarations.
 ATTENTION_KINDS = {
     *("robench.attention", "robench.attention.ATTENTIONS"),
-    *(f"robench.attention.seen{name}" for name in ("", ".Seen", ".ShowsInside", ".seen_of", ".valid_length")),
+    *("robench.attention.seen", "robench.attention.seen.Seen", "robench.attention.seen.ShowsInside"),
+    *("robench.attention.seen.seen_of", "robench.attention.seen.valid_length"),
 }
 
 
