@@ -157,7 +157,8 @@ def test_logits_are_those_of_the_reference(form: dict[str, Any]) -> None:
             single, double = model.float()(images), model.double()(images.double())
         assert single.shape == (2, CLASSES, height, width)
         np.testing.assert_allclose(double.numpy(), wanted, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(single.numpy(), wanted, rtol=0, atol=1e-5)
+        # The last norm divides cosines by their deviation over three classes, and so multiplies float32's rounding.
+        np.testing.assert_allclose(single.numpy(), wanted, rtol=0, atol=1e-4)
 
 
 def test_gradients_flow_through_all_windows_of_an_image() -> None:
