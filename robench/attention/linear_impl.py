@@ -19,6 +19,9 @@ Source: Katharopoulos et al. 2020, arXiv:2006.16236, section 3.3 (equations 8 to
 neither a scale nor an epsilon, as in ``linear``. Features are kept as logarithms and running sums as means (see
 ``running_features``), so that nothing overflows or is divided by zero in float32.
 
+The features of keys that are padding are zero. In the causal form, whose padding comes after all valid tokens, no valid
+query sees it.
+
 Cost: O(N D (L + D)) operations, L = 16 tokens a chunk, where softmax attention has O(N^2 D); N L D numbers in memory.
 The N / L chunks follow one another.
 """
@@ -39,10 +42,12 @@ CHUNK = 16
 class LinearAttention(ProjectedAttention):
     """Linear attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return smoother(log_feature(q_BHND), log_feature(k_BHND), is_causal=self.is_causal)(v_BHND)
+        return smoother(log_feature(q_BHND), log_feature(k_BHND), state, is_causal=self.is_causal)(v_BHND)
 
 
 def log_feature(x: Tensor) -> Tensor:
@@ -51,15 +56,26 @@ def log_feature(x: Tensor) -> Tensor:
     return torch.where(x > 0, x.relu().log1p(), x)
 
 
-def smoother(log_queries_BHNF: Tensor, log_keys_BHNF: Tensor, *, is_causal: bool) -> Callable[[Tensor], Tensor]:
+def smoother(
+    log_queries_BHNF: Tensor, log_keys_BHNF: Tensor, state: ForwardState | None, *, is_causal: bool
+) -> Callable[[Tensor], Tensor]:
     """Return the function X -> A X, (B, H, N, D), with A the weights of attention with positive features.
 
-    Features are given by their logarithms. With ``is_causal``, A has no weights for later tokens.
+    Features are given by their logarithms. A has no weights for the state's padding and, with ``is_causal``, none for
+    later tokens.
     """
     if is_causal:
         return partial(running_features, log_queries_BHNF, log_keys_BHNF)
+    log_keys_BHNF = without_padding(log_keys_BHNF, state)
     spread_BHNF, gather_BHFN = feature_factors(log_queries_BHNF, log_keys_BHNF)
     return lambda x_BHND: spread_BHNF @ (gather_BHFN @ x_BHND)
+
+
+def without_padding(log_keys_BHNF: Tensor, state: ForwardState | None) -> Tensor:
+    """Return the logarithms of the features of keys, minus infinity for the state's padding."""
+    if state is None or state.mask_BN is None:
+        return log_keys_BHNF
+    return log_keys_BHNF.masked_fill(~state.mask_BN[:, None, :, None], -torch.inf)
 
 
 def feature_factors(log_queries_BHNF: Tensor, log_keys_BHMF: Tensor) -> tuple[Tensor, Tensor]:

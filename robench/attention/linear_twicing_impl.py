@@ -27,9 +27,11 @@ from robench.attention.state import ForwardState
 class LinearTwicingAttention(ProjectedAttention):
     """Twicing over linear attention, tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        smooth = smoother(log_feature(q_BHND), log_feature(k_BHND), is_causal=self.is_causal)
+        smooth = smoother(log_feature(q_BHND), log_feature(k_BHND), state, is_causal=self.is_causal)
         smoothed_BHND = smooth(v_BHND)
         return smoothed_BHND + smooth(v_BHND - smoothed_BHND)

@@ -22,6 +22,8 @@ Source: Nguyen et al. 2022, arXiv:2110.08678, in the form of the authors' langua
 ``rbf2keys``), as in ``mgk``. As there, ``pi0``, ``pi1``, ... are [H, 1, 1, num_tokens], a weight for each head and each
 position of a key in the text; a shorter text has the first ones. So their shape is not that of the other form.
 
+Kernels of padding are zero, as are those of later keys in the causal form.
+
 Cost: ``num_mixtures`` kernels of N x N where softmax attention has one.
 """
 
@@ -42,6 +44,8 @@ FLOOR = 1e-6
 class MgkAttention(ProjectedAttention):
     """Attention to a mixture of Gaussian keys over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Mgk, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=declaration.num_mixtures + 2)
         self.num_mixtures = declaration.num_mixtures
@@ -54,6 +58,8 @@ class MgkAttention(ProjectedAttention):
         """Return (B, H, N, D)."""
         q_BHND, keys, v_BHND = heads[0], heads[1:-1], heads[-1]
         kernels_BHNM = torch.stack([self.kernels(r, q_BHND, k_BHND) for r, k_BHND in enumerate(keys)]).sum(dim=0)
+        if state is not None and state.mask_BN is not None:
+            kernels_BHNM = kernels_BHNM * state.mask_BN[:, None, None, :]
         weights_BHNM = kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + FLOOR)
         return weights_BHNM @ v_BHND
 

@@ -36,6 +36,8 @@ are exp(w_f . x - |x|^2 / 2) + ``epsilon``, without m, as in the language models
 own maximum. ``paper`` has no maximum in either form. Features are kept as logarithms, and sums over keys as
 means (see ``linear``), so that none overflows.
 
+Padding is left out as in ``linear``, and of the maximum over the keys.
+
 Cost: O(N F (L + D)) operations for F features, L = 16 tokens a chunk; N L F numbers in memory. The N / L chunks follow
 one another.
 """
@@ -46,7 +48,7 @@ import torch
 from torch import Tensor
 
 from robench.attention.geometry import Geometry
-from robench.attention.linear_impl import smoother
+from robench.attention.linear_impl import smoother, without_padding
 from robench.attention.performer import Performer
 from robench.attention.projected import ProjectedAttention
 from robench.attention.state import ForwardState
@@ -55,6 +57,8 @@ from robench.core.seeds import Stream, stream_seed
 
 class PerformerAttention(ProjectedAttention):
     """Performer attention over tokens (B, N, C) -> (B, N, C)."""
+
+    takes_masks = True
 
     projection: Tensor
 
@@ -68,9 +72,9 @@ class PerformerAttention(ProjectedAttention):
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        return smoother(*self.log_features(q_BHND, k_BHND), is_causal=self.is_causal)(v_BHND)
+        return smoother(*self.log_features(q_BHND, k_BHND, state), state, is_causal=self.is_causal)(v_BHND)
 
-    def log_features(self, q_BHND: Tensor, k_BHND: Tensor) -> tuple[Tensor, Tensor]:
+    def log_features(self, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None = None) -> tuple[Tensor, Tensor]:
         """Return the logarithms of the features of queries and keys, (B, H, N, F) each, up to factors that cancel."""
         scale = q_BHND.shape[-1] ** -0.25
         log_queries_BHNF = (q_BHND * scale) @ self.projection.T
@@ -83,7 +87,7 @@ class PerformerAttention(ProjectedAttention):
         of_queries = log_queries_BHNF.amax(dim=-1, keepdim=True)
         return (
             raised(log_queries_BHNF, query_halves_BHN1, self.epsilon, of_queries),
-            raised(log_keys_BHNF, key_halves_BHN1, self.epsilon, self.largest(log_keys_BHNF)),
+            raised(log_keys_BHNF, key_halves_BHN1, self.epsilon, self.largest(without_padding(log_keys_BHNF, state))),
         )
 
     def largest(self, products_BHNF: Tensor) -> Tensor:
