@@ -5,7 +5,6 @@ Prepared arrays are written once, checked by their digest, and mapped into memor
 
 import hashlib
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from robench.core.errors import MissingDataError, described
-from robench.core.files import replacing
+from robench.core.errors import MissingDataError
 from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.datasets.cifar import Cifar10, CifarFiles, CifarPart, CorruptedCifar, PublishedCifar
@@ -28,6 +26,7 @@ from robench.datasets.cifar_forms import (
     places_in,
     read_part,
 )
+from robench.datasets.prepared import check_present, folder_of, load_array, write_arrays
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import AS_THEY_ARE, check_classes, fingerprint_of
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -83,20 +82,11 @@ def prepared_files(split: str) -> tuple[str, str]:
     return f"{split}-labels.npy", f"{split}-images.npy"
 
 
-def set_folder(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, prepare: str) -> Path:
-    """Return the folder of a set below the data root; ``prepare`` is the command that fills it."""
-    if data_root is None:
-        raise MissingDataError(
-            f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA, and"
-            f" fill it with '{prepare}'"
-        )
-    return data_root.expanduser() / str(declared.folder)
-
-
 def load_prepared(declared: PublishedCifar, data_root: Path | None, split: str) -> tuple[CifarImages, str]:
     """Return a prepared split, its pixels mapped into memory, and its digest."""
     command = f"robench data prepare {declared.name}"
-    folder, part = set_folder(declared, data_root, command), declared.content.part(split)
+    folder = folder_of(declared, data_root, f", and fill it with '{command}'")
+    part = declared.content.part(split)
     labels_path, images_path = (folder / name for name in prepared_files(split))
     prepare = f"'{command} --data-root {data_root}'"
     how = f"Run {prepare}, which downloads it; with --archive FILE it reads a published archive or folder"
@@ -112,7 +102,8 @@ def load_corrupted(declared: CorruptedCifar, data_root: Path | None) -> CifarIma
     """Return the images of one severity, mapped into memory; see ``open_corrupted``."""
     archive = f"{declared.folder}.tar"
     command = f"robench data prepare {declared.name.partition('/')[0]} --archive {archive}"
-    folder, part = set_folder(declared, data_root, command), declared.content.part(TEST_SPLIT)
+    folder = folder_of(declared, data_root, f", and fill it with '{command}'")
+    part = declared.content.part(TEST_SPLIT)
     labels_path = folder / LABELS_FILE
     how = f"Run '{command} --data-root {data_root}' with the published archive ('robench data list' says where it is)"
     total = NUM_SEVERITIES * part.num_images
@@ -134,41 +125,11 @@ def _mapped(
     declared: DatasetBase, files: tuple[Path, Path], labels_type: type, num_images: int, how: str, advice: str
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return pixels and labels of two files; ``how`` and ``advice`` say what to do if they are absent or wrong."""
-    tried = []
-    for path in files:
-        try:
-            if not path.is_file():
-                tried.append(f"  {path}: {'not a file' if path.exists() else 'absent'}")
-        except OSError as error:
-            tried.append(f"  {path}: {error.strerror}")
-    if tried:
-        raise MissingDataError(f"dataset {declared.name!r} not found. Tried:", *tried, how)
+    check_present(declared, files, how)
     return (
         load_array(files[0], np.uint8, (num_images, *IMAGE_SHAPE), declared.name, advice),
         load_array(files[1], labels_type, (num_images,), declared.name, advice),
     )
-
-
-def load_array(path: Path, dtype: type, shape: tuple[int | None, ...], name: str, advice: str) -> NDArray[Any]:
-    """Return an array of a file in numpy's format, mapped into memory and read without pickle, of the wanted form.
-
-    An axis may have any size where ``shape`` has None.
-    """
-    title = f"dataset {name!r}: {path}"
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy raises many types on broken files
-        raise MissingDataError(f"{title} is damaged or no array ({described(error)}). {advice}") from error
-    if not isinstance(array, np.ndarray):
-        raise MissingDataError(f"{title} is an archive of arrays, wanted one array. {advice}")
-    fits = array.ndim == len(shape) and all(size in (None, own) for size, own in zip(shape, array.shape, strict=True))
-    if not np.issubdtype(array.dtype, dtype) or not fits or not array.flags.c_contiguous:
-        sizes = str(shape).replace("None", "any")
-        raise MissingDataError(
-            f"{title} has an array of {array.dtype} of the shape {array.shape}, wanted {dtype.__name__} of the shape"
-            f" {sizes}. {advice}"
-        )
-    return array
 
 
 def bytes_needed(files: CifarFiles) -> int:
@@ -181,12 +142,7 @@ def write_prepared(folder: Path, found: Mapping[str, CifarImages]) -> int:
     """Write all splits, each file whole, and return the number of files: labels first, so that images have some."""
     arrays: dict[str, NDArray[Any]] = {prepared_files(split)[0]: images.labels for split, images in found.items()}
     arrays |= {prepared_files(split)[1]: images.pixels for split, images in found.items()}
-    for name, array in arrays.items():
-        with replacing(folder / name) as beside, beside.open("wb") as file:
-            np.save(file, np.ascontiguousarray(array), allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-    return len(arrays)
+    return write_arrays(folder, arrays)
 
 
 def open_published(

@@ -10,7 +10,6 @@ Expressions are drawn level by level, many at once, from raw words of PCG64, whi
 """
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -22,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robench.core.errors import MissingDataError
-from robench.core.files import replacing
-from robench.datasets.cifar_impl import load_array
 from robench.datasets.lra import ListOps
+from robench.datasets.prepared import check_present, folder_of, load_array, write_arrays
 from robench.datasets.tokens_impl import TokenRows, fingerprint_of
 from robench.domains.listops import END, MAXIMUM, MEDIAN, MINIMUM, NUM_DIGITS, OPERATORS
 
@@ -68,16 +66,12 @@ class _Level:
 def read_prepared(declared: ListOps, data_root: Path | None, split: str) -> TokenRows:
     """Return a split that ``write_prepared`` has written."""
     prepare = f"robench data prepare {declared.name}"
-    if data_root is None:
-        raise MissingDataError(
-            f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA, and"
-            f" fill it with '{prepare}'"
-        )
-    folder, advice = data_root.expanduser() / str(declared.folder), f"Run '{prepare} --data-root {data_root}'"
+    folder, advice = (
+        folder_of(declared, data_root, f", and fill it with '{prepare}'"),
+        f"Run '{prepare} --data-root {data_root}'",
+    )
     paths = [folder / name for name in prepared_files(split)]
-    if absent := [path for path in paths if not path.is_file()]:
-        tried = [f"  {path}: {'not a file' if path.exists() else 'absent'}" for path in absent]
-        raise MissingDataError(f"dataset {declared.name!r} not found. Tried:", *tried, f"{advice}, which generates it")
+    check_present(declared, paths, f"{advice}, which generates it")
     size, again = declared.num_examples_of(split), f"{advice} again"
     flat, ends, labels = (
         load_array(path, dtype, shape, declared.name, again)
@@ -133,13 +127,10 @@ def write_prepared(declared: ListOps, folder: Path) -> int:
     for split, rows in splits.items():
         if (found := fingerprint_of(declared, rows)) != (wanted := declared.sha256_of(split) or found):
             raise MissingDataError(f"{rows.where} has the SHA-256 {found}, wanted {wanted}. {rows.advice}")
-    for split, rows in splits.items():
-        for name, array in zip(prepared_files(split), (rows.flat, rows.ends, rows.targets), strict=True):
-            with replacing(folder / name) as beside, beside.open("wb") as file:
-                np.save(file, np.ascontiguousarray(array), allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
-    return len(splits) * len(_FILES)
+    return sum(
+        write_arrays(folder, dict(zip(prepared_files(split), (rows.flat, rows.ends, rows.targets), strict=True)))
+        for split, rows in splits.items()
+    )
 
 
 def _expressions(declared: ListOps) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:

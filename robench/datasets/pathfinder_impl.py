@@ -20,6 +20,7 @@ from robench.core.files import open_regular, read_regular
 from robench.core.inert import clipped
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import Pathfinder
+from robench.datasets.prepared import folder_of
 from robench.domains.tokens import TOKENS
 
 _METADATA: Final = "metadata"
@@ -69,12 +70,7 @@ class PathfinderImages(OrderedExamples):
 def open_pathfinder(declared: Pathfinder, *, data_root: Path | None, split: str, **unused: object) -> PathfinderImages:
     """Open a split: a slice of all images that the files of metadata list."""
     declared.check_split(split)
-    if data_root is None:
-        raise MissingDataError(
-            f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA;"
-            f" wanted: DIR/{declared.folder}/{_METADATA}/0.npy"
-        )
-    folder = data_root.expanduser() / str(declared.folder)
+    folder = folder_of(declared, data_root, f"; wanted: DIR/{declared.folder}/{_METADATA}/0.npy")
     listed = list(_listed(declared, folder))
     if len(listed) != (wanted := sum(declared.sizes)):
         raise MissingDataError(

@@ -31,7 +31,6 @@ from robench.datasets.cifar_impl import (
     checked_digest,
     load_prepared,
     prepared_files,
-    set_folder,
     write_prepared,
 )
 from robench.datasets.downloading import FULL_DISK, download, md5_of
@@ -289,7 +288,7 @@ def prepare_arrays(
     declared: PublishedCifar, data_root: Path, *, archive: Path | None, on_progress: Callable[[int, int], None]
 ) -> Unpacked:
     """Write the arrays of CIFAR-10 or CIFAR-100; see ``prepare``."""
-    folder, files = set_folder(declared, data_root, ""), declared.content
+    folder, files = data_root.expanduser() / str(declared.folder), declared.content
     num_files = sum(len(prepared_files(part.split)) for part in files.parts)
     kept = Unpacked(folder=folder, num_written=0, num_kept=num_files)
     # Digests of the prepared splits; None if one is absent or wrong.

@@ -20,6 +20,7 @@ from robench.core.inert import clipped
 from robench.datasets.cifar_impl import ids_of, load_prepared
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import TRAIN_SPLIT, VALIDATION_SPLIT, DocumentPairs, GreyCifar, ReviewBytes, TokenSet
+from robench.datasets.prepared import check_present, folder_of
 from robench.datasets.sotu_impl import by_era
 from robench.declarations.base import imported
 from robench.domains.tokens import TOKENS
@@ -204,20 +205,9 @@ def review_bytes(declared: ReviewBytes, data_root: Path | None, split: str) -> T
 
 def document_pairs(declared: DocumentPairs, data_root: Path | None, split: str) -> TokenRows:
     """Return the bytes of a split's pairs of documents; ids count the lines of the table from 0."""
-    path = declared.path_of(split)
-    if data_root is None:
-        raise MissingDataError(
-            f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA;"
-            f" wanted: DIR/{path}"
-        )
-    place = data_root.expanduser() / path
-    if not place.is_file():
-        found = f"  {place}: {'not a file' if place.exists() else 'absent'}"
-        raise MissingDataError(
-            f"dataset {declared.name!r} not found. Tried:",
-            found,
-            "Unpack the archive of Long-Range Arena in the data root",
-        )
+    path = Path(declared.path_of(split))
+    place = folder_of(declared, data_root, f"; wanted: DIR/{path}") / path.name
+    check_present(declared, [place], "Unpack the archive of Long-Range Arena in the data root")
     advice = "Unpack the archive of Long-Range Arena again"
     return rows_of(_pairs(declared, place, split, advice), declared.length, str(place), advice)
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from robench.core.errors import MissingDataError
+from robench.datasets.prepared import check_present, folder_of
 from robench.datasets.series_in_memory import SeriesInMemory, standardised
 from robench.datasets.ts_files import TsFile, parse_ts, read_ts
 from robench.datasets.uea import PACKAGED, TRAIN_SPLIT, UeaSet
@@ -34,23 +35,15 @@ def path_of(declared: UeaSet, data_root: Path | None, split: str) -> Path:
     Raises:
         MissingDataError: there is no data root.
     """
-    if data_root is None:
-        raise MissingDataError(
-            f"dataset {declared.name!r} needs a folder. Give it with --data-root DIR or the variable ROBENCH_DATA, and"
-            f" fill it with 'robench data prepare {declared.name}'"
-        )
-    return data_root.expanduser() / str(declared.folder) / declared.file_of(split)
+    how = f", and fill it with 'robench data prepare {declared.name}'"
+    return folder_of(declared, data_root, how) / declared.file_of(split)
 
 
-def check_present(declared: UeaSet, path: Path) -> None:
-    """Refuse a file that does not exist."""
-    if not path.is_file():
-        archive = "" if declared.name in PACKAGED else f" --archive {declared.problem}.zip"
-        raise MissingDataError(
-            f"dataset {declared.name!r} not found. Tried:",
-            f"  {path}: {'not a file' if path.exists() else 'absent'}",
-            f"Run 'robench data prepare {declared.name}{archive} --data-root {path.parent.parent}'",
-        )
+def check_file(declared: UeaSet, path: Path) -> None:
+    """Refuse a split's file that does not exist."""
+    archive = "" if declared.name in PACKAGED else f" --archive {declared.problem}.zip"
+    command = f"robench data prepare {declared.name}{archive} --data-root {path.parent.parent}"
+    check_present(declared, [path], f"Run '{command}'")
 
 
 def published_split(declared: UeaSet, split: str, content: bytes, title: str) -> TsFile:
@@ -70,7 +63,7 @@ def published_split(declared: UeaSet, split: str, content: bytes, title: str) ->
 
 
 def _read(declared: UeaSet, path: Path, split: str) -> TsFile:
-    check_present(declared, path)
+    check_file(declared, path)
     found = _cached(path, path.stat().st_mtime_ns)
     _check_sizes(declared, found, split, str(path))
     return found

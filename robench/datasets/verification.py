@@ -29,7 +29,7 @@ from robench.datasets.series_in_memory import SeriesInMemory
 from robench.datasets.tokens_impl import TokenSequences
 from robench.datasets.ts_files import LARGEST_FILE
 from robench.datasets.uea import UeaSet
-from robench.datasets.uea_impl import check_present, path_of, published_split
+from robench.datasets.uea_impl import check_file, path_of, published_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_impl import FileImages
 from robench.datasets.wikitext_impl import counted, read_split
@@ -210,7 +210,7 @@ def _verify_series_of(declared: UeaSet, data_root: Path | None, split: str) -> V
     try:
         path = path_of(declared, data_root, split)
         known["folder"] = path.parent if path.parent.is_dir() else None
-        check_present(declared, path)
+        check_file(declared, path)
         kind = "wrong-file"
         content = read_regular(path, LARGEST_FILE)
         known["sha256"] = hashlib.sha256(content).hexdigest()
