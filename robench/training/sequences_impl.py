@@ -19,7 +19,7 @@ from robench.datasets import DATASETS, open_dataset
 from robench.models.build import build
 from robench.models.loaded import Normaliser
 from robench.training.epochs import Learner, Validation, run_epochs, weights_of
-from robench.training.optimization import check_auxiliary, reproducible, saved, seed_for
+from robench.training.optimization import check_auxiliary, flushing_denormals, reproducible, saved, seed_for
 from robench.training.sequences import SequenceTraining
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def train(
             f" {training.dataset!r} has {wanted} classes: correct num_classes"
         )
     device = torch.device(host.device)
-    with reproducible(training.seed, device):
+    # Where attention is nearly one-hot, most gradients of queries and keys are denormal.
+    with reproducible(training.seed, device), flushing_denormals():
         model = build(checkpoint.architecture).to(device)
         scored_split = "validation" if training.selection == "best-on-split" and not training.held_out else None
         learned, scored = (

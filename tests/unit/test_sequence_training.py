@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import torch
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.series import Series
+from robench.training import sequences_impl
 from robench.training.base import EpochReport, Host
 from robench.training.sequences import SequenceTraining
 from robench.training.sequences_impl import train
@@ -95,6 +97,25 @@ def test_an_interrupted_training_resumes_to_the_same_weights_and_scores(data_roo
     resumed, rest = trained(host, selection="best-on-test", evaluate_every=1)
     assert equal(resumed, whole)
     assert [each.validation for each in rest] == [each.validation for each in reports[3:]]
+
+
+def test_denormals_are_zero_in_training_alone_and_change_no_weight(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denormal() -> float:
+        return float(torch.full((), 1e-40) * 1.0)
+
+    seen: list[float] = []
+    # Attention is nearly one-hot, so that 100,000 gradients of linear layers are denormal.
+    checkpoint = replace(
+        checkpoint_of(learning_rate=0.3, num_epochs=2), architecture=replace(SMALL, dim=128, num_heads=1)
+    )
+    flushed = train(checkpoint, Host(data_root=data_root), lambda report: seen.append(denormal()))
+    assert seen == [0.0, 0.0] != [denormal()] * 2
+    monkeypatch.setattr(sequences_impl, "flushing_denormals", nullcontext)
+    kept = train(checkpoint, Host(data_root=data_root), lambda report: seen.append(denormal()))
+    assert 0.0 not in seen[2:]
+    assert equal(kept, flushed)
 
 
 def test_best_on_split_scores_a_part_that_is_not_learned_from(data_root: Path) -> None:
