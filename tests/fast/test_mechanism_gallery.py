@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,20 +15,15 @@ from robench.attention import ATTENTIONS
 from robench.declare import read_registry, shipped_registry
 from robench.figures.plots import LinePanel, MapPanel
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 PAGE, PERFORMANCE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gallery", "performance"))
 MOST_BYTES = 40_000
 
 
 @pytest.fixture(scope="module")
-def gallery() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / "scripts"))
+def gallery() -> Any:
     import mechanism_gallery
 
-    yield mechanism_gallery
-    sys.path.remove(str(ROOT / "scripts"))
+    return mechanism_gallery
 
 
 def test_the_table_is_that_of_the_kept_numbers(gallery: Any) -> None:

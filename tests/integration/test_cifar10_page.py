@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 from conftest import ROOT
+from results_pages import PAGES
 
 from robench.declare import read_registry, shipped_registry
 from robench.training.history import history_path, read_history
 
-SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
 FINDINGS: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findings.py"))
 REPORT = ROOT / "reports" / "cifar10"
-CIFAR10 = SCRIPT["PAGES"]["cifar10"]
+CIFAR10 = PAGES["cifar10"]
 PAGE = (ROOT / "docs" / "cifar10.md").read_text()
 ENTRIES = {name: each for name, each in read_registry(shipped_registry()).items() if name.startswith("cifar10-")}
 PUBLISHED = [name for name, each in ENTRIES.items() if each.weights.sha256]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-import runpy
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from results_pages import PAGES
 
 from robench.papers.archive import unpacked
 from robench.store import FolderStore
 
-SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "results_pages.py"))
-CIFAR10, SERIES, SEGMENTATION = (SCRIPT["PAGES"][name] for name in ("cifar10", "series", "segmentation"))
-VOWELS = SCRIPT["PAGES"]["japanese-vowels"]
+CIFAR10, SERIES, SEGMENTATION = (PAGES[name] for name in ("cifar10", "series", "segmentation"))
 (ATTACKS,) = SEGMENTATION.compared
 
 
-@pytest.mark.parametrize("page", [CIFAR10, SERIES, VOWELS, SEGMENTATION], ids=lambda page: f"{page.name} {page.marker}")
+@pytest.mark.parametrize("page", PAGES.values(), ids=list(PAGES))
 def test_the_tables_are_those_of_the_committed_results(page: Any) -> None:
     text = page.path.read_text()
     assert page.text(text) == text, "run `make generated`"
