@@ -66,10 +66,8 @@ class _Level:
 def read_prepared(declared: ListOps, data_root: Path | None, split: str) -> TokenRows:
     """Return a split that ``write_prepared`` has written."""
     prepare = f"robench data prepare {declared.name}"
-    folder, advice = (
-        folder_of(declared, data_root, f", and fill it with '{prepare}'"),
-        f"Run '{prepare} --data-root {data_root}'",
-    )
+    folder = folder_of(declared, data_root, f", and fill it with '{prepare}'")
+    advice = f"Run '{prepare} --data-root {data_root}'"
     paths = [folder / name for name in prepared_files(split)]
     check_present(declared, paths, f"{advice}, which generates it")
     size, again = declared.num_examples_of(split), f"{advice} again"
