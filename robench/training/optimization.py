@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from robench.core.containment import KeptSettings
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
 from robench.core.shard import EXACT_DTYPE
@@ -57,12 +58,9 @@ def reproducible(seed: int, device: torch.device | None = None) -> Iterator[None
 @contextmanager
 def flushing_denormals() -> Iterator[None]:
     """Round results below the smallest normal number to zero on a CPU, which computes with them far more slowly."""
-    is_flushed = float(torch.full((), 1e-40) * 1.0) == 0.0
-    torch.set_flush_denormal(True)
-    try:
+    with KeptSettings(of_a_pass=False):
+        torch.set_flush_denormal(True)
         yield
-    finally:
-        torch.set_flush_denormal(is_flushed)
 
 
 def adamw(
