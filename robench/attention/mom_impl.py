@@ -18,6 +18,8 @@ Two formulas, chosen by a field (robust_transformer, imagenet/models.py, 606-669
 
 Which subset is the median is a choice, through which no gradient flows.
 
+Of a padded example subsets are those of its valid tokens alone, and so is the median of all queries.
+
 Causal form: each query attends to the median of random subsets of its past.
 
 Source: Han et al. 2023, arXiv:2210.05794, section 3.2, as in ``mom``: query i chooses among subsets of the keys 0..i,
@@ -33,6 +35,8 @@ Cost: that of ``num_blocks`` + 1 softmax attentions over the same scores, and ma
 example, made on the CPU.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -47,6 +51,8 @@ from robench.attention.subsets import median, median_subsets, prefix_subsets, ra
 class MedianOfMeansAttention(ProjectedAttention):
     """Base of attention within the median subset of the keys, over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: MedianOfMeans, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.declaration = declaration
@@ -57,19 +63,20 @@ class MedianOfMeansAttention(ProjectedAttention):
 
         Random subsets come from the state's seeds.
         """
-        seeds, fraction = None if state is None else state.seeds, self.declaration.block_fraction
+        seeds, mask_BN = (None, None) if state is None else (state.seeds, state.mask_BN)
         batch_size, num_tokens = len(log_kernel_BHNN), log_kernel_BHNN.shape[-1]
-        sizes = {
-            "batch_size": batch_size,
+        sizes: dict[str, Any] = {
             "layer": self.layer,
             "num_subsets": self.declaration.num_blocks,
             "num_tokens": num_tokens,
+            "fraction": self.declaration.block_fraction,
         }
         if self.is_causal:
-            members_BLNN = prefix_subsets(seeds, **sizes, fraction=fraction).to(log_kernel_BHNN.device)
+            members_BLNN = prefix_subsets(seeds, **sizes, batch_size=batch_size).to(log_kernel_BHNN.device)
             return median_prefix_members(log_kernel_BHNN, members_BLNN)
-        members_BLN = random_subsets(seeds, **sizes, size=max(1, int(num_tokens * fraction)))
-        return median_members(log_kernel_BHNN, members_BLN.to(log_kernel_BHNN.device), self.declaration.formula)
+        lengths = [num_tokens] * batch_size if mask_BN is None else mask_BN.sum(dim=1).tolist()
+        members_BLN = random_subsets(seeds, **sizes, lengths=lengths).to(log_kernel_BHNN.device)
+        return median_members(log_kernel_BHNN, members_BLN, self.declaration.formula, mask_BN)
 
 
 class MomAttention(MedianOfMeansAttention):
@@ -85,12 +92,17 @@ class MomAttention(MedianOfMeansAttention):
         return weights_BHNN @ v_BHND
 
 
-def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str) -> Tensor:
-    """Return a mask of the keys in the median subset, (B, H, N, M); no gradient flows through the choice."""
+def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str, mask_BN: Tensor | None = None) -> Tensor:
+    """Return a mask of the keys in the median subset, (B, H, N, M); no gradient flows through the choice.
+
+    Queries where ``mask_BN`` is false do not count in a median of all queries.
+    """
     with torch.no_grad():
         if formula == "paper":
             chosen_BHN = median_subsets(log_kernel_BHNM, members_BLM.unsqueeze(-2))
         else:
+            if mask_BN is not None:
+                log_kernel_BHNM = log_kernel_BHNM * mask_BN[:, None, :, None]
             # The sum of the logarithms over all queries and heads.
             sums_B = [
                 (log_kernel_BHNM * each_BM[:, None, None, :]).sum(dim=(1, 2, 3)) for each_BM in members_BLM.unbind(1)

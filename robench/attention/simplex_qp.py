@@ -4,6 +4,8 @@ Each is, for a symmetric positive semi-definite G,
 
     min_w  w^T G w / 2 - b^T w  subject to  w >= 0, sum w = 1
 
+over all points or, with a mask of points, over these alone: the weights of the others are zero.
+
 The support, the points of positive weight, is found in two ways, one after the other:
 
 * block exchanges (primal-dual active sets; Hintermueller, Ito & Kunisch 2003): from all points on, solve for the
@@ -43,40 +45,59 @@ MAX_EXCHANGES = 20
 STEPS_PER_POINT = 10
 
 
-def minimise_on_simplex(gram: Tensor, linear: Tensor, *, ridge: Tensor | float = RIDGE) -> Tensor:
-    """Return the weights of each program in float64, of the shape (..., N) of b; G is (..., N, N), ``ridge`` (...)."""
+def minimise_on_simplex(
+    gram: Tensor, linear: Tensor, *, ridge: Tensor | float = RIDGE, points: Tensor | None = None
+) -> Tensor:
+    """Return the weights of each program in float64, of the shape (..., N) of b.
+
+    G is (..., N, N), ``ridge`` (...), and ``points`` is the mask of the points, (..., N), or None for all.
+    """
     gram_PNN = gram.double().reshape(-1, *gram.shape[-2:])
     linear_PN = linear.double().reshape(-1, linear.shape[-1])
+    points_PN = None if points is None else points.reshape(linear_PN.shape)
     with torch.no_grad():
-        mean_P = gram_PNN.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
+        mean_P = mean_diagonal(gram_PNN, points_PN)
         ridge_P1 = (mean_P * torch.as_tensor(ridge).to(gram_PNN).reshape(-1)).unsqueeze(-1)
-        support_PN, factor_PNN = supports(gram_PNN, linear_PN, ridge_P1)
+        support_PN, factor_PNN = Programs(gram_PNN, linear_PN, ridge_P1, mean_P, points_PN).supports()
         start_PN, _ = minimum_on_plane(factor_PNN, support_PN, linear_PN)
     descent_PN = linear_PN - times(gram_PNN, start_PN)
     weights_PN = (start_PN + step_on_plane(factor_PNN, support_PN, descent_PN)).clamp(min=0)
     return (weights_PN / weights_PN.sum(dim=-1, keepdim=True)).reshape(linear.shape)
 
 
-def supports(gram_PNN: Tensor, linear_PN: Tensor, ridge_P1: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a mask of the points with positive weight, (P, N), and the factors of G on them, (P, N, N)."""
-    support_PN = torch.ones_like(linear_PN, dtype=torch.bool)
-    factor_PNN = factorise(gram_PNN, None, ridge_P1)
-    wrong_PN = minimum_on_plane(factor_PNN, support_PN, linear_PN)[0] < -TOLERANCE
-    changed_K = wrong_PN.any(dim=-1).nonzero().squeeze(-1)
-    programs = Programs(gram_PNN, linear_PN, ridge_P1)
-    open_K = programs.exchange(support_PN, changed_K, wrong_PN[changed_K])
-    programs.descend(support_PN, open_K)
-    if len(changed_K):
-        factor_PNN[changed_K] = factorise(gram_PNN[changed_K], support_PN[changed_K], ridge_P1[changed_K])
-    return support_PN, factor_PNN
+def mean_diagonal(gram_PNN: Tensor, points_PN: Tensor | None) -> Tensor:
+    """Return the mean of G's diagonal over the points, (P,)."""
+    diagonal_PN = gram_PNN.diagonal(dim1=-2, dim2=-1)
+    if points_PN is None:
+        return diagonal_PN.mean(dim=-1)
+    return (diagonal_PN * points_PN).sum(dim=-1) / points_PN.sum(dim=-1)
 
 
 class Programs(NamedTuple):
-    """G, b and the ridge of all programs; each method takes the indices of the programs to work on."""
+    """G, b, the ridge, G's mean diagonal and the mask of the points (None: all) of all programs.
+
+    Other methods than ``supports`` take the indices of the programs to work on.
+    """
 
     gram_PNN: Tensor
     linear_PN: Tensor
     ridge_P1: Tensor
+    mean_P: Tensor
+    points_PN: Tensor | None
+
+    def supports(self) -> tuple[Tensor, Tensor]:
+        """Return a mask of the points with positive weight, (P, N), and the factors of G on them, (P, N, N)."""
+        support_PN = (
+            torch.ones_like(self.linear_PN, dtype=torch.bool) if self.points_PN is None else self.points_PN.clone()
+        )
+        factor_PNN = factorise(self.gram_PNN, self.points_PN, self.ridge_P1)
+        wrong_PN = minimum_on_plane(factor_PNN, support_PN, self.linear_PN)[0] < -TOLERANCE
+        changed_K = wrong_PN.any(dim=-1).nonzero().squeeze(-1)
+        open_K = self.exchange(support_PN, changed_K, wrong_PN[changed_K])
+        self.descend(support_PN, open_K)
+        if len(changed_K):
+            factor_PNN[changed_K] = factorise(self.gram_PNN[changed_K], support_PN[changed_K], self.ridge_P1[changed_K])
+        return support_PN, factor_PNN
 
     def exchange(self, support_PN: Tensor, open_K: Tensor, wrong_KN: Tensor) -> Tensor:
         """Exchange blocks of points, in place, from the wrong ones; return the programs still open, (K,)."""
@@ -105,7 +126,7 @@ class Programs(NamedTuple):
             fraction_K1 = fractions_KN.amin(dim=-1, keepdim=True)
             weights_KN = (weights_KN + fraction_K1 * (target_KN - weights_KN)).clamp(min=0)
             leaving_KN = negative_KN & (fractions_KN == fraction_K1)
-            lowest_KN = multipliers_KN == multipliers_KN.where(~support_KN, torch.inf).amin(dim=-1, keepdim=True)
+            lowest_KN = multipliers_KN == multipliers_KN.where(outside_KN, torch.inf).amin(dim=-1, keepdim=True)
             arriving_KN = outside_KN & lowest_KN & ~negative_KN.any(dim=-1, keepdim=True)
             support_PN[open_K] = (support_KN & ~leaving_KN) | arriving_KN
             still_K = (leaving_KN | arriving_KN).any(dim=-1)
@@ -136,9 +157,10 @@ class Programs(NamedTuple):
         self, weights_KN: Tensor, multipliers_KN: Tensor, open_K: Tensor, support_KN: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the points of negative weight in the support, and of negative multiplier outside, (K, N) each."""
-        mean_K = self.gram_PNN.diagonal(dim1=-2, dim2=-1)[open_K].mean(dim=-1)
-        scale_K = mean_K + self.linear_PN[open_K].abs().amax(dim=-1)
+        scale_K = self.mean_P[open_K] + self.linear_PN[open_K].abs().amax(dim=-1)
         outside_KN = (multipliers_KN < -TOLERANCE * scale_K.unsqueeze(-1)) & ~support_KN
+        if self.points_PN is not None:
+            outside_KN &= self.points_PN[open_K]
         return (weights_KN < -TOLERANCE) & support_KN, outside_KN
 
 

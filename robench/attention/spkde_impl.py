@@ -27,6 +27,9 @@ equal tokens G is singular, and they get equal weights by the solver's ridge: 1e
 float32 or coarser (the objective is within 1e-8 there too), and a bound on the rounding of distances, which counts for
 values of size 50 and more.
 
+Padding has the weight 0 in both densities. In the causal form, whose padding comes after all valid tokens, no valid
+query sees it.
+
 Causal form: a quadratic program for the past of each query.
 
 Source: Han et al. 2023, arXiv:2210.05794, Algorithm 1 and equations 6 to 9, as in ``spkde``: query i has the weights of
@@ -55,6 +58,8 @@ SMALLEST_WEIGHT = 1e-15
 class SpkdeAttention(ProjectedAttention):
     """SPKDE attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Spkde, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.beta = declaration.beta
@@ -69,19 +74,20 @@ class SpkdeAttention(ProjectedAttention):
         """Return (B, H, N, N)."""
         q_BHND, k_BHND, v_BHND = heads
         k_BHND = unit(k_BHND)
+        mask_BN = None if state is None else state.mask_BN
         return quotients(
             gaussian_scores(q_BHND, k_BHND, self.precision),
-            self.row_log_weights(torch.cat([k_BHND, v_BHND], dim=-1)),
-            self.row_log_weights(k_BHND),
+            self.row_log_weights(torch.cat([k_BHND, v_BHND], dim=-1), mask_BN),
+            self.row_log_weights(k_BHND, mask_BN),
         )
 
-    def row_log_weights(self, points_BHND: Tensor) -> Tensor:
+    def row_log_weights(self, points_BHND: Tensor, mask_BN: Tensor | None) -> Tensor:
         """Return the logarithms of the weights, (B, H, 1, N), in a causal form for each prefix, (B, H, N, N).
 
-        Those of keys after a prefix are minus infinity.
+        Those of padding and of keys after a prefix are minus infinity.
         """
         if not self.is_causal:
-            return self.log_weights(points_BHND).unsqueeze(-2)
+            return self.log_weights(points_BHND, mask_BN).unsqueeze(-2)
         num_tokens = points_BHND.shape[-2]
         rows = [
             pad(self.log_weights(points_BHND[..., :count, :]), (0, num_tokens - count), value=-torch.inf)
@@ -89,20 +95,37 @@ class SpkdeAttention(ProjectedAttention):
         ]
         return torch.stack(rows, dim=-2)
 
-    def log_weights(self, points_BHND: Tensor) -> Tensor:
-        """Return the logarithms of the weights of the density of these points, (B, H, N), in their dtype."""
+    def log_weights(self, points_BHND: Tensor, mask_BN: Tensor | None = None) -> Tensor:
+        """Return the logarithms of the weights of the density of these points, (B, H, N), in their dtype.
+
+        Points where the mask is false have the weight 0.
+        """
         exact_BHND = points_BHND.double()
         gram_BHNN = gaussian_gram(exact_BHND, self.precision)
         if self.stops_gradients:
             gram_BHNN = gram_BHNN.detach()
-        linear_BHN = self.beta * gram_BHNN.mean(dim=-1)
-        weights_BHN = minimise_on_simplex(gram_BHNN, linear_BHN, ridge=ridges(points_BHND, self.precision))
-        return weights_BHN.clamp(min=SMALLEST_WEIGHT).log().to(points_BHND.dtype)
+        ridge_BH = ridges(points_BHND, self.precision, mask_BN)
+        if mask_BN is None:
+            weights_BHN = minimise_on_simplex(gram_BHNN, self.beta * gram_BHNN.mean(dim=-1), ridge=ridge_BH)
+            return logarithms(weights_BHN).to(points_BHND.dtype)
+        mask_BHN = mask_BN[:, None].expand(points_BHND.shape[:-1])
+        means_BHN = (gram_BHNN * mask_BHN.unsqueeze(-2)).sum(dim=-1) / mask_BN.sum(dim=-1)[:, None, None]
+        weights_BHN = minimise_on_simplex(gram_BHNN, self.beta * means_BHN, ridge=ridge_BH, points=mask_BHN)
+        return logarithms(weights_BHN).masked_fill(~mask_BHN, -torch.inf).to(points_BHND.dtype)
 
 
-def ridges(points_BHND: Tensor, precision: float) -> Tensor:
+def logarithms(weights: Tensor) -> Tensor:
+    """Return the logarithms of the weights, of their shape; smaller ones count as the smallest that is not rounding."""
+    return weights.clamp(min=SMALLEST_WEIGHT).log()
+
+
+def ridges(points_BHND: Tensor, precision: float, mask_BN: Tensor | None = None) -> Tensor:
     """Return the ridge of each program, (B, H): the solver's or the rounding of gradients, and that of distances."""
     # Gradients come back in the points' dtype; the rounding of coarser ones than float32 would make weights uniform.
     least = RIDGE if points_BHND.dtype == torch.float64 else torch.finfo(torch.float32).eps
-    squares_BH = points_BHND.detach().double().square().sum(dim=-1).amax(dim=-1)
-    return least + sum(points_BHND.shape[-2:]) * torch.finfo(torch.float64).eps * precision * squares_BH
+    squares_BHN = points_BHND.detach().double().square().sum(dim=-1)
+    num_tokens, dim = points_BHND.shape[-2:]
+    num_terms: Tensor | int = num_tokens + dim
+    if mask_BN is not None:
+        squares_BHN, num_terms = squares_BHN * mask_BN[:, None], mask_BN.sum(dim=-1, keepdim=True) + dim
+    return least + num_terms * torch.finfo(torch.float64).eps * precision * squares_BHN.amax(dim=-1)

@@ -26,16 +26,25 @@ ROUNDING = 32
 
 
 def random_subsets(
-    seeds: Sequence[int] | None, *, batch_size: int, layer: int, num_subsets: int, num_tokens: int, size: int
+    seeds: Sequence[int] | None,
+    *,
+    lengths: Sequence[int],
+    layer: int,
+    num_subsets: int,
+    num_tokens: int,
+    fraction: float,
 ) -> Tensor:
-    """Return masks of the members, (B, L, N): L subsets of ``size`` tokens, without repetition.
+    """Return masks of the members, (B, L, N): L subsets of the first tokens of each example, without repetition.
 
-    Without seeds they are drawn from torch's global generator, as in training.
+    ``lengths`` are the numbers of these tokens, at most N. A subset has ``fraction`` of them, rounded down, at least
+    one. Without seeds they are drawn from torch's global generator, as in training.
     """
     if seeds is None:
-        seeds = torch.randint(2**62, (batch_size,)).tolist()
-    rows = [_members(seed, layer, num_subsets, num_tokens, size) for seed in seeds]
-    return torch.from_numpy(np.stack(rows))
+        seeds = torch.randint(2**62, (len(lengths),)).tolist()
+    members_BLN = np.zeros((len(lengths), num_subsets, num_tokens), dtype=bool)
+    for members_LN, seed, length in zip(members_BLN, seeds, lengths, strict=True):
+        members_LN[:, :length] = _members(seed, layer, num_subsets, length, max(1, int(length * fraction)))
+    return torch.from_numpy(members_BLN)
 
 
 def _members(

@@ -26,8 +26,10 @@ def log_kernels(num_tokens: int, spread: float, *, dtype: torch.dtype = torch.fl
 
 def of_all(num_tokens: int, num_subsets: int) -> Tensor:
     """Masks (2, L, 1, N) for all queries of a row together."""
-    size = max(1, int(0.8 * num_tokens))
-    drawn = random_subsets((1, 2), batch_size=2, layer=0, num_subsets=num_subsets, num_tokens=num_tokens, size=size)
+    lengths = (num_tokens, num_tokens)
+    drawn = random_subsets(
+        (1, 2), lengths=lengths, layer=0, num_subsets=num_subsets, num_tokens=num_tokens, fraction=0.8
+    )
     return drawn.unsqueeze(-2)
 
 

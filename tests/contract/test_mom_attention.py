@@ -42,24 +42,33 @@ def called(module: nn.Module, x_BNC: Tensor, seeds: tuple[int, ...] | None) -> T
 
 class TestSubsets:
     def test_each_has_the_size_asked_for_and_they_differ(self) -> None:
-        drawn_BLN = random_subsets((3, 4), batch_size=2, layer=0, num_subsets=7, num_tokens=20, size=13)
+        drawn_BLN = random_subsets((3, 4), lengths=(20, 20), layer=0, num_subsets=7, num_tokens=20, fraction=0.65)
         assert drawn_BLN.shape == (2, 7, 20)
         assert set(drawn_BLN.sum(-1).flatten().tolist()) == {13}
         assert len({tuple(row) for row in drawn_BLN.flatten(0, 1).tolist()}) == 14
 
+    def test_those_of_a_padded_example_are_those_of_its_valid_tokens(self) -> None:
+        settings: dict[str, Any] = {"layer": 1, "num_subsets": 3, "fraction": 0.5}
+        padded_BLN = random_subsets((8, 9), lengths=(9, 5), num_tokens=12, **settings)
+        assert padded_BLN.shape == (2, 3, 12)
+        for row, (seed, length) in enumerate([(8, 9), (9, 5)]):
+            alone_1LN = random_subsets((seed,), lengths=(length,), num_tokens=length, **settings)
+            assert torch.equal(padded_BLN[row, :, :length], alone_1LN[0])
+            assert not padded_BLN[row, :, length:].any()
+
     def test_they_are_a_function_of_seed_and_layer_alone(self) -> None:
-        settings: dict[str, Any] = {"num_subsets": 3, "num_tokens": 9, "size": 4}
-        both = random_subsets((8, 9), batch_size=2, layer=1, **settings)
-        assert torch.equal(random_subsets((9,), batch_size=1, layer=1, **settings)[0], both[1])
-        assert not torch.equal(random_subsets((9,), batch_size=1, layer=2, **settings)[0], both[1])
+        settings: dict[str, Any] = {"num_subsets": 3, "num_tokens": 9, "fraction": 0.5}
+        both = random_subsets((8, 9), lengths=(9, 9), layer=1, **settings)
+        assert torch.equal(random_subsets((9,), lengths=(9,), layer=1, **settings)[0], both[1])
+        assert not torch.equal(random_subsets((9,), lengths=(9,), layer=2, **settings)[0], both[1])
         assert not torch.equal(both[0], both[1])
 
     def test_every_token_is_as_likely_as_any_other(self) -> None:
-        drawn_BLN = random_subsets(range(400), batch_size=400, layer=0, num_subsets=5, num_tokens=10, size=4)
+        drawn_BLN = random_subsets(range(400), lengths=(10,) * 400, layer=0, num_subsets=5, num_tokens=10, fraction=0.4)
         assert stats.chisquare(drawn_BLN.sum((0, 1)).tolist()).pvalue > 0.01
 
     def test_without_seeds_they_come_from_torchs_generator(self) -> None:
-        settings: dict[str, Any] = {"batch_size": 4, "layer": 0, "num_subsets": 3, "num_tokens": 9, "size": 4}
+        settings: dict[str, Any] = {"lengths": (9,) * 4, "layer": 0, "num_subsets": 3, "num_tokens": 9, "fraction": 0.5}
         with torch.random.fork_rng():
             torch.manual_seed(5)
             first, second = random_subsets(None, **settings), random_subsets(None, **settings)
@@ -98,7 +107,7 @@ class TestMom:
 
     def test_only_keys_of_the_median_subset_have_weight(self) -> None:
         log_kernel = gaussian_scores(torch.randn(1, 2, 5, 3), torch.randn(1, 2, 5, 3), 0.5)
-        drawn = random_subsets((7,), batch_size=1, layer=0, num_subsets=5, num_tokens=5, size=3)
+        drawn = random_subsets((7,), lengths=(5,), layer=0, num_subsets=5, num_tokens=5, fraction=0.6)
         chosen_members = median_members(log_kernel, drawn, "paper")
         for head in range(2):
             for query in range(5):
@@ -108,7 +117,7 @@ class TestMom:
 
     def test_queries_choose_apart_in_the_papers_formula_and_together_in_the_released(self) -> None:
         log_kernel = gaussian_scores(3 * torch.randn(1, 2, 9, 3), torch.randn(1, 2, 9, 3), 0.5)
-        drawn = random_subsets((7,), batch_size=1, layer=0, num_subsets=5, num_tokens=9, size=4)
+        drawn = random_subsets((7,), lengths=(9,), layer=0, num_subsets=5, num_tokens=9, fraction=0.5)
         patterns = {
             formula: {tuple(row) for row in median_members(log_kernel, drawn, formula).flatten(0, 2).tolist()}
             for formula in ("paper", "released")
@@ -126,7 +135,7 @@ class TestMom:
         k_BHMD = torch.full((1, 1, 10, 3), 0.1)
         k_BHMD[..., :2, :] = 50.0
         log_kernel = gaussian_scores(q_BHND, k_BHMD, 0.5)
-        drawn = random_subsets((1,), batch_size=1, layer=0, num_subsets=9, num_tokens=10, size=5)
+        drawn = random_subsets((1,), lengths=(10,), layer=0, num_subsets=9, num_tokens=10, fraction=0.5)
         weights = log_kernel.masked_fill(~median_members(log_kernel, drawn, "paper"), -torch.inf).softmax(-1)
         assert float(weights[..., :2].sum()) < 1e-6
 

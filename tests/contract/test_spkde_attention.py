@@ -121,6 +121,22 @@ class TestMinimiseOnSimplex:
         for each, weights in zip(all_programs, expected, strict=True):
             assert torch.equal(minimise_on_simplex(*each), weights)
 
+    @pytest.mark.parametrize("max_exchanges", [0, 20])
+    def test_a_mask_of_points_gives_the_program_of_these_points_alone(
+        self, monkeypatch: pytest.MonkeyPatch, max_exchanges: int
+    ) -> None:
+        monkeypatch.setattr(simplex_qp, "MAX_EXCHANGES", max_exchanges)
+        gram, linear = scaled_densities(20, 1.0, 3.0)
+        points = torch.ones_like(linear, dtype=torch.bool)
+        points[0, ::2], points[1, 5:] = False, False
+        # These points would get all the weight.
+        linear = linear.where(points, 10.0)
+        weights = minimise_on_simplex(gram, linear, points=points)
+        assert (weights[~points] == 0).all()
+        for g, b, w, each in zip(gram, linear, weights, points, strict=True):
+            alone = minimise_on_simplex(g[each][:, each][None], b[each][None])[0]
+            assert (w[each] - alone).abs().max() <= 1e-9
+
     def test_some_of_these_programs_need_descent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(simplex_qp, "STEPS_PER_POINT", 0)
         shortfalls = []
