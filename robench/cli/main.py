@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 
 from robench.cli.terminal import OutputError, check_output, guarded_streams, route_messages, say
 from robench.core.errors import RobenchError, did_you_mean
+from robench.core.memory import keep_freed_memory
 from robench.core.standard_output import divert_at_exit
 
 INTERNAL_ERROR = 3
@@ -141,6 +142,7 @@ def main() -> NoReturn:
     if os.environ.get(_COMPLETION):
         # Click answers the shell, on streams of its own.
         sys.exit(cli.main(prog_name="robench"))
+    keep_freed_memory()
     with guarded_streams(), _signals_raised():
         route_messages()
         _let_trackers_clean_up_silently()

@@ -20,6 +20,7 @@ from typing import Any
 
 from robench.core.containment import Contained
 from robench.core.errors import RobenchError, described
+from robench.core.memory import keep_freed_memory
 from robench.core.protocols import Work
 from robench.core.records import Failure, Record
 from robench.core.shard import Shard
@@ -53,6 +54,7 @@ class RayWorker:
     """Worker in an actor, whose imports and current folder are those of the run."""
 
     def __init__(self, search_path: Sequence[str], folder: str) -> None:
+        keep_freed_memory()
         sys.path.extend(each for each in search_path if each not in sys.path)
         with suppress(OSError):
             os.chdir(folder)

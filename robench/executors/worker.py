@@ -12,6 +12,7 @@ from typing import Any
 
 from robench.core.child_processes import end_with_parent
 from robench.core.containment import Contained
+from robench.core.memory import keep_freed_memory
 from robench.core.standard_output import divert_for_good
 from robench.core.user_code import unpickled
 
@@ -35,6 +36,7 @@ def work(pipe: Connection, answer: Callable[..., object], token: bytes, seconds_
     """
     # A separate process group: everything that a model starts can be ended with it.
     os.setsid()
+    keep_freed_memory()
     end_with_parent(kills_group=True)
     divert_for_good()
     # Warnings about data were issued when the run was prepared.

@@ -1,0 +1,74 @@
+"""Freed memory is kept: a second tensor of the same size costs no new pages."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+
+from robench.cli import main as command_line
+from robench.executors import ray_impl, worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCRIPT = """
+import resource
+import torch
+{}
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.zeros(16 * 2**20).add_(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+pages(), pages()
+print(sum(pages() for _ in range(3)))
+"""
+KEEPING = "from robench.core.memory import keep_freed_memory; keep_freed_memory()"
+
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is told")
+
+
+def pages_of(statement: str, **environment: str) -> int:
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    command = [sys.executable, "-c", SCRIPT.format(statement)]
+    done = subprocess.run(command, env=others | environment, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_a_tensor_of_a_size_that_was_freed_gets_no_new_pages() -> None:
+    assert pages_of(KEEPING) < 0.05 * pages_of("")
+
+
+def test_the_users_own_settings_stay() -> None:
+    assert pages_of(KEEPING, MALLOC_MMAP_THRESHOLD_="131072") > 3000
+
+
+class CalledError(Exception):
+    pass
+
+
+def called() -> None:
+    raise CalledError
+
+
+@pytest.mark.parametrize(
+    ("module", "start"),
+    [
+        (command_line, command_line.main),
+        (worker, lambda: worker.work(None, print, b"", inf)),  # type: ignore[arg-type]
+        (ray_impl, lambda: ray_impl.RayWorker([], ".")),
+    ],
+    ids=["command", "worker", "ray"],
+)
+def test_processes_of_robench_keep_it(
+    monkeypatch: pytest.MonkeyPatch, module: object, start: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(module, "keep_freed_memory", called)
+    monkeypatch.setattr(os, "setsid", lambda: None)
+    with pytest.raises(CalledError):
+        start()
