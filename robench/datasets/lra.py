@@ -244,16 +244,6 @@ SOTU_BYTES = TokenSet(
     sizes=(7_155, 599, 596),
     reader="robench.datasets.tokens_impl:sotu_bytes",
 )
-# More of the same paragraphs: longer sequences than those of training, with the same classes.
-SOTU_BYTES_384, SOTU_BYTES_512 = (
-    replace(
-        SOTU_BYTES,
-        name=f"sotu-bytes-{length}",
-        title=f"Paragraphs of State of the Union addresses, of six eras, as their first {length} bytes",
-        length=length,
-    )
-    for length in (384, 512)
-)
 LRA_IMAGE = GreyCifar(
     name="lra-image",
     title="CIFAR-10 as sequences of 1,024 grey levels",
@@ -321,8 +311,6 @@ TOKEN_SETS: tuple[TokenSet, ...] = (
     LISTOPS_SHORT,
     DIGITS_PIXELS,
     SOTU_BYTES,
-    SOTU_BYTES_384,
-    SOTU_BYTES_512,
     LRA_IMAGE,
     LRA_TEXT,
     LRA_RETRIEVAL,
