@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
-from series_files import labels_of, series_of, write_ts
+from series_files import CLASSES, labels_of, series_of, write_ts
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import DATASETS, open_dataset, uea_forms
@@ -20,6 +21,7 @@ from robench.datasets.preparing import Unpacked, prepare
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.uea import UEA_SETS, UeaSet
 from robench.datasets.verification import verify
+from robench.domains.series_impl import PADDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +102,29 @@ def test_every_form_becomes_the_same_files(files: Path, tmp_path: Path, form: st
     dataset = open_dataset("japanese-vowels", data_root=root, preprocessing=None)
     assert dataset.batch(0, 5).inputs.shape == (5, 7, 2)
     assert [each.is_whole for each in verify("japanese-vowels", root)] == [True, True]
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 6), ("test", 5)])
+def test_a_split_has_its_own_series_standardised_by_the_steps_of_training(
+    files: Path, tmp_path: Path, split: str, count: int
+) -> None:
+    prepared(files, tmp_path)
+    dataset = open_dataset("japanese-vowels", data_root=tmp_path, preprocessing=None, split=split)
+    batch, steps = dataset.batch(0, count), np.concatenate(series_of(6, seed=6))
+    assert sorted(batch.ids) == [f"japanese-vowels/{split}/{number:05d}" for number in range(count)]
+    for example_id, target, found in zip(batch.ids, batch.targets.tolist(), batch.inputs.numpy(), strict=True):
+        number = int(example_id[-5:])
+        assert CLASSES[target] == labels_of(count)[number]
+        series = series_of(count, seed=count)[number]
+        wanted = (series - steps.mean(0)) / np.sqrt(((steps - steps.mean(0)) ** 2).sum(0) / (len(steps) - 1))
+        np.testing.assert_allclose(found[: len(series)], wanted, atol=1e-6)
+        assert (found[len(series) :] == PADDING).all()
+
+
+def test_an_unknown_split_is_refused(files: Path, tmp_path: Path) -> None:
+    prepared(files, tmp_path)
+    with pytest.raises(UsageError, match="has no split 'valid'"):
+        open_dataset("japanese-vowels", data_root=tmp_path, preprocessing=None, split="valid")
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:
