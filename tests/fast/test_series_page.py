@@ -1,4 +1,4 @@
-"""docs/series.md: what it says of trainings is what their committed histories have."""
+"""What docs/series.md says of trainings is what their histories have; docs/tables.md counts the committed tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ import re
 from statistics import fmean
 
 from conftest import ROOT
+
+
+def test_the_page_of_tables_counts_what_the_committed_tables_have_measured() -> None:
+    manifest = json.loads((ROOT / "reports" / "tables" / "manifest.json").read_text())
+    said = re.search(
+        r"Of the ([\d,]+) printed numbers (\d+) are measured: (\d+) \[counts\].*?(\d+) accuracies .*? and (\d+) on",
+        (ROOT / "docs" / "tables.md").read_text(),
+        re.DOTALL,
+    )
+    assert said is not None
+    printed, measured, *parts = (int(each.replace(",", "")) for each in said.groups())
+    assert (printed, measured) == (manifest["printed"], manifest["measured"])
+    assert sum(parts) == measured
 
 
 def test_what_selection_on_test_adds_is_that_of_the_histories() -> None:

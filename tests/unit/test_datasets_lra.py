@@ -63,6 +63,9 @@ def paths(tmp_path: Path) -> Path:
         for number in numbers:
             levels = np.arange(number, number + 16, dtype=np.uint8).reshape(4, 4)
             Image.fromarray(levels).save(folder / f"imgs/{file}/sample_{number}.png")
+    # Files of others are left alone.
+    for name in ("3.txt", "notes.npy"):
+        (folder / "metadata" / name).write_text("no images\n")
     return tmp_path
 
 
