@@ -111,6 +111,16 @@ def test_logits_and_ksvd_losses_are_those_of_the_loops(attention: AttentionBase)
         torch.set_default_dtype(torch.float32)
 
 
+def test_positions_start_uniformly_within_0_02() -> None:
+    torch.manual_seed(0)
+    model = build(Series(num_steps=64, num_channels=3, num_classes=4, dim=32, num_heads=2, feedforward=8, depth=1))
+    positions = model.pos_embed.detach()
+    assert float(positions.abs().max()) <= 0.02
+    # The deviation of a uniform number within a is a / sqrt(3); its error over 2,048 of them is 1 %.
+    assert float(positions.std()) == pytest.approx(0.02 / sqrt(3), rel=0.05)
+    assert abs(float(positions.mean())) < 0.001
+
+
 def test_series_longer_than_the_positions_are_refused() -> None:
     model = build(Series(num_steps=4, num_channels=1, num_classes=2, dim=8, num_heads=2, feedforward=8))
     with pytest.raises(ContractError, match="takes series of 4 steps, padding included, got 5: its num_steps must be"):

@@ -80,6 +80,29 @@ def test_every_second_epoch_and_the_last_are_scored_and_the_best_of_them_is_publ
     assert not equal(best, trained(host, learning_rate=0.3)[0])
 
 
+def test_the_loss_of_an_epoch_is_the_mean_over_all_its_examples(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[float, int]] = []
+
+    class Watched(sequences_impl.SequenceLearner):
+        def epoch(self, epoch: int) -> tuple[float, int]:
+            with torch.no_grad():
+                wanted = float(torch.nn.functional.cross_entropy(self._outputs(self._inputs), self._targets))
+            loss, count = super().epoch(epoch)
+            seen.append((wanted, count))
+            return loss, count
+
+    monkeypatch.setattr(sequences_impl, "SequenceLearner", Watched)
+    # Weights hardly change; batches of 64 leave 14 of 270 examples for the last step.
+    checkpoint = checkpoint_of(num_epochs=1, learning_rate=1e-9)
+    reports: list[EpochReport] = []
+    architecture = replace(SMALL, dropout=0.0)
+    train(replace(checkpoint, architecture=architecture), Host(data_root=data_root), reports.append)
+    assert [count for _, count in seen] == [270]
+    assert reports[0].loss_nats == pytest.approx(seen[0][0], abs=1e-5)
+
+
 def test_an_interrupted_training_resumes_to_the_same_weights_and_scores(data_root: Path, tmp_path: Path) -> None:
     whole, reports = trained(Host(data_root=data_root), selection="best-on-test", evaluate_every=1)
     host = Host(data_root=data_root, state_path=tmp_path / "state")
