@@ -18,7 +18,7 @@ Two formulas, chosen by a field (robust_transformer, imagenet/models.py, 606-669
 
 Which subset is the median is a choice, through which no gradient flows.
 
-Of a padded example subsets are those of its valid tokens alone, and so is the median of all queries.
+In a padded example subsets, and the median over all queries, are of the valid tokens alone.
 
 Causal form: each query attends to the median of random subsets of its past.
 

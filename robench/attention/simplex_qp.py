@@ -55,6 +55,8 @@ def minimise_on_simplex(
     gram_PNN = gram.double().reshape(-1, *gram.shape[-2:])
     linear_PN = linear.double().reshape(-1, linear.shape[-1])
     points_PN = None if points is None else points.reshape(linear_PN.shape)
+    if points_PN is not None:
+        linear_PN = linear_PN.where(points_PN, 0.0)
     with torch.no_grad():
         mean_P = mean_diagonal(gram_PNN, points_PN)
         ridge_P1 = (mean_P * torch.as_tensor(ridge).to(gram_PNN).reshape(-1)).unsqueeze(-1)

@@ -104,19 +104,22 @@ class SpkdeAttention(ProjectedAttention):
         gram_BHNN = gaussian_gram(exact_BHND, self.precision)
         if self.stops_gradients:
             gram_BHNN = gram_BHNN.detach()
-        ridge_BH = ridges(points_BHND, self.precision, mask_BN)
-        if mask_BN is None:
-            weights_BHN = minimise_on_simplex(gram_BHNN, self.beta * gram_BHNN.mean(dim=-1), ridge=ridge_BH)
-            return logarithms(weights_BHN).to(points_BHND.dtype)
-        mask_BHN = mask_BN[:, None].expand(points_BHND.shape[:-1])
-        means_BHN = (gram_BHNN * mask_BHN.unsqueeze(-2)).sum(dim=-1) / mask_BN.sum(dim=-1)[:, None, None]
-        weights_BHN = minimise_on_simplex(gram_BHNN, self.beta * means_BHN, ridge=ridge_BH, points=mask_BHN)
-        return logarithms(weights_BHN).masked_fill(~mask_BHN, -torch.inf).to(points_BHND.dtype)
+        mask_BHN = None if mask_BN is None else mask_BN[:, None].expand(points_BHND.shape[:-1])
+        weights_BHN = minimise_on_simplex(
+            gram_BHNN,
+            self.beta * means(gram_BHNN, mask_BHN),
+            ridge=ridges(points_BHND, self.precision, mask_BN),
+            points=mask_BHN,
+        )
+        log_weights_BHN = weights_BHN.clamp(min=SMALLEST_WEIGHT).log().to(points_BHND.dtype)
+        return log_weights_BHN if mask_BHN is None else log_weights_BHN.masked_fill(~mask_BHN, -torch.inf)
 
 
-def logarithms(weights: Tensor) -> Tensor:
-    """Return the logarithms of the weights, of their shape; smaller ones count as the smallest that is not rounding."""
-    return weights.clamp(min=SMALLEST_WEIGHT).log()
+def means(gram_BHNN: Tensor, mask_BHN: Tensor | None) -> Tensor:
+    """Return the mean of each row over the points of the mask, (B, H, N)."""
+    if mask_BHN is None:
+        return gram_BHNN.mean(dim=-1)
+    return (gram_BHNN * mask_BHN.unsqueeze(-2)).sum(dim=-1) / mask_BHN.sum(dim=-1, keepdim=True)
 
 
 def ridges(points_BHND: Tensor, precision: float, mask_BN: Tensor | None = None) -> Tensor:
