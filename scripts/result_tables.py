@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 import robench
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
     from robench.core.report import Estimate
     from robench.core.suite import Column, Suite
+
+CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,33 @@ class Gains:
                 difference = difference_text(each.value, each.low, each.high, gain.compared.unit)
                 cells = [difference, f"{gain.p_value:.2g}", gain.verdict]
             yield f"| {heading} | {len(seeds[name])} | {' | '.join(cells)} |"
+        yield ""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Accuracies on test over the scored epochs of trainings, of which the best is published.
+
+    Attributes:
+        names: names of the entries by their headings; those without a committed history are left out.
+    """
+
+    names: dict[str, str]
+
+    def lines(self, results: Path) -> Iterator[str]:
+        """Yield the table: a row for each training, from its history."""
+        yield from ("Accuracy on test in per cent over the scored epochs of each training:", "")
+        yield "| | scored epochs | best, after epoch | last | mean | standard deviation |"
+        yield "|---|" + "---:|" * 5
+        for heading, name in self.names.items():
+            path = CHECKPOINTS / f"{name}.history.json"
+            if not path.exists():
+                continue
+            scored = [each for each in json.loads(path.read_text())["epochs"] if each["validation"]]
+            found = {each["epoch"]: 100 * each["validation"]["top1_accuracy"] for each in scored}
+            best, values = max(found, key=lambda epoch: found[epoch]), list(found.values())
+            cells = [f"{len(found)}", f"{found[best]:.1f}, {best}", f"{values[-1]:.1f}"]
+            yield f"| {heading} | {' | '.join(cells)} | {fmean(values):.1f} | {stdev(values):.1f} |"
         yield ""
 
 

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from result_tables import Attacks, Gains, Printed, Table, minutes_of, seconds_of, shown
+from result_tables import Attacks, Gains, Printed, Selection, Table, minutes_of, seconds_of, shown
 
 from robench.papers.archive import add_records, archived, unpacked
 from robench.reports import report_of_store
@@ -46,7 +46,7 @@ class Page:
     shows_minutes: bool = False
     uses_main_archive: bool = False
     printed: tuple[Printed, ...] = ()
-    compared: tuple[Attacks | Gains, ...] = ()
+    compared: tuple[Attacks | Gains | Selection, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -114,17 +114,21 @@ _ATTACKED = {
 _TOKENS = {"listops-short": "short ListOps", "digits-pixels": "digits by pixels", "sotu-bytes": "addresses by bytes"}
 _TRANSFORMER = "japanese-vowels-transformer"
 _S, _ETA, _FORMS = (20, 30, 40), ("0", "0.1", "0.2", "0.5"), ("independent", "dependent")
-_PRIMAL = {f"Primal, s = {s}, η = {eta}": f"japanese-vowels-primal-s{s}-eta{eta}" for s, eta in product(_S, _ETA)} | {
-    f"a layer each, data-{each}": f"japanese-vowels-primal-trans-{each}" for each in _FORMS
+# Rows of RKDE's table 4, and the ends of the names of their entries.
+_RKDE_4 = {
+    "Transformer": "transformer",
+    "FourierFormer": "fourierformer",
+    "Transformer-RKDE (Huber)": "rkde-huber",
+    "Transformer-SPKDE": "spkde",
+    "Transformer-MoM": "mom",
+    "FourierFormer-MoM": "fourierformer-mom",
 }
-_RKDE_4 = (
-    "Transformer",
-    "FourierFormer",
-    "Transformer-RKDE (Huber)",
-    "Transformer-SPKDE",
-    "Transformer-MoM",
-    "FourierFormer-MoM",
-)
+
+
+def _entries_of_primal(dataset: str) -> dict[str, str]:
+    """Return the entries of a set in tables 1 and 3 of Primal-Attention, by headings."""
+    both = {f"Primal, s = {s}, η = {eta}": f"{dataset}-primal-s{s}-eta{eta}" for s, eta in product(_S, _ETA)}
+    return both | {f"a layer each, data-{each}": f"{dataset}-primal-trans-{each}" for each in _FORMS}
 
 
 def _printed_of_primal(row: str, column: str) -> tuple[Printed, Printed]:
@@ -177,7 +181,7 @@ PAGES = {
             marker="japanese-vowels",
             uses_main_archive=True,
             printed=_printed_of_primal("JapaneseVowels", "JPN Vowels"),
-            compared=(Gains(_TRANSFORMER, "uea-japanese-vowels", _PRIMAL),),
+            compared=(Gains(_TRANSFORMER, "uea-japanese-vowels", _entries_of_primal("japanese-vowels")),),
         ),
         Page(
             "series",
@@ -187,6 +191,12 @@ PAGES = {
             printed=(
                 Printed(("accuracy",), {name: [("rkde:4", name, "UWave")] for name in _RKDE_4}),
                 *_printed_of_primal("UWaveGestureLibrary", "UWave GestureLib."),
+            ),
+            compared=(
+                Selection(
+                    {row: f"uwave-gesture-library-{name}" for row, name in _RKDE_4.items()}
+                    | _entries_of_primal("uwave-gesture-library")
+                ),
             ),
         ),
         Page(
