@@ -185,7 +185,7 @@ class Gains:
 
 @dataclass(frozen=True)
 class Selection:
-    """Accuracies on test over the scored epochs of trainings, of which the best is published.
+    """Accuracies on test over the scored epochs of trainings, whose best epoch is published.
 
     Attributes:
         names: names of the entries by their headings; those without a committed history are left out.
