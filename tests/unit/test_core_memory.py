@@ -45,7 +45,7 @@ def test_a_tensor_of_a_size_that_was_freed_gets_no_new_pages() -> None:
 
 
 def test_the_users_own_settings_stay() -> None:
-    assert pages_of(KEEPING, MALLOC_MMAP_THRESHOLD_="131072") > 3000
+    assert pages_of(KEEPING, MALLOC_MMAP_THRESHOLD_="131072") > 0.9 * pages_of("") > 0
 
 
 class CalledError(Exception):
