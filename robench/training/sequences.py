@@ -1,4 +1,4 @@
-"""Declaration of the training of models of time series."""
+"""Declaration of the training of models of time series and of sequences of tokens."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
