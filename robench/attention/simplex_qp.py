@@ -58,7 +58,7 @@ def minimise_on_simplex(
     if points_PN is not None:
         linear_PN = linear_PN.where(points_PN, 0.0)
     with torch.no_grad():
-        mean_P = mean_diagonal(gram_PNN, points_PN)
+        mean_P = mean_over(gram_PNN.diagonal(dim1=-2, dim2=-1), points_PN)
         ridge_P1 = (mean_P * torch.as_tensor(ridge).to(gram_PNN).reshape(-1)).unsqueeze(-1)
         support_PN, factor_PNN = Programs(gram_PNN, linear_PN, ridge_P1, mean_P, points_PN).supports()
         start_PN, _ = minimum_on_plane(factor_PNN, support_PN, linear_PN)
@@ -67,12 +67,11 @@ def minimise_on_simplex(
     return (weights_PN / weights_PN.sum(dim=-1, keepdim=True)).reshape(linear.shape)
 
 
-def mean_diagonal(gram_PNN: Tensor, points_PN: Tensor | None) -> Tensor:
-    """Return the mean of G's diagonal over the points, (P,)."""
-    diagonal_PN = gram_PNN.diagonal(dim1=-2, dim2=-1)
-    if points_PN is None:
-        return diagonal_PN.mean(dim=-1)
-    return (diagonal_PN * points_PN).sum(dim=-1) / points_PN.sum(dim=-1)
+def mean_over(values: Tensor, points: Tensor | None) -> Tensor:
+    """Return the mean of values (..., N) over the points of a mask that expands to their shape (None: all), (...)."""
+    if points is None:
+        return values.mean(dim=-1)
+    return (values * points).sum(dim=-1) / points.sum(dim=-1)
 
 
 class Programs(NamedTuple):

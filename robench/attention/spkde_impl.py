@@ -48,7 +48,7 @@ from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import ProjectedAttention
 from robench.attention.rkde_impl import quotients
-from robench.attention.simplex_qp import RIDGE, minimise_on_simplex
+from robench.attention.simplex_qp import RIDGE, mean_over, minimise_on_simplex
 from robench.attention.spkde import Spkde
 from robench.attention.state import ForwardState
 
@@ -107,19 +107,12 @@ class SpkdeAttention(ProjectedAttention):
         mask_BHN = None if mask_BN is None else mask_BN[:, None].expand(points_BHND.shape[:-1])
         weights_BHN = minimise_on_simplex(
             gram_BHNN,
-            self.beta * means(gram_BHNN, mask_BHN),
+            self.beta * mean_over(gram_BHNN, None if mask_BHN is None else mask_BHN.unsqueeze(-2)),
             ridge=ridges(points_BHND, self.precision, mask_BN),
             points=mask_BHN,
         )
         log_weights_BHN = weights_BHN.clamp(min=SMALLEST_WEIGHT).log().to(points_BHND.dtype)
         return log_weights_BHN if mask_BHN is None else log_weights_BHN.masked_fill(~mask_BHN, -torch.inf)
-
-
-def means(gram_BHNN: Tensor, mask_BHN: Tensor | None) -> Tensor:
-    """Return the mean of each row over the points of the mask, (B, H, N)."""
-    if mask_BHN is None:
-        return gram_BHNN.mean(dim=-1)
-    return (gram_BHNN * mask_BHN.unsqueeze(-2)).sum(dim=-1) / mask_BHN.sum(dim=-1, keepdim=True)
 
 
 def ridges(points_BHND: Tensor, precision: float, mask_BN: Tensor | None = None) -> Tensor:
