@@ -29,7 +29,9 @@ is the mean of a segment's queries and keys, and its position the mean of theirs
 means of the segments' p. With as many landmarks as tokens these are the logits of ``alibi`` and ``bilateral``.
 
 With masks, the released formula is as in that code: queries, keys and convolved values of padding are zero, segments
-include them, and padding is left out of the last kernel alone. In the other formula padding belongs to no segment.
+include them, and padding is left out of the last kernel alone. In the other formula padding belongs to no segment; A
+of an example with fewer landmarks than others of the batch has the identity in their places, which changes neither its
+own part of the inverse nor |A|_1, since that is at least 1.
 
 N not a multiple of M, which that code refuses: segments have floor(N / M) or one more tokens, the shorter ones first,
 as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
@@ -55,10 +57,12 @@ KERNEL_SIZE = 35
 class NystromAttention(ProjectedAttention):
     """Nystrom attention over tokens (B, N, C) -> (B, N, C)."""
 
+    takes_masks = True
+
     def __init__(self, declaration: Nystrom, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.num_landmarks = declaration.num_landmarks
-        self.is_released = self.takes_masks = declaration.formula == "released"
+        self.is_released = declaration.formula == "released"
         self.positions = declaration.positions
         self.conv = nn.Conv2d(
             self.num_heads,
@@ -76,7 +80,10 @@ class NystromAttention(ProjectedAttention):
         if mask_BN is not None:
             valid_B1N1 = mask_BN[:, None, :, None]
             q_BHND, k_BHND = q_BHND * valid_B1N1, k_BHND * valid_B1N1
-        biases = self.position_scores(q_BHND, state)
+        segments_B1MN = None
+        if mask_BN is not None and not self.is_released:
+            segments_B1MN = segments_within(mask_BN, self.num_landmarks)
+        biases = self.position_scores(q_BHND, state, segments_B1MN)
         if self.is_released and self.num_landmarks >= q_BHND.shape[-2]:
             if biases is None:
                 attended_BHND = self.attend(q_BHND, k_BHND, v_BHND, state)
@@ -92,24 +99,28 @@ class NystromAttention(ProjectedAttention):
                 common_scale=self.is_released,
                 biases=biases,
                 mask_BN=mask_BN,
+                segments_B1MN=segments_B1MN,
             )
         regained_BHND: Tensor = self.conv(v_BHND if mask_BN is None else v_BHND * mask_BN[:, None, :, None])
         return attended_BHND + regained_BHND
 
-    def position_scores(self, like: Tensor, state: ForwardState | None) -> Biases | None:
-        """Return the logits of positions, (H, N, M), (H, M, M) and (H, M, N); None without positions."""
+    def position_scores(self, like: Tensor, state: ForwardState | None, segments_B1MN: Tensor | None) -> Biases | None:
+        """Return the logits of positions, (H, N, M), (H, M, M) and (H, M, N); None without positions.
+
+        With segments of each example's own, (B, H, ...).
+        """
         num_landmarks = self.num_landmarks
         if self.positions == "none":
             return None
         if self.positions == "alibi":
             places_1N1 = torch.arange(like.shape[-2], dtype=like.dtype, device=like.device)[None, :, None]
-            centres_1M1 = segment_means(places_1N1, num_landmarks)
+            centres_1M1 = segment_means(places_1N1, num_landmarks, segments_B1MN)
             pairs = ((places_1N1, centres_1M1), (centres_1M1, centres_1M1), (centres_1M1, places_1N1))
             slopes_H11 = slopes_of(self.num_heads, like=like)
             spread, among, gather = (-slopes_H11 * (one - other.mT).abs() for one, other in pairs)
             return spread, among, gather
         q_HND, k_HND = projected_positions(self, state)
-        q_HMD, k_HMD = segment_means(q_HND, num_landmarks), segment_means(k_HND, num_landmarks)
+        q_HMD, k_HMD = (segment_means(x_HND, num_landmarks, segments_B1MN) for x_HND in (q_HND, k_HND))
         return dot_scores(q_HND, k_HMD), dot_scores(q_HMD, k_HMD), dot_scores(q_HMD, k_HND)
 
 
@@ -123,15 +134,16 @@ def attend_through_landmarks(
     common_scale: bool = False,
     biases: Biases | None = None,
     mask_BN: Tensor | None = None,
+    segments_B1MN: Tensor | None = None,
 ) -> Tensor:
     """Return the approximation of softmax(Q K^T / sqrt(D)) V, (B, H, N, D), with at most N landmarks.
 
     ``biases`` are added to the logits of tokens by landmarks, among landmarks, and of landmarks by tokens, where those
-    of tokens outside the mask are left out.
+    of tokens outside the mask are left out. ``segments_B1MN`` are those of the landmarks, if examples have their own.
     """
     scale = q_BHND.shape[-1] ** -0.25
     q_BHND, k_BHND = q_BHND * scale, k_BHND * scale
-    q_BHMD, k_BHMD = segment_means(q_BHND, num_landmarks), segment_means(k_BHND, num_landmarks)
+    q_BHMD, k_BHMD = (segment_means(x_BHND, num_landmarks, segments_B1MN) for x_BHND in (q_BHND, k_BHND))
     spread_BHNM, among_BHMM, gather_BHMN = (
         q @ k.transpose(-2, -1) for q, k in ((q_BHND, k_BHMD), (q_BHMD, k_BHMD), (q_BHMD, k_BHND))
     )
@@ -139,12 +151,41 @@ def attend_through_landmarks(
         spread_BHNM, among_BHMM, gather_BHMN = spread_BHNM + biases[0], among_BHMM + biases[1], gather_BHMN + biases[2]
     if mask_BN is not None:
         gather_BHMN = without_padding_keys(gather_BHMN, mask_BN)
-    inverse_BHMM = pseudo_inverse(among_BHMM.softmax(dim=-1), num_steps, common_scale=common_scale)
+    if segments_B1MN is None:
+        weights_BHMM = among_BHMM.softmax(dim=-1)
+    else:
+        is_landmark_BM = segments_B1MN[:, 0].any(dim=-1)
+        spread_BHNM, among_BHMM = (without_padding_keys(each, is_landmark_BM) for each in (spread_BHNM, among_BHMM))
+        identity_MM = torch.eye(among_BHMM.shape[-1], dtype=among_BHMM.dtype, device=among_BHMM.device)
+        weights_BHMM = among_BHMM.softmax(dim=-1).where(is_landmark_BM[:, None, :, None], identity_MM)
+    inverse_BHMM = pseudo_inverse(weights_BHMM, num_steps, common_scale=common_scale)
     return spread_BHNM.softmax(dim=-1) @ (inverse_BHMM @ (gather_BHMN.softmax(dim=-1) @ v_BHND))
 
 
-def segment_means(x_BHND: Tensor, num_segments: int) -> Tensor:
-    """Return the mean of each of min(M, N) segments of tokens, (B, H, M, D), the shorter segments first."""
+def segments_within(mask_BN: Tensor, num_segments: int) -> Tensor:
+    """Return the segments of each example's valid tokens, (B, 1, M, N) booleans, the shorter segments first.
+
+    An example of fewer than M tokens has empty segments after its own.
+    """
+    num_tokens_B1 = mask_BN.sum(dim=1, keepdim=True)
+    count_B1 = num_tokens_B1.clamp(min=1, max=num_segments)
+    length_B1, num_shorter_B1 = num_tokens_B1 // count_B1, count_B1 - num_tokens_B1 % count_B1
+    place_BN = mask_BN.cumsum(dim=1) - 1
+    after_BN = place_BN - num_shorter_B1 * length_B1
+    segment_BN = torch.where(
+        after_BN < 0, place_BN // length_B1.clamp(min=1), num_shorter_B1 + after_BN // (length_B1 + 1)
+    )
+    numbers_M1 = torch.arange(min(num_segments, mask_BN.shape[1]), device=mask_BN.device)[:, None]
+    return ((segment_BN[:, None] == numbers_M1) & mask_BN[:, None])[:, None]
+
+
+def segment_means(x_BHND: Tensor, num_segments: int, segments_B1MN: Tensor | None = None) -> Tensor:
+    """Return the mean of each of min(M, N) segments of tokens, (B, H, M, D), the shorter segments first.
+
+    Where examples have segments of their own, the means are those, and zero of empty ones.
+    """
+    if segments_B1MN is not None:
+        return segments_B1MN.to(x_BHND.dtype) @ x_BHND / segments_B1MN.sum(dim=-1, keepdim=True).clamp(min=1)
     num_tokens = x_BHND.shape[-2]
     count = min(num_segments, num_tokens)
     length, num_longer = divmod(num_tokens, count)
