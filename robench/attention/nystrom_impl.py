@@ -29,9 +29,9 @@ is the mean of a segment's queries and keys, and its position the mean of theirs
 means of the segments' p. With as many landmarks as tokens these are the logits of ``alibi`` and ``bilateral``.
 
 With masks, the released formula is as in that code: queries, keys and convolved values of padding are zero, segments
-include them, and padding is left out of the last kernel alone. In the other formula padding belongs to no segment; A
-of an example with fewer landmarks than others of the batch has the identity in their places, which changes neither its
-own part of the inverse nor |A|_1, since that is at least 1.
+include them, and padding is left out of the last kernel alone. In the other formula padding belongs to no segment.
+Where an example has fewer landmarks than others of its batch, the missing rows and columns of its A are those of the
+identity. This changes neither the rest of the inverse nor |A|_1, which is at least 1.
 
 N not a multiple of M, which that code refuses: segments have floor(N / M) or one more tokens, the shorter ones first,
 as in the T2T-ViT code. Fewer tokens than landmarks: every token is a landmark.
