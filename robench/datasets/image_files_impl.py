@@ -18,10 +18,12 @@ from robench.core.errors import DeclarationError, MissingDataError, described
 from robench.core.files import open_regular
 from robench.core.protocols import Dataset
 from robench.datasets.arrays_impl import ArrayInputs
+from robench.datasets.base import TEST_SPLIT
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
+from robench.datasets.labels import numbered_labels
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import IMAGE_COLUMN, CsvTable, ImageFolder
-from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows, numbered_labels, tree_fingerprint
+from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows, tree_fingerprint
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains.images import IMAGES
 
@@ -167,7 +169,8 @@ def open_list(
             raise MissingDataError(f"{where}: {path} was listed before, in line {first}; list each image once")
         sizes.append(size_on_disk(root / name, where))
         labels.append(label)
-    targets, num_classes = numbered_labels(declared, labels)
+    numbers, num_classes = numbered_labels(declared, {TEST_SPLIT: labels})
+    targets = numbers[TEST_SPLIT]
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, content.path)
     if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
         fingerprint = tree_fingerprint(declared, list(lines), sizes, targets)

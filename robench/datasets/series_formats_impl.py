@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from robench.core.errors import DeclarationError, MissingDataError
 from robench.datasets.base import TEST_SPLIT
+from robench.datasets.labels import numbered_labels
 from robench.datasets.series_in_memory import ClassifiedSeries, as_given, length_of, standardised
 from robench.datasets.ts_files import MISSING, finite, read_ts
 from robench.datasets.uea import TRAIN_SPLIT
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays, SeriesFormat, SeriesTable
-from robench.datasets.user_impl import check_classes, column_of, csv_rows, numbered_ids, numbered_labels
+from robench.datasets.user_impl import check_classes, column_of, csv_rows, numbered_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +84,10 @@ def _targets(declared: UserDataset, files: dict[str, LabelledSeries], split: str
             raise DeclarationError(f"{title} has {found}; both must be equal")
         places = {label: place for place, label in enumerate(classes)}
         return [places[str(label)] for label in files[split].labels], len(classes)
-    labels = [str(label) for each in every for label in each.labels]
-    numbers, num_classes = numbered_labels(declared, labels)
-    # The labels of the splits before come first.
-    start = 0 if split == TEST_SPLIT else len(files[TEST_SPLIT].labels)
-    return numbers[start : start + len(files[split].labels)], num_classes
+    numbers, num_classes = numbered_labels(
+        declared, {name: [str(label) for label in each.labels] for name, each in files.items()}
+    )
+    return numbers[split], num_classes
 
 
 def _existing(declared: UserDataset, path: str) -> Path:

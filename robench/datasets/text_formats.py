@@ -75,7 +75,7 @@ class TextFormat(FilesFormat):
 class TextFiles(TextFormat):
     """Texts in one file, or in the ``.txt`` files of a folder, at any depth.
 
-    For classifiers (``task: classification``) a folder has a folder for each class, sorted by name as text.
+    For classifiers (``task: classification``) a folder has a folder for each class, named by its label.
 
     Attributes:
         examples: ``documents`` for a text of each file, ``lines`` for one of each line that is not blank.
@@ -111,14 +111,14 @@ class TextTable(TextFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines(TextTable):
-    """Texts in a file with a JSON object in each line; labels are texts or whole numbers."""
+    """Texts in a file with a JSON object in each line; labels are texts or whole numbers, also as floats."""
 
     kind: ClassVar[str] = "jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetTable(TextTable):
-    """Texts in a Parquet file; labels are texts or whole numbers. Other columns are not read."""
+    """Texts in a Parquet file; labels are texts or whole numbers, also as floats. Other columns are not read."""
 
     kind: ClassVar[str] = "parquet"
 

@@ -48,8 +48,8 @@ class ImageFolder(FilesFormat):
 class CsvTable(TextTable):
     """CSV file with a header and a row for each image, ``.npy`` file of an input of another domain, or text.
 
-    Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers are
-    class numbers; otherwise they are names, which are numbered in the order of their sorted text.
+    Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers,
+    also as 1.0, are class numbers; otherwise they are names, which are numbered in the order of their sorted text.
 
     Attributes:
         image_column, label_column: names of the columns in the header; ``path`` and ``label`` if not stated.

@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +28,6 @@ AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
 LARGEST_FILE: Final = 1 << 30
-_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 T = TypeVar("T")
 
@@ -267,24 +265,6 @@ def column_of(title: str, header: Sequence[str], column: str, fields: str) -> in
         raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
     hint = did_you_mean(column, header) if header else " It is empty."
     raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by {fields}")
-
-
-def numbered_labels(declared: UserDataset, labels: Sequence[str]) -> tuple[list[int], int]:
-    """Return the class number of each label, and the number of classes.
-
-    Labels that are all whole numbers are class numbers; otherwise they are names, numbered in the order of their text.
-    """
-    stated = declared.num_classes
-    if all(_NUMBER.fullmatch(label) for label in labels):
-        targets = [int(label) for label in labels]
-        return targets, stated or max(targets, default=0) + 1
-    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
-    if stated not in (None, len(numbers)):
-        raise DeclarationError(
-            f"dataset {declared.name!r} has {len(numbers)} different labels, and num_classes is {stated} in its entry;"
-            " names are numbered in sorted order, so both must be equal. Give class numbers as labels instead"
-        )
-    return [numbers[label] for label in labels], len(numbers)
 
 
 def fingerprint_of(declared: UserDataset, **parts: object) -> str:

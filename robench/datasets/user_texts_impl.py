@@ -6,7 +6,7 @@ number of the line behind it, and row 42 of a table is ``DATASET/000042``.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from robench.core.inert import clipped
 from robench.core.protocols import Dataset
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.image_files_impl import class_folders, files_below, open_list
+from robench.datasets.labels import numbered_labels
 from robench.datasets.order import hash_positions
 from robench.datasets.text_formats import LINES, TextFiles, TextFormat, TextTable
 from robench.datasets.texts import LabelledTexts, Texts, with_spaced_words
@@ -29,7 +30,6 @@ from robench.datasets.user_impl import (
     csv_rows,
     decoded_file,
     numbered_ids,
-    numbered_labels,
     reading,
 )
 from robench.domains.code_points import CONTEXT_END
@@ -88,9 +88,9 @@ def _opened(
     order = hash_positions([example_id for example_id, _ in texts])
     if not content.has_labels:
         return Texts(declared.name, [texts[place] for place in order])
-    labels, num_classes = numbered_labels(declared, [each.label for some in found.values() for each in some])
-    remaining = iter(labels)
-    numbers = {name: [*islice(remaining, len(some))] for name, some in found.items()}
+    numbers, num_classes = numbered_labels(
+        declared, {name: [each.label for each in some] for name, some in found.items()}
+    )
     for name, part in numbers.items():
         check_classes(declared, np.asarray(part, dtype=np.int64), num_classes, content.paths[name])
     return ClassifiedTexts(declared.name, [(*texts[place], numbers[split][place]) for place in order], num_classes)
@@ -160,6 +160,9 @@ def _table(declared: UserDataset, content: TextTable, path: str, split: str) -> 
 def _label(row: Mapping[str | None, Any], content: TextTable, where: str) -> str:
     column = content.label_column
     label = row[column]
+    # pandas writes whole numbers as floats once a value is missing.
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
     if isinstance(label, bool) or not isinstance(label, str | int):
         raise MissingDataError(f"{where} has {_shown(label)} in {column!r}, wanted a text or a whole number")
     if not str(label).strip():
