@@ -14,6 +14,8 @@ from robench.core.shard import DatasetIdentity
 from robench.datasets.base import EmbeddedImages
 from robench.datasets.order import check_range, checked_index, hash_order, hash_positions
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.domains import DOMAINS
+from robench.domains.images import IMAGES
 
 
 class OrderedExamples:
@@ -57,6 +59,13 @@ class OrderedExamples:
             task=self.task,
             domain=self.domain,
         )
+
+    def valid(self, inputs: torch.Tensor) -> torch.Tensor | None:
+        """Return the places of inputs (B, ...) that are not padding, of series as (B, T) booleans; None if none is.
+
+        Padding is 2^100 in series and 0 in tokens. Models of ``load_checkpoint`` leave it out themselves.
+        """
+        return DOMAINS[self.domain or IMAGES.name].rules.valid(inputs)
 
     def _targets(self, start: int, stop: int) -> torch.Tensor:
         """Return targets [start, stop) as a new tensor (B, ...), int64."""

@@ -12,7 +12,8 @@ from robench.core.errors import DeclarationError, MissingDataError
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.labels import numbered_labels
 from robench.datasets.series_in_memory import ClassifiedSeries, as_given, length_of, standardised
-from robench.datasets.ts_files import MISSING, finite, read_ts
+from robench.datasets.time_stamps import common_interval, interval_of, series_at
+from robench.datasets.ts_files import MISSING, finite, read_ts, stamp
 from robench.datasets.uea import TRAIN_SPLIT
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays, SeriesFormat, SeriesTable
@@ -27,21 +28,26 @@ class LabelledSeries:
         series: (T, C) float64 each, NaN for missing values; ``ids``: one of each.
         labels: class number or name of the class of each.
         classes: names of all classes, in their order, if the file lists them; else ().
+        interval: between the times of its series; None if it has none, or if it was stated.
     """
 
     ids: Sequence[str]
     series: Sequence[NDArray[np.float64]]
     labels: Sequence[str] | Sequence[int]
     classes: tuple[str, ...] = ()
+    interval: float | None = None
 
 
 def open_ts(declared: UserDataset, *, split: str = TEST_SPLIT, **unused: object) -> ClassifiedSeries:
     """Open a split of series in .ts files."""
+    content: SeriesFormat = declared.content  # type: ignore[assignment]  # the format of this implementation
 
     def read(path: str) -> LabelledSeries:
-        found = read_ts(_existing(declared, path))
+        found = read_ts(_existing(declared, path), content.interval)
         ids = numbered_ids(declared.name, len(found.series))
-        return LabelledSeries(ids=ids, series=found.series, labels=found.labels, classes=found.classes)
+        return LabelledSeries(
+            ids=ids, series=found.series, labels=found.labels, classes=found.classes, interval=found.interval
+        )
 
     return opened_split(declared, split, read)
 
@@ -64,6 +70,7 @@ def opened_split(declared: UserDataset, split: str, read: Callable[[str], Labell
             f"{title} has {channels[0]} channels in {content.path}, and {channels[1]} in {content.train}; give both"
             " files the same channels"
         )
+    common_interval([(f"{title}: {path}", each.interval) for path, each in zip(paths.values(), every, strict=True)])
     targets, num_classes = _targets(declared, files, split)
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, paths[split])
     learned = files.get(TRAIN_SPLIT)
@@ -120,15 +127,23 @@ def _read_table(declared: UserDataset, path: str) -> LabelledSeries:
         if labels.setdefault(name, label) != label:
             known = f"series {name!r} has the label {label!r}, and {labels[name]!r} before"
             raise MissingDataError(f"{where}: {known}; give all rows of a series one label")
-        step = finite(row[step_column], f"{where} has", f"column {content.step_column!r}")
+        step = stamp(row[step_column], f"{where} has", f"column {content.step_column!r}")
         values = [_cell(row[place], f"{where} has", f"column {header[place]!r}") for place in channels]
         if (first := found.setdefault(name, {}).setdefault(step, (line, values)))[0] != line:
             raise MissingDataError(f"{where}: step {step:g} of series {name!r} was in line {first[0]}, too")
     if not found:
         raise MissingDataError(f"{title} has no rows below its header, wanted one for each step of each series")
-    series = [np.array([steps[step][1] for step in sorted(steps)]) for steps in found.values()]
+    series, intervals = [], []
+    for name, steps in found.items():
+        times, where = np.array(sorted(steps)), f"{title}: series {name!r}"
+        columns = np.array([steps[step][1] for step in times.tolist()]).T
+        series.append(series_at([(times, column) for column in columns], content.interval, where))
+        intervals.append((where, interval_of(times)))
     return LabelledSeries(
-        ids=[f"{declared.name}/{name}" for name in found], series=series, labels=[labels[name] for name in found]
+        ids=[f"{declared.name}/{name}" for name in found],
+        series=series,
+        labels=[labels[name] for name in found],
+        interval=common_interval(intervals) if content.interval is None else None,
     )
 
 

@@ -2,8 +2,8 @@
 
 A header of lines ``@name value`` and comments ``#`` ends with ``@data``. Each further line is a series: its channels,
 separated by ``:``, and its class after the last one. A channel lists its values, ``?`` for a missing one, or with
-``@timeStamps true`` pairs ``(time,value)``, whose times ascend. Format: tsml and aeon, ``load_from_ts_file``; Bagnall
-et al. 2018, arXiv:1811.00075.
+``@timeStamps true`` pairs ``(time,value)``, whose times ascend: numbers or dates. Format: tsml and aeon,
+``load_from_ts_file``; Bagnall et al. 2018, arXiv:1811.00075.
 """
 
 import re
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from robench.core.errors import MissingDataError
 from robench.core.files import read_regular
+from robench.datasets.time_stamps import Channel, common_interval, interval_of, series_at, time_of
 
 MISSING = "?"
 LARGEST_FILE: Final = 1 << 32
@@ -36,15 +37,17 @@ class TsFile:
     Attributes:
         classes: names of the classes, in the order of the header.
         series: (T, C) float64 each, NaN for missing values; ``labels``: name of the class of each.
+        interval: between the times of its series; None without time stamps, or if it was stated.
     """
 
     classes: tuple[str, ...]
     series: tuple[NDArray[np.float64], ...]
     labels: tuple[str, ...]
+    interval: float | None = None
 
 
-def read_ts(path: Path) -> TsFile:
-    """Read a .ts file of labelled series.
+def read_ts(path: Path, interval: float | None = None) -> TsFile:
+    """Read a .ts file of labelled series; for ``interval`` see ``parse_ts``.
 
     Raises:
         MissingDataError: the file is absent or not such a file; the message names the line.
@@ -53,11 +56,14 @@ def read_ts(path: Path) -> TsFile:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise MissingDataError(f"cannot read {path}: {error.strerror}") from error
-    return parse_ts(content, str(path))
+    return parse_ts(content, str(path), interval)
 
 
-def parse_ts(content: bytes, title: str) -> TsFile:
-    """Return the content of a .ts file; ``title`` names it in messages. For errors see ``read_ts``."""
+def parse_ts(content: bytes, title: str, interval: float | None = None) -> TsFile:
+    """Return the content of a .ts file; ``title`` names it in messages. For errors see ``read_ts``.
+
+    Values with time stamps are at even times, by ``series_at``: every ``interval``, or else those of the file.
+    """
     try:
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -65,7 +71,9 @@ def parse_ts(content: bytes, title: str) -> TsFile:
     header, first = _header(lines, title)
     classes = _classes(header, title)
     has_times = header.get("timestamps", "false").lower() == "true"
-    series, labels = [], []
+    if interval is not None and not has_times:
+        raise MissingDataError(f"{title} has no time stamps (@timeStamps true); leave interval out of its entry")
+    series, labels, intervals = [], [], []
     for number, line in enumerate(lines[first:], start=first + 1):
         text = line.strip()
         if not text or text.startswith(_COMMENTS):
@@ -73,17 +81,24 @@ def parse_ts(content: bytes, title: str) -> TsFile:
         where = f"{title}, line {number}"
         *channels, label = _columns(text, has_times=has_times)
         if label not in classes:
-            found = f"the class {_shown(label)}" if label else "no class"
+            named = f"the class {_shown(label)}" if label else "no class"
             known = ", ".join(classes[:_MOST_SHOWN]) + (", ..." if len(classes) > _MOST_SHOWN else "")
-            raise MissingDataError(f"{where} has {found} after its channels, wanted one of @classLabel: {known}")
-        series.append(_series(channels, header, where, has_times=has_times))
+            raise MissingDataError(f"{where} has {named} after its channels, wanted one of @classLabel: {known}")
+        _check_channels(channels, header, where)
+        if not has_times:
+            series.append(_series(channels, where))
+        else:
+            timed = [_in_time(text, f"channel {place}", where) for place, text in enumerate(channels, start=1)]
+            series.append(series_at(timed, interval, where))
+            intervals.append((where, interval_of(timed[0][0])))
         labels.append(label)
         if series[-1].shape[1] != series[0].shape[1]:
             wanted = f"{series[0].shape[1]}, as the first series"
             raise MissingDataError(f"{where} has {series[-1].shape[1]} channels, wanted {wanted}")
     if not series:
         raise MissingDataError(f"{title} has no series after @data, wanted one on each line")
-    return TsFile(classes=classes, series=tuple(series), labels=tuple(labels))
+    found = common_interval(intervals) if interval is None else None
+    return TsFile(classes=classes, series=tuple(series), labels=tuple(labels), interval=found)
 
 
 def _header(lines: Sequence[str], title: str) -> tuple[dict[str, str], int]:
@@ -120,14 +135,18 @@ def _columns(text: str, *, has_times: bool) -> list[str]:
     return [part.strip() for part in re.split(r":(?![^()]*\))", text)]
 
 
-def _series(channels: Sequence[str], header: dict[str, str], where: str, *, has_times: bool) -> NDArray[np.float64]:
-    """Return the channels of a line as a series (T, C)."""
+def _check_channels(channels: Sequence[str], header: dict[str, str], where: str) -> None:
     if not channels:
         raise MissingDataError(f"{where} has a class and no channel")
     wanted = header.get("dimensions", "")
     if wanted.isdecimal() and len(channels) != int(wanted):
         raise MissingDataError(f"{where} has {len(channels)} channels, wanted {wanted} by @dimensions")
-    columns = [_channel(text, f"channel {number}", where, has_times) for number, text in enumerate(channels, start=1)]
+
+
+def _series(channels: Sequence[str], where: str) -> NDArray[np.float64]:
+    """Return the channels of a line without time stamps as a series (T, C)."""
+    texts = [text.split(",") if text else [] for text in channels]
+    columns = [_values(parts, f"channel {number}", where) for number, parts in enumerate(texts, start=1)]
     lengths = sorted({len(column) for column in columns})
     if len(lengths) > 1:
         raise MissingDataError(f"{where} has channels of {lengths[0]} and {lengths[-1]} values, wanted equal numbers")
@@ -136,11 +155,8 @@ def _series(channels: Sequence[str], header: dict[str, str], where: str, *, has_
     return np.array(columns, dtype=np.float64).T
 
 
-def _channel(text: str, name: str, where: str, has_times: bool) -> list[float]:
+def _values(parts: Sequence[str], name: str, where: str) -> list[float]:
     """Return the values of a channel, NaN for missing ones."""
-    if not text:
-        return []
-    parts = _values_in_time(text, name, where) if has_times else text.split(",")
     try:
         values = list(map(float, parts))
     except ValueError:
@@ -165,23 +181,33 @@ def finite(text: str, subject: str, name: str) -> float:
     return value
 
 
-def _values_in_time(text: str, name: str, where: str) -> list[str]:
-    """Return the values of pairs (time,value) as text; times that are numbers must ascend."""
+def _in_time(text: str, name: str, where: str) -> Channel:
+    """Return times and values of pairs (time,value); times must ascend."""
+    if not text:
+        raise MissingDataError(f"{where} has a series without values in {name}")
     pairs = _PAIR.findall(text)
     if not _PAIRS.fullmatch(text) or len(pairs) != text.count("("):
         wanted = "pairs (time,value), separated by commas"
         raise MissingDataError(f"{where} has {_shown(text)} in {name}, wanted {wanted}, as by @timeStamps true")
-    try:
-        times = [float(time) for time, _ in pairs]
-    except ValueError:
-        # Dates.
-        times = []
-    for earlier, later in pairwise(times):
+    times = [stamp(time, f"{where} has the time", name) for time, _ in pairs]
+    for place, (earlier, later) in enumerate(pairwise(times), start=1):
         if not earlier < later:
-            raise MissingDataError(
-                f"{where} has the time {later:g} after {earlier:g} in {name}, wanted ascending times"
-            )
-    return [value for _, value in pairs]
+            found = f"the time {pairs[place][0].strip()} after {pairs[place - 1][0].strip()}"
+            raise MissingDataError(f"{where} has {found} in {name}, wanted ascending times")
+    return np.array(times), np.array(_values([value for _, value in pairs], name, where))
+
+
+def stamp(text: str, subject: str, name: str) -> float:
+    """Return a time, of a date in seconds; messages begin with ``subject`` and have the channel's or column's name.
+
+    Raises:
+        MissingDataError: it is neither a finite number nor a date.
+    """
+    time = time_of(text)
+    if time is None:
+        wanted = "a finite number or a date such as 2017-12-01 10:30:00"
+        raise MissingDataError(f"{subject} {_shown(text.strip())} in {name}, wanted {wanted}")
+    return time
 
 
 def _shown(text: str) -> str:

@@ -113,12 +113,45 @@ def test_a_changed_value_of_either_file_changes_the_fingerprint_and_a_path_does_
     assert opened(declaration).identity.fingerprint != before.fingerprint
 
 
-def test_a_missing_value_of_a_table_is_interpolated_and_channels_are_chosen_in_their_order(tmp_path: Path) -> None:
-    rows = "series,step,label,x,y,z\na,0,0,1,5,9\na,2,0,3,7,9\na,1.5,0,?,6,9\nb,0,1,?,1,9\n"
+@pytest.mark.parametrize(
+    ("steps", "fields", "expected"),
+    [
+        ("0 4 2", "", [[5, 1], [6, 2], [7, 3]]),
+        ("2017-12-01 2017-12-03 2017-12-02", "", [[5, 1], [6, 2], [7, 3]]),
+        # The missing value of the second channel at the time 1 is linear in time; that of the first was measured.
+        ("0 10 1", "interval: 1, ", [[5, 1], [6, 1.2], *([6 + k / 9, 1.2 + 0.2 * k] for k in range(1, 10))]),
+    ],
+)
+def test_a_missing_value_of_a_table_is_interpolated_in_time_and_channels_are_chosen_in_their_order(
+    tmp_path: Path, steps: str, fields: str, expected: list[list[float]]
+) -> None:
+    first, last, between = steps.split()
+    rows = f"series,step,label,x,y,z\na,{first},0,1,5,9\na,{last},0,3,7,9\na,{between},0,?,6,9\nb,0,1,?,1,9\n"
     (tmp_path / "x.csv").write_text(rows)
-    series, targets = by_number(opened(declared(tmp_path, "{kind: series-csv, path: x.csv, channels: [y, x]}")))
-    assert [each.tolist() for each in series] == [[[5, 1], [6, 2], [7, 3]], [[1, 0]]]
+    declaration = declared(tmp_path, f"{{kind: series-csv, path: x.csv, {fields}channels: [y, x]}}")
+    series, targets = by_number(opened(declaration))
+    np.testing.assert_allclose(series[0], expected, rtol=1e-6)
+    assert series[1].tolist() == [[1, 0]]
     assert targets == [0, 1]
+
+
+def test_splits_of_other_intervals_are_refused(tmp_path: Path) -> None:
+    for name, last in (("test", 1), ("train", 2)):
+        (tmp_path / f"{name}.csv").write_text(f"{HEADER}a,0,0,1\na,{last},0,3\nb,5,1,9\n")
+    with pytest.raises(
+        MissingDataError, match=r"train.csv has an interval of 2 .* and .*test.csv of 1, wanted one; with"
+    ):
+        opened(declared(tmp_path, "{kind: series-csv, path: test.csv, train: train.csv}"))
+
+
+def test_padding_has_a_public_mask(tmp_path: Path) -> None:
+    dataset = opened(ts_of(tmp_path, "train: TRAIN"))
+    batch = dataset.batch(0, 7)
+    mask = dataset.valid(batch.inputs)
+    assert mask.sum(1).tolist() == [len(TEST[int(each.rpartition("/")[2])]) for each in batch.ids]
+    # Padding is on the right, and all else is standardised.
+    assert (mask[:, :-1] >= mask[:, 1:]).all()
+    assert batch.inputs[mask].abs().max() < 10
 
 
 def test_without_a_training_file_there_is_no_training_split(tmp_path: Path) -> None:
@@ -168,7 +201,15 @@ HEADER = "series,step,label,x\n"
         (HEADER + "a,0,0,nan\n", r"line 2 has 'nan' in column 'x', wanted a finite number, or \? if missing"),
         (HEADER + "a,0,0,\n", "line 2 has '' in column 'x', wanted a finite number"),
         (HEADER + "a,0,0,high\n", "line 2 has 'high' in column 'x', wanted a finite number"),
-        (HEADER + "a,first,0,1\n", "line 2 has 'first' in column 'step', wanted a finite number"),
+        (HEADER + "a,first,0,1\n", "line 2 has 'first' in column 'step', wanted a finite number or a date"),
+        (
+            HEADER + "a,0,0,1\na,1,0,2\na,3,0,2\n",
+            "series 'a' has intervals from 1 to 2 between its times, wanted equal",
+        ),
+        (
+            HEADER + "a,0,0,1\na,1,0,2\nb,0,0,1\nb,.5,0,2\n",
+            "series 'b' has an interval of 0.5 between.*series 'a' of 1",
+        ),
         (HEADER + "a,0,,1\n", "line 2: label is empty; name the series and its label in every row"),
         (HEADER + ",0,0,1\n", "line 2: series is empty"),
         (HEADER + "a,0,0\n", "line 2: 3 columns, and the header has 4"),
