@@ -16,7 +16,7 @@ from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
-from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, running_in, widened
+from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, running_in
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 
@@ -72,7 +72,7 @@ class LoadedModel:
         return self._module
 
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
-        """Return (B, classes) logits of images (B, C, H, W), float32 in [0, 1]; differentiable in ``inputs``.
+        """Return (B, classes) logits of images (B, C, H, W) in [0, 1], both float32; differentiable in ``inputs``.
 
         ``seeds``, one per example, determine the random numbers of a model that draws any; without them it draws new
         ones. A model that ``takes_targets`` scores ``targets`` if they are given, such as the words of other texts.
@@ -97,7 +97,7 @@ class LoadedModel:
         if outputs.device != self.device or outputs.layout is not torch.strided:
             found = f"a tensor on {outputs.device} of the layout {str(outputs.layout).removeprefix('torch.')}"
             raise ContractError(f"the model returned {found}, wanted a dense one on {self.device}")
-        return widened(outputs)
+        return outputs.float()
 
     def token_gradients(
         self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]

@@ -70,11 +70,6 @@ def running_in(arithmetic: Arithmetic | None, device: torch.device) -> Iterator[
         ) from error
 
 
-def widened(outputs: Tensor) -> Tensor:
-    """Return outputs as float32, if their format is a shorter one."""
-    return outputs.float() if outputs.is_floating_point() and outputs.element_size() < 4 else outputs
-
-
 def _innermost_module(traceback: TracebackType | None) -> str:
     """Return the class of the last module on the way to an error, or ``the model``."""
     found = "the model"

@@ -44,12 +44,15 @@ class LanguageRules:
             ContractError: it returned something else.
         """
         if not isinstance(output, torch.Tensor) or output.ndim != 2 or len(output) != num_rows:
-            found = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-            raise ContractError(
-                f"the model returned {found} for {num_rows} texts, wanted the negative log-likelihoods of each text's "
-                f"tokens (B, T)"
-            )
-        return output
+            found = str(tuple(output.shape)) if isinstance(output, torch.Tensor) else type(output).__name__
+        elif output.is_floating_point():
+            return output
+        else:
+            found = str(output.dtype)
+        raise ContractError(
+            f"the model returned {found} for {num_rows} texts, wanted the floating-point negative log-likelihoods of "
+            "each text's tokens (B, T)"
+        )
 
     def check_outputs(self, outputs: Tensor, num_rows: int, model: str) -> None:
         """Refuse numbers other than negative log-likelihoods.

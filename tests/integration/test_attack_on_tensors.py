@@ -12,6 +12,7 @@ import torch
 import robench
 from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, DeclarationError, UsageError
+from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import find_checkpoints
 from robench.store import FolderStore
 from robench.store.adversarial import ONE_BUDGET, decode_examples
@@ -119,6 +120,61 @@ def test_masks_are_attacked_pixel_by_pixel_and_ignored_pixels_count_nowhere() ->
     assert made.success is None
     with pytest.raises(UsageError, match="labels must be from -1 to 3, as the model has 4 classes, got -2"):
         robench.attack("fgsm", epsilon=8 / 255)(model, images, masks - 1)
+
+
+class WithPrior(torch.nn.Module):
+    """Logits of a linear layer, from which the log of a prior in float64 is subtracted."""
+
+    def __init__(self, layer: torch.nn.Module, num_classes: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.layer, self.dtype = layer, dtype
+        self.prior = torch.from_numpy(np.log(np.arange(1, num_classes + 1) / num_classes))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        logits = self.layer(inputs)
+        return (logits - self.prior.view(-1, *(1 for _ in logits.shape[2:]))).to(self.dtype)
+
+
+PER_IMAGE = {
+    **{kind: fields for kind, (_, fields) in ATTACKS.items()},
+    "spsa": {"epsilon": 0.1, "num_steps": 3, "learning_rate": 0.05, "delta": 0.01, "num_samples": 8},
+    "sparse-l1": {"epsilon": 1.0, "num_steps": 3, "step_size": 1.0, "sparsity": 0.1},
+    "cw": {"num_steps": 3, "num_search_steps": 2, "initial_c": 1.0, "learning_rate": 0.05},
+}
+PER_PIXEL = {"pgd": {"epsilon": 0.1, "num_steps": 3}, "sea": {"epsilon": 0.1, "num_steps": 10}}
+OF_SERIES = {
+    "apgd": {"epsilon": 0.1, "num_steps": 3},
+    "square-series": {"epsilon": 0.1, "num_queries": 20, "p_init": 0.8},
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "fields"),
+    [
+        *(("images", kind, fields) for kind, fields in PER_IMAGE.items()),
+        *(("masks", kind, fields) for kind, fields in PER_PIXEL.items()),
+        *(("series", kind, fields) for kind, fields in OF_SERIES.items()),
+    ],
+)
+def test_logits_of_float64_are_attacked_as_the_same_in_float32(what: str, kind: str, fields: dict[str, Any]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    layer: torch.nn.Module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 5))
+    inputs = torch.rand(3, *((16, 3) if what == "series" else (3, 4, 4)), generator=generator)
+    if what == "masks":
+        layer = torch.nn.Conv2d(3, 5, 1)
+    for each in layer.parameters():
+        each.data = torch.randn(each.shape, generator=generator)
+    labels = layer(inputs).argmax(1)
+    made = []
+    for dtype in (torch.float64, torch.float32):
+        model: Any = WithPrior(layer, 5, dtype)
+        if what == "series":
+            model = model, NoPreprocessing(inputs="series")
+        made.append(robench.attack(kind, **fields)(model, inputs, labels))
+    assert made[0].inputs.dtype == torch.float32
+    assert torch.equal(made[0].inputs, made[1].inputs)
+    assert torch.equal(made[0].right, made[1].right)
+    assert made[0].right.mean() < 1
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,8 @@ class TestLogits:
         output = SimpleNamespace(logits=wanted, hidden_states=None)
         assert torch.equal(LoadedModel(Returning(output), PLAIN).outputs(pixels()), wanted)
 
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-    def test_short_floats_are_widened_and_attacks_run(self, dtype: torch.dtype) -> None:
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+    def test_outputs_become_float32_and_attacks_run(self, dtype: torch.dtype) -> None:
         class Short(nn.Module):
             def __init__(self) -> None:
                 super().__init__()

@@ -16,7 +16,7 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation import evaluator
 from robench.evaluation.evaluator import Evaluator
 from robench.models.loaded import LoadedModel
-from robench.models.precision import arithmetic_of, running_in, widened
+from robench.models.precision import arithmetic_of, running_in
 
 PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 HALVES = ("bfloat16", "float16")
@@ -111,13 +111,6 @@ def test_an_error_of_a_layer_of_torch_names_the_module_that_calls_it() -> None:
 def test_exhausted_memory_is_no_matter_of_precision() -> None:
     with pytest.raises(torch.OutOfMemoryError, match=r"^CUDA out of memory$"):
         model_of(Exhausted()).in_precision("bfloat16").outputs(images())
-
-
-def test_outputs_are_widened_where_they_are_shorter() -> None:
-    classes, exact = torch.arange(3), torch.rand(3)
-    assert widened(classes) is classes
-    assert widened(exact) is exact
-    assert widened(exact.half()).dtype == torch.float32
 
 
 def test_others_are_refused_and_none_changes_nothing() -> None:

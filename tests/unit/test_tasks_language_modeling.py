@@ -98,9 +98,11 @@ def test_texts_without_a_word_are_refused() -> None:
         RULES.check_outputs(torch.full((2, 3), NO_TOKEN), 2, "mine")
 
 
-@pytest.mark.parametrize("output", [torch.zeros(3, 4), torch.zeros(2), [1.0]])
+@pytest.mark.parametrize("output", [torch.zeros(3, 4), torch.zeros(2), [1.0], torch.zeros(2, 4).long()])
 def test_modules_must_return_a_row_a_text(output: object) -> None:
-    with pytest.raises(ContractError, match=r"for 2 texts, wanted the negative log-likelihoods of each text's tokens"):
+    with pytest.raises(
+        ContractError, match=r"for 2 texts, wanted the floating-point negative log-likelihoods of each text's tokens"
+    ):
         RULES.outputs_of(output, 2)
 
 
