@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -45,6 +45,17 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=byte_level, bos_token="<|end|>", eos_token="<|end|>", pad_token="<|end|>"
     )
+
+
+def tokenizer_of(signs: str, *, unknown: str | None = None, lowers: bool = False) -> Any:
+    """Return a tokenizer whose pieces are single signs; others are ``unknown``, or left out without one."""
+    known = {sign: place for place, sign in enumerate(["<|end|>", *filter(None, [unknown]), *sorted({*signs})])}
+    single = Tokenizer(models.BPE(known, [], unk_token=unknown))
+    single.decoder = decoders.Fuse()
+    if lowers:
+        single.normalizer = normalizers.Lowercase()
+    ends = dict.fromkeys(("bos_token", "eos_token", "pad_token"), "<|end|>")
+    return PreTrainedTokenizerFast(tokenizer_object=single, unk_token=unknown, **ends)
 
 
 def gpt2() -> Any:

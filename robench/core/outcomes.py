@@ -22,6 +22,9 @@ class Outcome:
             clamping; None if there were none.
         num_changed: number of words of a text, or of positions of a sequence of tokens, that were changed; None if the
             domain has neither.
+        num_lost: number of words of a text that a model's tokenizer reads as unknown pieces, or without some of their
+            signs; None if there are none.
+        num_cut: number of tokens of a text beyond the context of a classifier; None if there are none.
         epsilon: in a sweep, the budget of this outcome, as an exact fraction such as ``4/255``.
     """
 
@@ -35,3 +38,5 @@ class Outcome:
     num_gradients: int | None = None
     num_clamped: int | None = None
     num_changed: int | None = None
+    num_lost: int | None = None
+    num_cut: int | None = None

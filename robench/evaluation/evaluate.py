@@ -20,6 +20,7 @@ from robench.devices import to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
 from robench.evaluation.keeping import Attacked, Source
+from robench.models.loaded import LoadedModel
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import ManyAnswers, Scoring
@@ -115,7 +116,7 @@ def _outcomes_of(measurement: Measurement, batch: Batch, model: Model, source: S
     by_budget = []
     for attack, perturbed in source(measurement, batch, model, draws):
         distances = domain.check_perturbed(perturbed.inputs, batch.inputs, attack, model)
-        columns = _common_columns(batch, perturbed, distances)
+        columns = _common_columns(batch, perturbed, distances) | _reading(model, perturbed.inputs)
         if attack is not declaration and attack.epsilon_name is not None:
             columns["epsilon"] = _texts((attack.epsilon_name,) * len(batch.ids))
         columns |= _scored(measurement, perturbed.inputs, batch, model, seeds)
@@ -172,6 +173,14 @@ def _common_columns(batch: Batch, perturbed: Perturbed, distances: Mapping[str, 
         array = columns["num_clamped"].array
         columns["num_clamped"] = Values(array, array == 0)
     return columns | {"example_id": _texts(batch.ids)}
+
+
+def _reading(model: Model, inputs: torch.Tensor) -> dict[str, Values]:
+    """Return the counts of words and tokens that a tokenizer loses or cuts; missing for 0."""
+    counted = model.reading(inputs) if isinstance(model, LoadedModel) else {}
+    return {
+        name: Values(column.numpy(), column.numpy() == 0) for name, column in counted.items() if name != "num_pieces"
+    }
 
 
 def _texts(values: Sequence[str]) -> Values:

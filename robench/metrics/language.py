@@ -38,13 +38,16 @@ INTERVAL = (
     "94 % with 60; none below 30"
 )
 FEWEST_TEXTS = 30
+# Largest proportion of words that a tokenizer may lose: numbers of texts compare models of different tokenizers.
+MOST_LOST = 0.001
 _OF_BITS = 1 / log(2)
 # Closed vocabularies have no such counts; numbers of texts need both.
 _CLOSED = ("num_words",)
-_OF_TEXT = ("num_words", "num_bytes")
+_LOST = ("num_words", "num_lost")
+_OF_TEXT = (*_LOST, "num_bytes")
 _KEPT = ("kept_loss_nats", "num_kept")
 _SWAPPED = (*_KEPT, "unknown_loss_nats", "num_unknown")
-_DAMAGE = (*_KEPT, "clean_kept_loss_nats")
+_DAMAGE = (*_KEPT, *_LOST, "clean_kept_loss_nats")
 
 
 def _metric(name: str, title: str, unit: str, *, reads: tuple[str, ...] = (), of_changes: bool = False) -> Metric:
@@ -94,6 +97,7 @@ def _of_text(name: str, outcomes: Outcomes) -> Sums:
             "the vocabulary of words of the model is closed, so that it gives no likelihood to the text itself; read"
             " perplexity"
         )
+    _refuse_lost(outcomes)
     return outcomes.column("loss_nats"), outcomes.column(name).astype(float)
 
 
@@ -102,6 +106,16 @@ def _refuse_pieces(outcomes: Outcomes) -> None:
         raise InapplicableError(
             "the model scores pieces of words, so that its numbers are not comparable with those of a closed vocabulary"
             " of words; read word_perplexity or bits_per_byte"
+        )
+
+
+def _refuse_lost(outcomes: Outcomes) -> None:
+    lost, words = int(outcomes.filled("num_lost", 0).sum()), int(outcomes.filled("num_words", 0).sum())
+    if lost > MOST_LOST * words:
+        raise InapplicableError(
+            f"the model's tokenizer loses {lost} of {words} words ({lost / words:.1%}; at most {MOST_LOST:.1%} may be"
+            " lost): it reads them as unknown pieces, which are easier than the words, or without some of their"
+            " letters, so that the number is not comparable with those of other tokenizers"
         )
 
 
@@ -128,6 +142,7 @@ def _risen(outcomes: Outcomes) -> Sums:
             "words than in the clean text, or they were measured before robench recorded it; then measure them again "
             "with another folder of results (--results)"
         )
+    _refuse_lost(outcomes)
     loss, count = _kept(outcomes)
     return loss - outcomes.column("clean_kept_loss_nats"), count
 

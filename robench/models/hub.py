@@ -27,7 +27,8 @@ class Transformers(ArchitectureBase):
             tokenizer if a classifier's is smaller. Language models read longer texts in windows.
         stride: number of tokens that each window of a language model scores after the first; None for ``context``,
             which gives the rolling log-likelihoods of lm-evaluation-harness.
-        truncates: whether a classifier reads the first ``context`` tokens of longer texts, which it refuses otherwise.
+        truncates: whether it is meant that a classifier reads ``context`` tokens of longer texts. Otherwise a run says
+            how many texts it cuts.
     """
 
     kind: ClassVar[str] = "transformers"

@@ -37,6 +37,7 @@ from robench.domains.sequences import padded
 from robench.domains.texts import TEXTS
 from robench.models.hub import CAUSAL, Transformers
 from robench.models.language_impl import windows_of
+from robench.models.lost_words import LostWords
 from robench.tasks import TASKS
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
@@ -50,6 +51,8 @@ _EXCHANGED = "robench"
 _IN_MEMORY = {"context", "stride", "truncates"}
 # Logits of a pass of a language model.
 _MOST_LOGITS = 1 << 26
+# Any of them holds the pieces of a tokenizer.
+_TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 _WORD_OR_LINE_END = re.compile(r"\S+|\n")
 
 
@@ -61,6 +64,11 @@ def build_of_folder(architecture: Transformers, folder: Path, random_weights: bo
         DeclarationError: the attention cannot be exchanged for the declared mechanism.
     """
     library = _library()
+    if architecture.task != "image-classification" and not any(any(folder.glob(each)) for each in _TOKENIZERS):
+        raise WeightsError(
+            f"the model in {folder} has no tokenizer: expected tokenizer.json beside it, as"
+            " tokenizer.save_pretrained(folder) of the model's own tokenizer writes it"
+        )
     options = {"local_files_only": True, "trust_remote_code": False}
     kernel = architecture.kernel if architecture.attention is None else _EXCHANGED
     settings = {"dtype": torch.float32, "attn_implementation": kernel}
@@ -149,6 +157,8 @@ def with_tokenizer(
 class _Pieces(nn.Module):
     """Base of models that read pieces of words: the model, its tokenizer and the number of pieces at once."""
 
+    scores_pieces = False
+
     def __init__(self, model: Any, tokenizer: Any, context: int | None) -> None:
         super().__init__()
         self.model = model
@@ -156,16 +166,36 @@ class _Pieces(nn.Module):
         name = type(tokenizer).__name__
         if not getattr(tokenizer, "is_fast", False):
             raise WeightsError(f"tokenizer {name} gives no places of its pieces: expected one with tokenizer.json")
+        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+            raise WeightsError(f"tokenizer {name} has no pieces but its special ones: take the tokenizer of the model")
         num_embedded = model.get_input_embeddings().num_embeddings
         if len(tokenizer) > num_embedded:
             found = f"has {len(tokenizer):,} pieces, and the model embeds {num_embedded:,}"
             raise WeightsError(f"tokenizer {name} {found}: take the tokenizer of the model")
+        self._words = LostWords(tokenizer, is_exact=self.scores_pieces)
         config = model.config
         stated = [getattr(config, each, None) for each in ("max_position_embeddings", "n_positions", "seq_length")]
         self.most = next((each for each in stated if isinstance(each, int)), None)
         self.context = context or self.most or 1024
         if self.most is not None and self.context > self.most:
             raise DeclarationError(f"context must be at most the model's {self.most} positions, got {self.context}")
+
+    def text_reading(self, points: Tensor) -> dict[str, Tensor]:
+        """Return counts (B,) of texts (B, T); see ``LoadedModel.reading``."""
+        rows = [self._reading(text) for text in decoded(points)]
+        return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
+
+    def _reading(self, text: str) -> dict[str, int]:
+        context, _, scored = text.rpartition(CONTEXT_END) if self.scores_pieces else ("", "", text)
+        ids, spans = self._encoded(context + scored)
+        lost = self._words.num_lost(context + scored, ids, spans, len(context))
+        num_cut = 0 if self.scores_pieces else max(len(ids) - self.context, 0)
+        return {"num_pieces": sum(stop > start for start, stop in spans), "num_lost": lost, "num_cut": num_cut}
+
+    def _encoded(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        options = {"add_special_tokens": not self.scores_pieces, "return_offsets_mapping": True, "verbose": False}
+        found = self.tokenizer(text, **options)
+        return found["input_ids"], found["offset_mapping"]
 
 
 class PiecesModel(_Pieces):
@@ -219,13 +249,12 @@ class PiecesModel(_Pieces):
                 )
         return torch.cat(parts)
 
-    def _encoded(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        return found["input_ids"], found["offset_mapping"]
-
 
 class PiecesClassifier(_Pieces):
-    """Classifier from texts, code points (B, T), to logits (B, classes), each text in a pass of its own."""
+    """Classifier from texts, code points (B, T), to logits (B, classes), each text in a pass of its own.
+
+    Of longer texts it reads ``context`` tokens, cut as the tokenizer does. ``truncates`` says that this is meant.
+    """
 
     def __init__(self, model: Any, tokenizer: Any, context: int | None = None, *, truncates: bool = False) -> None:
         super().__init__(model, tokenizer, context)
@@ -235,21 +264,12 @@ class PiecesClassifier(_Pieces):
         self.truncates = truncates
 
     def forward(self, points: Tensor) -> Tensor:
-        """Return logits (B, classes).
-
-        Raises:
-            ContractError: a text has more pieces than the model reads.
-        """
+        """Return logits (B, classes)."""
         return torch.cat([self._logits(text) for text in decoded(points)])
 
     def _logits(self, text: str) -> Tensor:
-        options = {"truncation": True, "max_length": self.context} if self.truncates else {}
-        found = self.tokenizer(text, return_tensors="pt", verbose=False, **options).to(self.model.device)
-        if (length := found["input_ids"].shape[1]) > self.context:
-            raise ContractError(
-                f"the text {text[:40]!r} has {length} tokens, and the model reads {self.context}: shorten it, or set"
-                " truncates: true in the architecture, (model, tokenizer, {'truncates': True}) in memory"
-            )
+        options = {"truncation": True, "max_length": self.context, "verbose": False}
+        found = self.tokenizer(text, return_tensors="pt", **options).to(self.model.device)
         logits: Tensor = self.model(**found).logits
         return logits
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from operator import attrgetter
@@ -34,6 +34,7 @@ class LoadedModel:
         words: all words that a language model gives probabilities to, if its module or a part of it lists them as
             ``words``; else none.
         scores_pieces: whether a language model declares that its losses are those of texts, piece by piece of any word.
+        has_tokenizer: whether a tokenizer decides what the model reads of a text (``reading``).
         takes_targets: whether it declares that it scores given targets, a parameter ``targets`` of its ``forward``.
         device: device that inputs must be on; ``domain``: the domain of inputs.
         normalisation: mean and standard deviation, in shapes that go with inputs, as (C, 1, 1).
@@ -53,6 +54,7 @@ class LoadedModel:
         self.takes_seeds = bool(getattr(module, "takes_seeds", False))
         self.takes_targets = bool(getattr(module, "takes_targets", False))
         self.scores_pieces = bool(getattr(module, "scores_pieces", False))
+        self.has_tokenizer = callable(getattr(module, "text_reading", None))
         self._takes_masks = bool(getattr(module, "takes_masks", False))
         self._submodules = tuple(self._module.modules())
         self.words = next((each for part in self._submodules if (each := _words_of(part))), ())
@@ -159,6 +161,14 @@ class LoadedModel:
             # Token by token: all at once would need the memory of a batch of V sequences.
             gains = [((embed(torch.full_like(inputs, token)) - clean) * gradient).sum(-1)[0] for token in tokens]
         return torch.stack(gains)
+
+    def reading(self, inputs: Tensor) -> Mapping[str, Tensor]:
+        """Return counts (B,) of texts (B, T) by the tokenizer of a model; none for other models.
+
+        They are the number of pieces, ``num_pieces``, and ``num_lost`` and ``num_cut`` of an outcome.
+        """
+        counted: Mapping[str, Tensor] = self._module.text_reading(inputs) if self.has_tokenizer else {}  # type: ignore[operator]  # of the module
+        return counted
 
     def through_solvers(self) -> LoadedModel:
         """Return the same model with gradients through the solvers of its mechanisms.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from robench.attention.state import ForwardState
-from robench.domains.code_points import UNKNOWN, decoded
+from robench.domains.code_points import CONTEXT_END, UNKNOWN, decoded
 from robench.models.transformer_impl import TransformerModel, encoder_block, initialise_linear, mlp_of
 from robench.models.word_pieces import UNKNOWN_PIECE, pieces_of
 from robench.models.word_transformer import Experts, TextClassifier, WordTransformer
@@ -73,6 +73,21 @@ class WordModel(TransformerModel):
             pieces = pieces_of(word, lambda piece: word_hash(piece) in self.ids)
             self._pieces[word] = [self.ids.get(word_hash(piece), self.unknown_id) for piece in pieces]
         return self._pieces[word]
+
+    @property
+    def text_reading(self) -> Callable[[Tensor], dict[str, Tensor]] | None:
+        """Return the function behind ``LoadedModel.reading``; None for models of words, whose vocabulary is closed."""
+        return self._reading if self.reads_pieces else None
+
+    def _reading(self, points: Tensor) -> dict[str, Tensor]:
+        texts = [tokens_of(text.rpartition(CONTEXT_END)[2]) for text in decoded(points)]
+        pieces = [[self.ids_of_word(word) for word in text] for text in texts]
+        lost = [
+            sum(word != UNKNOWN and self.unknown_id in ids for word, ids in zip(text, found, strict=True))
+            for text, found in zip(texts, pieces, strict=True)
+        ]
+        counts = {"num_pieces": [sum(map(len, found)) for found in pieces], "num_lost": lost}
+        return {name: torch.tensor(each) for name, each in counts.items()}
 
     @property
     def unknown_id(self) -> int:

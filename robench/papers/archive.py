@@ -35,8 +35,8 @@ from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
 from robench.store import FolderStore
 
-# What reports read beside metrics: the budget of a sweep, and how many inputs were clamped.
-_READ_BY_REPORTS = frozenset({"epsilon", "num_clamped"})
+# What reports read beside metrics: the budget of a sweep, and how many inputs were clamped or not read whole.
+_READ_BY_REPORTS = frozenset({"epsilon", "num_clamped", "num_lost", "num_cut"})
 
 Source = tuple[str, str]
 

@@ -1,6 +1,6 @@
 """Notes beside the numbers of a row, and the provenance of a report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from robench.core.flags import COUPLED_ROWS
 from robench.core.records import Provenance
@@ -63,7 +63,7 @@ def notes_of(
     for condition in measured:
         if attack := condition.perturbation.batch_dependence:
             notes.append(f"{condition.name}: batch-dependent: {attack}")
-    notes += _clamped_notes(coverages, conditions)
+    notes += [*_clamped_notes(coverages, conditions), *_reading_notes(coverages, conditions)]
     return (
         *notes,
         *(
@@ -162,3 +162,15 @@ def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
                 f"{condition.name}: {num_clamped} of {num_inputs} inputs returned by {kind} were clamped to [0, 1]"
             )
     return notes
+
+
+def _reading_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> Iterator[str]:
+    for column, what in (
+        ("num_lost", "words that the model's tokenizer reads as unknown pieces, or without some of their letters"),
+        ("num_cut", "tokens beyond the context of the model, which are cut off"),
+    ):
+        for condition in conditions:
+            outcomes = [record.outcomes for record in coverages[condition.name].records]
+            if num_texts := sum(int(each.known(column).sum()) for each in outcomes):
+                count, total = sum(int(each.filled(column, 0).sum()) for each in outcomes), sum(map(len, outcomes))
+                yield f"{condition.name}: {num_texts} of {total} texts have {count} {what}"

@@ -41,6 +41,7 @@ from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model
 from robench.runs.devices import Workers
+from robench.runs.reading import check_reading
 from robench.runs.request import RunRequest
 from robench.tasks import TASKS
 from robench.tasks.base import Contradiction, ModelCheck
@@ -304,7 +305,7 @@ def check_fit_in_subprocess(
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
     answers = answers_in_a_process(
-        partial(_refusal, tuple(datasets), request.conditions, request.data_root),
+        partial(_refusal, tuple(datasets), request.conditions, request.data_root, request.limit),
         checkpoints,
         limit,
         is_foreign=_is_users,
@@ -327,6 +328,7 @@ def _refusal(
     datasets: Sequence[DatasetDeclaration],
     conditions: Sequence[Condition],
     data_root: Path | None,
+    limit: int | None,
     checkpoint: Checkpoint,
 ) -> tuple[type[RobenchError], str] | str:
     """Return class and message of the error that refuses a model, or that it fits; called in another process."""
@@ -334,7 +336,9 @@ def _refusal(
     try:
         opened = {each: open_dataset(each, data_root=data_root, preprocessing=preprocessing) for each in datasets}
         watch = LibraryWatch()
-        check_fit(checkpoint, opened, loaded_for_checks(checkpoint), conditions)
+        model = loaded_for_checks(checkpoint)
+        check_reading(checkpoint, opened, model, limit)
+        check_fit(checkpoint, opened, model, conditions)
         watch.look(f"model {checkpoint.name!r}")
         if problem := replacement_problem(watch.replaced, patches=checkpoint.patches):
             raise UsageError(f"{problem}; {PATCHING_ADVICE}")

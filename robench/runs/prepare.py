@@ -37,6 +37,7 @@ from robench.runs.fit import (
     foreign_code_of,
     loaded_for_checks,
 )
+from robench.runs.reading import check_reading
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.measure import Results
@@ -304,6 +305,7 @@ def prepare(request: RunRequest) -> PreparedRun:
             planned = replace(checkpoint.weights, sha256=digests[checkpoint.name])
             module = request.modules.get(checkpoint.name)
             model = loaded_for_checks(replace(checkpoint, weights=planned), module)
+            check_reading(checkpoint, shown, model, request.limit)
             taken = check_fit(checkpoint, shown, model, request.conditions)
             watch.look(f"model {checkpoint.name!r}")
             seconds |= {} if taken is None else {checkpoint.name: taken}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from robench.tasks.base import Consistency, Task
 
 DISTANCES = ("linf", "l2", "l1")
-_LEAST = {"num_queries": 0, "num_gradients": 0, "num_changed": 0, "num_clamped": 1}
+_LEAST = {"num_queries": 0, "num_gradients": 0, "num_changed": 0, "num_clamped": 1, "num_lost": 1, "num_cut": 1}
 # Sums of squares round, and those of tiny numbers become 0.
 ROUNDING = 1e-9
 # That of the harness (``domains.real_valued``), which measured the distances.

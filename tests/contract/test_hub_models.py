@@ -17,7 +17,7 @@ from test_attention_contract import DECLARATIONS
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
 from robench.core.checkpoint import Checkpoint, Weights
-from robench.core.errors import ContractError, DeclarationError, UsageError, WeightsError
+from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
 from robench.declare import parse_architecture
 from robench.domains.code_points import encoded_batch
@@ -175,13 +175,42 @@ def test_a_layer_with_a_window_or_another_scale_is_refused() -> None:
             adapted(model, hub_models.tokenizer(), replace(CAUSAL, attention=ATTENTIONS["softmax"]()))
 
 
-def test_a_long_text_is_refused_or_truncated_by_classifiers() -> None:
-    architecture = replace(CAUSAL, task="text-classification", context=16)
-    model = adapted(hub_models.bert(), hub_models.tokenizer(), architecture)
-    with pytest.raises(ContractError, match=r"has \d+ tokens, and the model reads 16: shorten it, or set truncates"):
-        model(encoded_batch([TEXTS[0]]))
-    cut = adapted(hub_models.bert(), hub_models.tokenizer(), replace(architecture, truncates=True))
-    assert cut(encoded_batch([TEXTS[0]])).shape == (1, 3)
+def test_classifiers_read_the_first_tokens_of_a_long_text_and_count_the_others() -> None:
+    tokenizer = hub_models.tokenizer()
+    ids = tokenizer(TEXTS[0])["input_ids"]
+    whole = adapted(hub_models.bert(), tokenizer, replace(CAUSAL, task="text-classification"))
+    cut = adapted(hub_models.bert(), tokenizer, replace(CAUSAL, task="text-classification", context=16))
+    found = cut(encoded_batch([TEXTS[0], TEXTS[2]]))
+    wanted = whole(encoded_batch([tokenizer.decode(ids[:16])])), whole(encoded_batch([TEXTS[2]]))
+    torch.testing.assert_close(found, torch.cat(wanted))
+    reading = cut.text_reading(encoded_batch([TEXTS[0], TEXTS[2]]))
+    assert reading["num_cut"].tolist() == [len(ids) - 16, 0]
+    assert reading["num_lost"].tolist() == [0, 0]
+
+
+TEXT = "We the <unk> café People"
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "lost"),
+    [
+        (hub_models.tokenizer_of("We thPopl"), ["<unk>", "café"]),
+        (hub_models.tokenizer_of("We thPopl", unknown="<unk>"), ["café"]),
+        (hub_models.tokenizer_of("we the <unk> café people", lowers=True), ["We", "People"]),
+        (hub_models.tokenizer_of(TEXT), []),
+        (hub_models.tokenizer(), []),
+    ],
+    ids=["letters", "unknown", "case", "whole", "bytes"],
+)
+def test_words_that_a_tokenizer_loses_are_counted(tokenizer: Any, lost: list[str]) -> None:
+    """Of words that each tokenizer tells in part, or under another spelling; ``<unk>`` of the text is no loss."""
+    model = adapted(hub_models.gpt2(), tokenizer, CAUSAL)
+    for start in ("", "zzz qqq\x1e"):
+        (found,) = model.text_reading(encoded_batch([start + TEXT]))["num_lost"].tolist()
+        assert found == len(lost)
+    classifier = adapted(hub_models.bert(), tokenizer, replace(CAUSAL, task="text-classification"))
+    (found,) = classifier.text_reading(encoded_batch([TEXT]))["num_lost"].tolist()
+    assert found == len([word for word in lost if word not in {"We", "People"}])
 
 
 class TestFolders:
@@ -213,7 +242,7 @@ class TestFolders:
             ),
             (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
             (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "transformers cannot load"),
-            (lambda folder: (folder / "tokenizer.json").unlink(), "transformers cannot load|gives no places"),
+            (lambda folder: (folder / "tokenizer.json").unlink(), r"has no tokenizer: expected tokenizer\.json"),
         ],
     )
     def test_a_folder_that_cannot_be_used_is_refused(
@@ -287,6 +316,14 @@ def test_pairs_of_a_model_and_its_tokenizer_are_modules_of_the_suites_task() -> 
         in_memory(pair, domain="images")
 
 
+@pytest.mark.parametrize("make", [hub_models.gpt2, hub_models.bert])
+def test_a_tokenizer_of_special_pieces_alone_is_refused(make: Callable[[], Any]) -> None:
+    """The one that transformers makes for a folder of GPT-2 without tokenizer files."""
+    task = "language-modeling" if make is hub_models.gpt2 else "classification"
+    with pytest.raises(WeightsError, match="has no pieces but its special ones"):
+        in_memory((make(), hub_models.tokenizer_of("")), task=task)
+
+
 def test_settings_beside_a_model_and_its_tokenizer_are_fields_of_the_declaration() -> None:
     model, tokenizer = hub_models.bert(), hub_models.tokenizer()
     cut = in_memory((model, tokenizer, {"truncates": True, "context": 5}))
@@ -307,10 +344,10 @@ def test_settings_beside_a_model_and_its_tokenizer_are_fields_of_the_declaration
 def test_a_classifier_reads_no_more_than_its_tokenizer_states() -> None:
     tokenizer = hub_models.tokenizer()
     tokenizer.model_max_length = 6
-    with pytest.raises(ContractError, match=r"has \d+ tokens, and the model reads 6: shorten it"):
-        in_memory((hub_models.bert(), tokenizer))(encoded_batch([TEXTS[0]]))
-    stated = in_memory((hub_models.bert(), tokenizer, {"context": 128}))
-    assert stated(encoded_batch([TEXTS[0]])).shape == (1, 3)
+    num_tokens = len(tokenizer(TEXTS[0], verbose=False)["input_ids"])
+    for settings, num_cut in ({}, num_tokens - 6), ({"context": 128}, 0):
+        model = in_memory((hub_models.bert(), tokenizer, settings))
+        assert model.text_reading(encoded_batch([TEXTS[0]]))["num_cut"].tolist() == [num_cut]
 
 
 def in_memory(model: object, *, domain: str = "texts", task: str = "classification") -> Any:

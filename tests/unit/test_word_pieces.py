@@ -93,6 +93,12 @@ def test_losses_of_words_are_sums_over_their_pieces() -> None:
     assert loaded.token_gradients(encoded_batch([text]), [0], torch.sum) is None
 
 
+def test_words_with_an_unknown_piece_are_counted_as_lost() -> None:
+    texts = ["the union\x1ewar xyz <unk>\nxyz's café\n", "peace\n"]
+    assert model_of(LANGUAGE).text_reading(encoded_batch(texts))["num_lost"].tolist() == [2, 0]
+    assert not LoadedModel(build(words(LANGUAGE)), NoPreprocessing(inputs="texts")).has_tokenizer
+
+
 def test_blocks_are_those_of_the_tutorial() -> None:
     """Against torch's own attention: a norm before each connection, which adds the branch to the norm's output."""
     model = model_of(CLASSIFIER)
