@@ -1,10 +1,10 @@
 """Datasets in arrays, in a fixed order: images, inputs of other domains, and the opener of npz files."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from robench.core.errors import (
     ExampleError,
     MissingDataError,
     described,
-    did_you_mean,
 )
 from robench.core.files import open_regular
 from robench.core.protocols import Dataset
@@ -25,6 +24,7 @@ from robench.datasets.decoding import resized_pixels
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.masks_impl import MaskRule
 from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
+from robench.datasets.uea import TRAIN_SPLIT
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays
 from robench.datasets.user_impl import (
@@ -114,6 +114,14 @@ class ArrayInputs(OrderedExamples):
         return torch.from_numpy(self._values[start:stop].copy())
 
 
+class _Arrays(NamedTuple):
+    """Arrays of an npz file, their names in it, and its SHA-256."""
+
+    arrays: Sequence[NDArray[Any]]
+    names: Sequence[str]
+    sha256: str
+
+
 def open_arrays(
     declared: UserDataset, *, preprocessing: PreprocessingBase, split: str = TEST_SPLIT, **unused: object
 ) -> Dataset:
@@ -122,20 +130,19 @@ def open_arrays(
     if declared.domain == SERIES.name:
         return opened_split(declared, split, lambda path: _read_series(declared, content, path))
     title = f"dataset {declared.name!r}: {content.path}"
-    (inputs, targets), digest = _arrays(
-        declared.name, content.path, {"inputs": content.inputs, "targets": content.targets}
-    )
+    read = _arrays(declared, content, content.path)
+    inputs, targets = read.arrays[:2]
     if declared.task == SEGMENTATION.name and isinstance(preprocessing, ImagePreprocessing):
-        return _with_masks(declared, inputs, targets, digest, preprocessing)
-    labels = checked_labels(targets, len(inputs), f"{title}: {content.targets}")
+        return _with_masks(declared, read, preprocessing)
+    labels = checked_labels(targets, len(inputs), f"{title}: {read.names[1]}")
     num_classes = declared.num_classes or int(labels.max(initial=-1)) + 1
     check_classes(declared, labels, num_classes, content.path)
-    fingerprint = fingerprint_of(declared, sha256=digest, inputs=content.inputs, targets=content.targets)
+    fingerprint = fingerprint_of(declared, sha256=read.sha256, inputs=read.names[0], targets=read.names[1])
     if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
         return ArrayInputs(declared, inputs, labels, fingerprint, num_classes)
     return ArrayImages(
         declared.name,
-        pixels=checked_images(inputs, f"{title}: {content.inputs}"),
+        pixels=checked_images(inputs, f"{title}: {read.names[0]}"),
         targets=labels,
         fingerprint=fingerprint,
         num_classes=num_classes,
@@ -143,17 +150,12 @@ def open_arrays(
     )
 
 
-def _with_masks(
-    declared: UserDataset,
-    inputs: NDArray[Any],
-    targets: NDArray[Any],
-    digest: str,
-    preprocessing: ImagePreprocessing,
-) -> ArrayImages:
+def _with_masks(declared: UserDataset, read: _Arrays, preprocessing: ImagePreprocessing) -> ArrayImages:
     """Return images with a mask each, (N, H, W)."""
     content: Arrays = declared.content  # type: ignore[assignment]  # the format of this implementation
-    title = f"dataset {declared.name!r}: {content.path}: {content.targets}"
-    pixels = checked_images(inputs, f"dataset {declared.name!r}: {content.path}: {content.inputs}")
+    (inputs, targets), (images_name, masks_name) = read.arrays, read.names
+    title = f"dataset {declared.name!r}: {content.path}: {masks_name}"
+    pixels = checked_images(inputs, f"dataset {declared.name!r}: {content.path}: {images_name}")
     height, width = pixels.shape[1:3] if pixels.dtype == np.uint8 else pixels.shape[2:]
     if targets.shape != (len(pixels), height, width) or not np.issubdtype(targets.dtype, np.integer):
         raise MissingDataError(
@@ -179,7 +181,7 @@ def _with_masks(
         pixels=pixels,
         targets=np.stack(masks),
         fingerprint=fingerprint_of(
-            declared, sha256=digest, inputs=content.inputs, targets=content.targets, ignored=content.ignore_index
+            declared, sha256=read.sha256, inputs=images_name, targets=masks_name, ignored=content.ignore_index
         ),
         num_classes=rule.num_classes,
         preprocessing=preprocessing,
@@ -189,49 +191,76 @@ def _with_masks(
 
 def _read_series(declared: UserDataset, content: Arrays, path: str) -> LabelledSeries:
     """Return the series of an npz file."""
-    names = {"inputs": content.inputs, "targets": content.targets}
-    if content.lengths is not None:
-        names["lengths"] = content.lengths
-    (inputs, targets, *lengths), _ = _arrays(declared.name, path, names)
+    read = _arrays(declared, content, path)
+    inputs, targets, *lengths = read.arrays
     title = f"dataset {declared.name!r}: {path}"
-    series = series_of_array(inputs, lengths[0] if lengths else None, f"{title}: {content.inputs}")
-    labels = checked_labels(targets, len(series), f"{title}: {content.targets}")
+    series = series_of_array(inputs, lengths[0] if lengths else None, f"{title}: {read.names[0]}")
+    labels = checked_labels(targets, len(series), f"{title}: {read.names[1]}")
     check_classes(declared, labels, max(2, int(labels.max(initial=0)) + 1), path)
     return LabelledSeries(ids=numbered_ids(declared.name, len(series)), series=series, labels=labels.tolist())
 
 
-def _arrays(name: str, path: str, names: Mapping[str, str]) -> tuple[list[NDArray[Any]], str]:
-    """Return arrays of an npz file, given by the fields of the entry that name them, and the file's SHA-256."""
-    title = f"dataset {name!r}: {path}"
+def _arrays(declared: UserDataset, content: Arrays, path: str) -> _Arrays:
+    """Return inputs, targets and, for series that have them, lengths of an npz file."""
+    title = f"dataset {declared.name!r}: {path}"
     try:
         with open_regular(Path(path)) as file:
-            found = _read(file, title, names)
+            arrays, names = _read(file, title, declared, content)
             file.seek(0)
-            return found, hashlib.file_digest(file, "sha256").hexdigest()
+            return _Arrays(arrays, names, hashlib.file_digest(file, "sha256").hexdigest())
     except FileNotFoundError:
         raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
     except OSError as error:
-        raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
+        raise MissingDataError(f"cannot read {path} of dataset {declared.name!r}: {error.strerror}") from error
 
 
-def _read(file: BufferedReader, title: str, wanted: Mapping[str, str]) -> list[NDArray[Any]]:
+def _read(
+    file: BufferedReader, title: str, declared: UserDataset, content: Arrays
+) -> tuple[list[NDArray[Any]], list[str]]:
     try:
         archive = np.load(file, allow_pickle=False)
-        names = list(archive) if isinstance(archive, np.lib.npyio.NpzFile) else None
+        known = list(archive) if isinstance(archive, np.lib.npyio.NpzFile) else None
     except Exception as error:  # zip and numpy raise many types on broken files
         raise MissingDataError(f"{title} is not an npz file ({described(error)}); write it with numpy.savez") from error
-    if names is None:
+    if known is None:
         raise MissingDataError(f"{title} has a single array; write inputs and labels into one file with numpy.savez")
-    for field, name in wanted.items():
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise DeclarationError(f"{title} has no array {name!r}.{hint} Name it by {field} in the dataset's entry")
+    wanted = _names(known, title, declared.task, content)
+    if missing := [field for field, name in wanted.items() if name not in known]:
+        absent = " and ".join(repr(wanted[field]) for field in missing)
+        raise DeclarationError(
+            f"{title} has no array {absent}. Known: {', '.join(sorted(known)) or 'none'}. Name"
+            f" {'it' if len(missing) == 1 else 'them'} by {' and '.join(missing)} in the dataset's entry"
+        )
     try:
-        return [archive[name] for name in wanted.values()]
+        return [archive[name] for name in wanted.values()], [*wanted.values()]
     except (Exception, MemoryError) as error:
         raise MissingDataError(
             f"{title}: its arrays cannot be read without pickle ({described(error)}); save arrays of numbers"
         ) from error
+
+
+def _names(known: Sequence[str], title: str, task: str, content: Arrays) -> dict[str, str]:
+    """Return the arrays' names by the fields of the entry: as stated, the default ones, or the only usual pair."""
+    names = {"inputs": content.inputs or "inputs", "targets": content.targets or "targets"}
+    lengths = {} if content.lengths is None else {"lengths": content.lengths}
+    if all(name in known for name in names.values()):
+        return names | lengths
+    what = "masks" if task == SEGMENTATION.name else "labels"
+    usual = [("images", what), ("x", "y"), ("X", "y")]
+    # A file of series may be of either split.
+    for split in (TEST_SPLIT,) if content.train is None else (TEST_SPLIT, TRAIN_SPLIT):
+        usual += [(f"{split}_images", f"{split}_{what}"), *((f"{x}_{split}", f"y_{split}") for x in "xX")]
+    found = [
+        pair
+        for pair in usual
+        if {*pair} <= {*known} and content.inputs in (None, pair[0]) and content.targets in (None, pair[1])
+    ]
+    if len(found) > 1:
+        raise DeclarationError(
+            f"{title} has several pairs of arrays, {', '.join(' and '.join(pair) for pair in found)}; state inputs and"
+            " targets in the dataset's entry"
+        )
+    return (dict(zip(names, found[0], strict=True)) if found else names) | lengths
 
 
 def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDArray[np.float32]:
@@ -264,7 +293,9 @@ def _has_its_channels_in(axis: int, *, not_in: int, shape: tuple[int, ...]) -> b
 
 
 def checked_labels(labels: NDArray[Any], num_examples: int, title: str) -> NDArray[np.int64]:
-    """Return labels as (N,) int64; refuse another shape or type, and what int64 cannot hold."""
+    """Return labels (N,) or (N, 1) as (N,) int64; refuse another shape or type, and what int64 cannot hold."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
     if labels.shape != (num_examples,) or not np.issubdtype(labels.dtype, np.integer):
         raise MissingDataError(
             f"{title} must be {num_examples} whole numbers, one an example, got {labels.dtype} of the shape"

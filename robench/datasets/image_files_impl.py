@@ -209,7 +209,7 @@ def _stacked(name: str, paths: Sequence[Path]) -> NDArray[Any]:
 
 def _rows(name: str, content: CsvTable) -> Iterator[tuple[int, str, str]]:
     """Yield line, path and label of each row."""
-    rows = csv_rows(name, content.path, content.encoding)
+    rows = csv_rows(name, content.path, content.encoding, content.delimiter)
     _, header = next(rows)
     title, fields = f"dataset {name!r}: {content.path}", "image_column, label_column or text_column"
     wanted = content.image_column or IMAGE_COLUMN, content.label_column

@@ -15,7 +15,7 @@ from annotated_types import Ge, Le
 from robench.core.identity import key_of
 from robench.corruptions import COMMON_CORRUPTIONS, MOVED_LABELS, SEVERITIES
 from robench.datasets.base import TEST_SPLIT, DatasetBase, EmbeddedImages, class_name_problems
-from robench.datasets.user import FilesFormat, is_path, located
+from robench.datasets.user import FilesFormat, delimiter_problems, is_path, located
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.tasks.segmentation import SEGMENTATION
 
@@ -114,6 +114,7 @@ class ImageMasks(FilesFormat):
     Attributes:
         masks: path of the folder of the masks, relative as ``path`` is; None for a CSV file.
         image_column, mask_column: names of the columns of a CSV file.
+        delimiter: character between columns of CSV files; None for a comma.
         class_names: names of the classes 0, 1, ...; with ``colours`` they are its names.
         ignore_index: value in masks of pixels that count nowhere; None for none.
         reduce_zero_label: whether 0 in masks is ignored, and all others are one class less.
@@ -132,6 +133,7 @@ class ImageMasks(FilesFormat):
     masks: str | None = None
     image_column: str = "image"
     mask_column: str = "mask"
+    delimiter: str | None = None
     class_names: tuple[str, ...] | None = None
     ignore_index: Annotated[int | None, Ge(0), Le(65_535)] = None
     reduce_zero_label: bool = False
@@ -149,7 +151,7 @@ class ImageMasks(FilesFormat):
     @property
     def is_list(self) -> bool:
         """Return whether ``path`` is a CSV file."""
-        return self.path.lower().endswith(".csv")
+        return self.path.lower().endswith((".csv", ".tsv"))
 
     @property
     def has_colours(self) -> bool:
@@ -174,7 +176,7 @@ class ImageMasks(FilesFormat):
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse paths, classes and colours that contradict each other."""
-        problems = FilesFormat.contradictions(self)
+        problems = FilesFormat.contradictions(self) + delimiter_problems(self.delimiter)
         if self.task != SEGMENTATION.name:
             problems.append(("task", f"must be {SEGMENTATION.name}, got {self.task}"))
         if self.is_list and self.masks is not None:

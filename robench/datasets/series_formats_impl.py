@@ -106,7 +106,8 @@ def _existing(declared: UserDataset, path: str) -> Path:
 
 def _read_table(declared: UserDataset, path: str) -> LabelledSeries:
     content: SeriesTable = declared.content  # type: ignore[assignment]  # the format of the caller
-    title, rows = f"dataset {declared.name!r}: {path}", csv_rows(declared.name, path)
+    title = f"dataset {declared.name!r}: {path}"
+    rows = csv_rows(declared.name, path, delimiter=content.delimiter)
     _, header = next(rows)
     fields = "series_column, step_column, label_column or channels"
     named = content.channels or tuple(name for name in header if name not in content.fixed_columns)

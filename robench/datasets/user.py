@@ -164,6 +164,13 @@ def domain_problems(domain: str) -> list[FieldProblem]:
     return [] if DOMAINS[domain].is_real_valued else [("domain", f"must be of real numbers, got {domain}")]
 
 
+def delimiter_problems(delimiter: str | None) -> list[FieldProblem]:
+    """Return the problem of a delimiter of columns that is not one character, or is one with another meaning."""
+    if delimiter is None or (len(delimiter) == 1 and delimiter not in '"\r\n\0'):
+        return []
+    return [("delimiter", f'must be one character such as ";" or "\\t", got {delimiter!r}')]
+
+
 def is_path(text: str) -> bool:
     """Return whether a text can be the path of a file."""
     return bool(text) and "\0" not in text

@@ -13,7 +13,15 @@ from robench.core.identity import key_of
 from robench.core.user_code import is_target, module_of, what_was_raised
 from robench.datasets.base import TEST_SPLIT, DatasetBase, class_name_problems
 from robench.datasets.text_formats import TRAIN_SPLIT, TextTable
-from robench.datasets.user import FilesFormat, FormatBase, StatedFormat, domain_problems, is_path, located
+from robench.datasets.user import (
+    FilesFormat,
+    FormatBase,
+    StatedFormat,
+    delimiter_problems,
+    domain_problems,
+    is_path,
+    located,
+)
 from robench.declarations.base import LARGEST, Argument, FieldProblem
 from robench.domains.images import IMAGES
 from robench.domains.series import SERIES
@@ -56,6 +64,7 @@ class CsvTable(TextTable):
         text_column: name of the column of texts; None for images. ``train``, ``valid`` and ``spaced`` are of texts.
         domain: name of the domain of inputs other than texts, one of real numbers.
         image_size: side of the square images in pixels, as in ``image-folder``.
+        delimiter: character between columns; None for a comma.
     """
 
     kind: ClassVar[str] = "csv"
@@ -65,6 +74,7 @@ class CsvTable(TextTable):
     text_column: str | None = None
     domain: str = IMAGES.name
     image_size: Annotated[int | None, Ge(1), Le(4096)] = None
+    delimiter: str | None = None
 
     @property
     def input_domain(self) -> str:
@@ -73,7 +83,7 @@ class CsvTable(TextTable):
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse one column for both input and label, and fields of images with texts, or of texts with images."""
-        problems = TextTable.contradictions(self) + domain_problems(self.domain)
+        problems = TextTable.contradictions(self) + domain_problems(self.domain) + delimiter_problems(self.delimiter)
         if self.text_column is not None:
             given = {"image_column": self.image_column, "image_size": self.image_size}
             given["domain"] = None if self.domain == IMAGES.name else self.domain
@@ -99,7 +109,8 @@ class Arrays(FilesFormat):
 
     Attributes:
         domain: name of the domain of the inputs, one of real numbers.
-        inputs, targets: names of the two arrays.
+        inputs, targets: names of the two arrays; None for ``inputs`` and ``targets``, or else for the only usual pair,
+            such as ``x_test`` and ``y_test``.
         lengths: name of the array of the N lengths of time series, from 1.
         train, standardise, num_steps: of time series alone, as in ``ts``.
         class_names: names of the classes 0, 1, ...; ``ignore_index``: value in masks of pixels that count nowhere.
@@ -109,8 +120,8 @@ class Arrays(FilesFormat):
     implementation: ClassVar[str] = "robench.datasets.arrays_impl:open_arrays"
 
     domain: str = IMAGES.name
-    inputs: str = "inputs"
-    targets: str = "targets"
+    inputs: str | None = None
+    targets: str | None = None
     lengths: str | None = None
     train: str | None = None
     standardise: bool | None = None
@@ -140,9 +151,10 @@ class Arrays(FilesFormat):
     def contradictions(self) -> list[FieldProblem]:
         """Refuse one array for two purposes, and fields of time series for another domain."""
         problems = FilesFormat.contradictions(self) + domain_problems(self.domain)
-        names = [self.inputs, self.targets, *([] if self.lengths is None else [self.lengths])]
-        if self.inputs == self.targets:
-            problems.append(("targets", f"must differ from inputs, got {self.targets!r} for both"))
+        inputs, targets = self.inputs or "inputs", self.targets or "targets"
+        names = [inputs, targets, *([] if self.lengths is None else [self.lengths])]
+        if inputs == targets:
+            problems.append(("targets", f"must differ from inputs, got {targets!r} for both"))
         elif len(set(names)) < len(names):
             problems.append(("lengths", f"must differ from inputs and targets, got {self.lengths!r}"))
         problems += class_name_problems(self.class_names, self.num_classes)
@@ -217,6 +229,7 @@ class SeriesTable(SeriesFormat):
     Attributes:
         series_column, step_column, label_column: names of the columns in the header.
         channels: names of the channels' columns, in their order; () for all others, in the order of the header.
+        delimiter: character between columns; None for a comma.
     """
 
     kind: ClassVar[str] = "series-csv"
@@ -226,6 +239,7 @@ class SeriesTable(SeriesFormat):
     step_column: str = "step"
     label_column: str = "label"
     channels: tuple[str, ...] = ()
+    delimiter: str | None = None
 
     @property
     def fixed_columns(self) -> tuple[str, str, str]:
@@ -235,6 +249,7 @@ class SeriesTable(SeriesFormat):
     def contradictions(self) -> list[FieldProblem]:
         """Refuse one column for two purposes, and what ``SeriesFormat`` refuses."""
         problems, columns = SeriesFormat.contradictions(self), self.fixed_columns
+        problems += delimiter_problems(self.delimiter)
         if len(set(columns)) < len(columns):
             problems.append(("label_column", f"must differ from the other columns, got {', '.join(columns)}"))
         if len({*self.channels, *columns}) < len(self.channels) + len(set(columns)):

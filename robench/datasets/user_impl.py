@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, did_you_mean
 from robench.core.files import read_regular
+from robench.core.inert import clipped
 from robench.core.protocols import Dataset
 from robench.datasets.decoding import Altered, Begun, decode, shared_pool, size_after, size_of
 from robench.datasets.in_memory import OrderedExamples
@@ -28,6 +29,8 @@ AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
 LARGEST_FILE: Final = 1 << 30
+# The characters that usually separate columns.
+_DELIMITERS: Final = ",;\t|"
 
 T = TypeVar("T")
 
@@ -235,14 +238,18 @@ def reading(name: str, path: str) -> Iterator[None]:
         raise MissingDataError(f"cannot read {path} of dataset {name!r}: {error.strerror}") from error
 
 
-def csv_rows(name: str, path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(
+    name: str, path: str, encoding: str | None = None, delimiter: str | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """Yield line and cells of the header of a dataset's CSV file, [] if it is empty, and then of each row.
 
     Raises:
         MissingDataError: it cannot be read, or a row has another number of cells than the header.
     """
-    title = f"dataset {name!r}: {path}"
-    reader = csv.reader(io.StringIO(decoded_file(name, path, encoding), newline=""), strict=True)
+    title, text = f"dataset {name!r}: {path}", decoded_file(name, path, encoding)
+    # Python's limit of a cell is 131,072 characters.
+    csv.field_size_limit(LARGEST_FILE)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter or ",")
     try:
         header = next(reader, [])
         yield reader.line_num, header
@@ -254,7 +261,18 @@ def csv_rows(name: str, path: str, encoding: str | None = None) -> Iterator[tupl
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file") from error
+        # A quoted cell before another delimiter.
+        header_line = text.partition("\n")[0] if reader.line_num == 1 else ""
+        hint = _other_delimiter(header_line.replace(delimiter or ",", ""))
+        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file.{hint}") from error
+
+
+def _other_delimiter(line: str) -> str:
+    """Return advice to state the delimiter of a header that is not separated; "" if there seems to be none."""
+    if not (counts := {sign: line.count(sign) for sign in _DELIMITERS if sign in line}):
+        return ""
+    likely = max(counts, key=lambda sign: counts[sign])
+    return f" Its columns seem to have another delimiter: state delimiter: {json.dumps(likely)} in the dataset's entry."
 
 
 def column_of(title: str, header: Sequence[str], column: str, fields: str) -> int:
@@ -263,6 +281,8 @@ def column_of(title: str, header: Sequence[str], column: str, fields: str) -> in
         return header.index(column)
     if column in header:
         raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
+    if len(header) == 1 and (hint := _other_delimiter(header[0])):
+        raise DeclarationError(f"{title} has no column {column!r}, and the header is {clipped(header[0])!r}.{hint}")
     hint = did_you_mean(column, header) if header else " It is empty."
     raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by {fields}")
 

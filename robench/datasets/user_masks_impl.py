@@ -57,7 +57,7 @@ def _colours(name: str, content: ImageMasks) -> Mapping[str, Colour]:
     """Return the colour of each class by its name, from the entry or its file; empty for masks of class numbers."""
     if content.colour_table is None:
         return content.colours
-    rows = csv_rows(name, content.colour_table)
+    rows = csv_rows(name, content.colour_table, delimiter=content.delimiter)
     _, header = next(rows)
     title = f"dataset {name!r}: {content.colour_table}"
     columns = [column_of(title, header, each, "the header name,red,green,blue") for each in _TABLE]
@@ -104,7 +104,7 @@ def _in_two_folders(content: ImageMasks, title: str) -> Pairs:
 def _listed(name: str, content: ImageMasks) -> Pairs:
     root, lines = content.place.parent, dict[str, int]()
     images, masks = list[tuple[Stored, int]](), list[tuple[Stored, int]]()
-    rows = csv_rows(name, content.path)
+    rows = csv_rows(name, content.path, delimiter=content.delimiter)
     _, header = next(rows)
     title = f"dataset {name!r}: {content.path}"
     wanted = content.image_column, content.mask_column

@@ -187,7 +187,8 @@ def _columns(declared_name: str, content: TextTable, path: str, header: Sequence
 
 
 def _csv(name: str, content: TextTable, path: str) -> Iterator[Row]:
-    rows = csv_rows(name, path, content.encoding)
+    assert isinstance(content, CsvTable)
+    rows = csv_rows(name, path, content.encoding, content.delimiter)
     _, header = next(rows)
     columns = _columns(name, content, path, header)
     for line, row in rows:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from user_data import declared
 
-from robench.core.errors import MissingDataError
+from robench.core.errors import DeclarationError, MissingDataError, RobenchError
 from robench.datasets import open_dataset
 
 # More than ten classes, so that the order of numbers is not that of their texts.
@@ -113,3 +113,33 @@ def test_other_labels_are_names_in_the_order_of_their_text(
 ) -> None:
     write_table(tmp_path, "texts", labels)
     assert targets_of(tmp_path, "texts") == numbers
+
+
+@pytest.mark.parametrize("kind", ["texts", "images", "series-csv"])
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_columns_of_any_delimiter_are_read_and_it_is_proposed_from_the_header(
+    tmp_path: Path, kind: str, delimiter: str
+) -> None:
+    write_table(tmp_path, kind, NUMBERS)
+    (tmp_path / "test").write_text((tmp_path / "test").read_text().replace(",", delimiter))
+    field = f"delimiter: {json.dumps(delimiter)}"
+    with pytest.raises(DeclarationError, match="no column") as caught:
+        targets_of(tmp_path, kind)
+    assert f"state {field} in the dataset's entry" in str(caught.value)
+    assert "Did you mean" not in str(caught.value)
+    assert targets_of(tmp_path, kind, f", {field}") == NUMBERS
+
+
+def test_a_quoted_header_of_another_delimiter_is_explained_too(tmp_path: Path) -> None:
+    (tmp_path / "test").write_text('"text";"label"\n"A, b";0\n"C; d";1\n')
+    with pytest.raises(RobenchError, match=r'line 1: .*expected a CSV file. .* state delimiter: ";" in'):
+        targets_of(tmp_path, "texts")
+    assert targets_of(tmp_path, "texts", ', delimiter: ";"') == [0, 1]
+    with pytest.raises(DeclarationError, match=r"delimiter: must be one character .* got '\\t\\t'"):
+        targets_of(tmp_path, "texts", r', delimiter: "\t\t"')
+
+
+def test_a_text_may_be_longer_than_the_limit_of_pythons_csv(tmp_path: Path) -> None:
+    texts = ["a" * 131_072, "b" * 200_000]
+    (tmp_path / "test").write_text("text,label\n" + "".join(f"{text},{n}\n" for n, text in enumerate(texts)))
+    assert targets_of(tmp_path, "texts") == [0, 1]
