@@ -23,6 +23,7 @@ from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare.schema import parse_perturbation
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import Attacked
+from robench.evaluation.model_checks import require_logits
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
@@ -36,6 +37,8 @@ from robench.tasks.segmentation import IGNORED
 NAME = "model"
 # Nothing is stored, and no draw depends on weights.
 NO_DIGEST = "0" * 64
+# Clean inputs on which the model is checked before the attack.
+MOST_CHECKED = 32
 # Denominators that budgets are written with: 0.03137254901960784 is meant as 8/255.
 _LARGEST_DENOMINATOR = 1020
 
@@ -101,8 +104,8 @@ class TensorAttack:
             dataset: dataset with these ids, as ``robench.load_dataset`` returns it.
 
         Raises:
-            UsageError: the model is not a module, the attack is not for such inputs or so few classes, or sizes, types
-                and labels do not fit together.
+            UsageError: the model is not a module, its outputs are not logits, the attack is not for such inputs or so
+                few classes, or sizes, types and labels do not fit together.
             ContractError: inputs are outside their limits, or the module breaks its contract.
         """
         names = tuple(map(str, range(len(inputs)))) if ids is None else tuple(ids)
@@ -210,11 +213,16 @@ def _declared(
     """Return the declaration of the examples, whose classes are those of the model.
 
     Raises:
-        UsageError: a label is not one of them, or the attack cannot be applied to such examples.
+        UsageError: a label is not one of them, the outputs are not logits, or the attack cannot be applied to such
+            examples.
     """
     lowest_allowed = 0 if task.answers_as == "label" else IGNORED
+    shown = inputs[:MOST_CHECKED].float().to(model.device)
     with torch.no_grad():
-        num_classes = model.outputs(inputs[:1].float().to(model.device), (0,)).shape[1]
+        outputs = model.outputs(shown, range(len(shown)))
+    if task.is_audited:
+        require_logits([outputs], NAME)
+    num_classes = outputs.shape[1]
     lowest, highest = int(labels.min()), int(labels.max())
     if lowest < lowest_allowed or highest >= num_classes:
         found = lowest if lowest < lowest_allowed else highest

@@ -5,12 +5,14 @@ one that returns probabilities for logits, and one without gradients. Whether Sq
 ``probe.comparisons``. Where this differs: all examples of the probe are checked, not only the first batch.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from torch import Tensor
 
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.problem import Problem
+from robench.core.errors import UsageError
 from robench.core.flags import Flag
 from robench.core.protocols import Batch, Model
 from robench.domains import domain_of
@@ -20,17 +22,19 @@ from robench.tasks import task_of
 from robench.tasks.base import Loss, ManyAnswers
 from robench.tasks.classification_impl import (
     FALSE_REFUSAL,
-    SIMPLEX,
-    are_probabilities,
     chance_of_at_most,
     dlr_loss,
     margin_loss,
-    off_one,
 )
 
 SOURCE = "auto-attack, checks.py"
 NUM_PASSES = 5
 RANDOM = 1e-4
+# Tolerance of the sum of a row of probabilities, from AutoAttack's code (checks.py).
+SIMPLEX = 1e-5
+# From so many values on, logits hardly all lie in [0, 1] by chance; of sigmoids the largest is hardly below this one.
+ENOUGH_VALUES, LEAST_SIGMOID = 8, 0.5
+PROBABILITIES = "probabilities"
 # Each of them needs a pass of as many rows: with 32, about as many passes as one of the audit's attacks of 40 steps.
 COUPLING_ROWS = 32
 # Probability with which guesses are right as often: from it on, the model may be guessing.
@@ -119,15 +123,48 @@ def _coupled(probe: Probe) -> Flag:
     return coupling_flag(measure_coupling(probe.model, inputs, seeds))
 
 
-def _probabilities(logits: Tensor) -> Flag:
-    off, is_raised = off_one(logits), are_probabilities(logits)
+def require_logits(outputs: Sequence[Tensor], model: str) -> None:
+    """Refuse outputs (B, classes, ...) of a model on clean examples unless they are logits.
+
+    Raises:
+        UsageError: the message says what they are, and what to do.
+    """
+    if not (found := _in_place_of_logits(outputs)):
+        return
+    advice = "a softmax or sigmoid flattens gradients, so that attacks look weak; leave it out of the model"
+    if found != PROBABILITIES:
+        advice += ". If they are logits, subtract 1 from all of them, which changes no prediction and no loss"
+    raise UsageError(f"model {model!r} gives {found}, wanted logits: {advice}")
+
+
+def _in_place_of_logits(outputs: Sequence[Tensor]) -> str:
+    """Name outputs (B, classes, ...) that are not logits: probabilities, or all in [0, 1]; "" for all others."""
+    highest = max(float(each.max()) for each in outputs)
+    if not all(float(each.min()) > -SIMPLEX and float(each.max()) < 1 + SIMPLEX for each in outputs):
+        return ""
+    if max(map(_off_one, outputs)) < SIMPLEX:
+        return PROBABILITIES
+    is_clear = sum(each.numel() for each in outputs) >= ENOUGH_VALUES and highest >= LEAST_SIGMOID
+    return "outputs that all lie in [0, 1]" if is_clear else ""
+
+
+def _off_one(outputs: Tensor) -> float:
+    """Return the largest deviation from one of the sums over the classes of outputs (B, classes, ...)."""
+    return float((outputs.sum(1) - 1).abs().max())
+
+
+def _probabilities(outputs: Tensor) -> Flag:
+    found = _in_place_of_logits([outputs])
+    finding = "the outputs are not probabilities"
+    if found:
+        finding = "the outputs are probabilities" if found == PROBABILITIES else f"the model gives {found}"
     return Flag(
         name="probabilities for logits",
         source=SOURCE,
-        value=off,
+        value=_off_one(outputs),
         limit=SIMPLEX,
-        is_raised=is_raised,
-        finding="the outputs are probabilities" if is_raised else "the outputs are not probabilities",
+        is_raised=bool(found),
+        finding=finding,
         advice="return logits: a softmax flattens the gradients, and attacks look weak",
     )
 

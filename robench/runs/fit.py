@@ -36,6 +36,7 @@ from robench.datasets import open_dataset
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import ADVICE, measure_coupling, measure_padding
+from robench.evaluation.model_checks import require_logits
 from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
@@ -47,10 +48,8 @@ from robench.tasks import TASKS
 from robench.tasks.base import Contradiction, ModelCheck
 
 NUM_EXAMPLES = 32
-# Outputs on images of several sizes may take a gigabyte each.
-NUM_OF_SEVERAL_SIZES = 4
-# Not one: a model with batch statistics may refuse a single row, regardless of sizes.
-FEW = 2
+# Not one: a model with batch statistics may refuse a single row. Where sizes differ, outputs may take a gigabyte each.
+FEW = 4
 # Eight passes of eight rows, forward and backward: the batch three times, permuted, and copies of four of its rows.
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
@@ -81,7 +80,7 @@ def check_fit(
 ) -> float | None:
     """Refuse a model that cannot be measured on one of the datasets, or contradicts its registry entry.
 
-    It runs on 32 examples of the dataset it was trained on, on two of others, and on eight to check that rows are
+    It runs on 32 examples of the dataset it was trained on, on four of others, and on eight to check that rows are
     independent. None of the ``conditions`` may ask for what it lacks.
 
     Returns:
@@ -101,13 +100,14 @@ def check_fit(
             f"{asking[0]!r} asks: let its module's forward take `targets` and set its attribute takes_targets = True, "
             "or measure it under a suite without such a condition"
         )
+    seen: list[torch.Tensor] = []
     for declared, dataset in datasets.items():
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
-        most = NUM_EXAMPLES if declared.has_one_size else NUM_OF_SEVERAL_SIZES
-        examples = _readable(dataset, most if is_expected else FEW)
+        examples = _readable(dataset, NUM_EXAMPLES if is_expected and declared.has_one_size else FEW)
         if examples:
             inputs = _excerpts(declared, [example for example, _ in examples[: None if declared.has_one_size else 1]])
             outputs = _fitting_outputs(checkpoint, model, declared, dataset, [example for example, _ in examples])
+            seen += [outputs] if isinstance(outputs, torch.Tensor) else [each[None] for each in outputs]
             if is_expected and all(bool(torch.isfinite(each).all()) for each in outputs):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
             for condition in conditions:
@@ -118,6 +118,8 @@ def check_fit(
                 check: ModelCheck = imported(task.check)
                 with _refused(f"model {checkpoint.name!r} does not fit {task.name}"):
                     check(model, [example for example, _ in examples])
+    if task.is_audited and seen:
+        require_logits(seen, checkpoint.name)
     return None if checkpoint.coupled else _check_rows_are_independent(checkpoint, model, datasets)
 
 

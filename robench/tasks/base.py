@@ -63,8 +63,8 @@ class Task:
         check: ``module:name`` of a ``ModelCheck`` of models with code of the user's own, before anything is measured;
             None for none.
         gap: ``module:name`` of a ``Gap``, by which rescoring recognises numerical ties; None if there are none.
-        is_audited: whether the checks of ``evaluation.audit`` apply to its models, for which chance level is one over
-            the number of classes.
+        is_audited: whether the checks of ``evaluation.audit`` apply to its models, whose outputs are logits (B,
+            classes, ...), and for which chance level is one over the number of classes.
         proportion: ``module:name`` of a ``Proportion``, by which attacks are compared where examples have many answers;
             None for tasks with a verdict, or whose attacks are not compared.
         answers_as: how a picture shows an answer: ``label`` for text, or ``mask`` for a class at each pixel of images,

@@ -177,7 +177,7 @@ class ClassificationRules:
         return {name: Values(column.numpy()) for name, column in columns.items()}
 
     def check_fit(self, outputs: Tensor, num_classes: int | None, model: str, dataset: str, inputs: Tensor) -> None:
-        """Refuse logits for a number of classes other than the dataset's, and probabilities.
+        """Refuse logits for a number of classes other than the dataset's.
 
         Raises:
             UsageError: the message says what was found and what to do.
@@ -187,12 +187,6 @@ class ClassificationRules:
                 f"model {model!r} gives {outputs.shape[1]} classes, but dataset {dataset!r} has {num_classes}; "
                 "choose a suite on the data that the model was trained for (num_classes in the dataset's entry tells "
                 "of classes that no example has)"
-            )
-        # Scores that are not finite cannot be checked: their shards will fail with an error.
-        if bool(torch.isfinite(outputs).all()) and are_probabilities(outputs):
-            raise UsageError(
-                f"model {model!r} gives probabilities, wanted logits: a softmax flattens gradients, so that "
-                "attacks look weak; leave it out of the model"
             )
 
     def labels_of(self, outputs: Tensor) -> Any:
@@ -262,21 +256,6 @@ def _above_sixth(scores: Tensor, targets: Tensor, has_right_class: bool) -> Tens
         return torch.full((len(scores),), -torch.inf, dtype=scores.dtype)
     others = scores.scatter(1, targets[:, None], -torch.inf)
     return scores.gather(1, targets[:, None])[:, 0] - others.topk(5, 1).values[:, -1]
-
-
-# Tolerance of the sum of a row of probabilities, from AutoAttack's code (checks.py).
-SIMPLEX = 1e-5
-
-
-def are_probabilities(logits: Tensor) -> bool:
-    """Return whether every row of (B, classes) scores lies in [0, 1] and sums to one."""
-    is_bounded = bool(logits.max() < 1 + SIMPLEX) and bool(logits.min() > -SIMPLEX)
-    return is_bounded and off_one(logits) < SIMPLEX
-
-
-def off_one(logits: Tensor) -> float:
-    """Return the largest deviation from one of the row sums of (B, classes) scores."""
-    return float((logits.sum(1) - 1).abs().max())
 
 
 def _scores(logits: Tensor, classes: Sequence[int] | None) -> Tensor:

@@ -199,6 +199,21 @@ def test_logits_of_float64_are_attacked_as_the_same_in_float32(what: str, kind: 
         ({"kind": "apgd", "epsilon": 0.1, "num_steps": 3, "loss": "dlr"}, {}, UsageError, "dlr needs at least 3"),
         (FGSM, {"inputs": torch.full((2, 3, 4, 4), 2.0)}, ContractError, r"\[0, 1\]"),
         (FGSM, {"model": "digits-vit"}, UsageError, "expected a torch.nn.Module"),
+        (
+            FGSM,
+            {"model": torch.nn.Sequential(Bright(), torch.nn.Softmax(1))},
+            UsageError,
+            "gives probabilities, wanted",
+        ),
+        (
+            FGSM,
+            {
+                "model": torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.Sigmoid()),
+                "labels": torch.zeros(2, 4, 4, dtype=torch.long),
+            },
+            UsageError,
+            "model 'model' gives outputs that all lie in",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(

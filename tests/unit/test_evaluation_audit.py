@@ -139,9 +139,17 @@ class TestPlanted:
         assert "BPDA" in found["unavailable gradients"].advice
         assert "saturated" not in found["unavailable gradients"].finding
 
-    def test_probabilities_are_flagged(self) -> None:
-        flag = without_attacks(Small(lambda logits: logits.softmax(1)))["probabilities for logits"]
+    @pytest.mark.parametrize(
+        ("change", "finding"),
+        [
+            (lambda logits: logits.softmax(1), "the outputs are probabilities"),
+            (lambda logits: (3 * logits).sigmoid(), "the model gives outputs that all lie in [0, 1]"),
+        ],
+    )
+    def test_probabilities_are_flagged(self, change: Callable[[torch.Tensor], torch.Tensor], finding: str) -> None:
+        flag = without_attacks(Small(change))["probabilities for logits"]
         assert flag.is_raised
+        assert flag.finding == finding
         assert "logits" in flag.advice
 
     def test_a_detached_graph_is_flagged_and_its_error_told(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +16,9 @@ from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
+from robench.evaluation.model_checks import require_logits
 from robench.runs.fit import NUM_EXAMPLES, check_fit
-from robench.tasks.classification_impl import are_probabilities, chance_of_at_most
+from robench.tasks.classification_impl import chance_of_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,22 +104,38 @@ def test_an_honest_model_is_refused_less_than_once_in_a_million() -> None:
     assert refused >= NUM_EXAMPLES // 10
 
 
-def test_probabilities_are_refused(fit: Callable[..., None]) -> None:
-    with pytest.raises(UsageError, match="gives probabilities, wanted logits"):
-        fit(lambda inputs: answers(32)(inputs).softmax(1))
-
-
+# Values of the logits of four rows of two classes, or of others; what the message says they are.
 @pytest.mark.parametrize(
-    ("scores", "expected"),
+    ("scores", "found"),
     [
-        ([[0.2, 0.8], [1.0, 0.0]], True),
-        ([[0.2, 0.8], [0.5, 0.6]], False),
-        ([[-1.0, 2.0]], False),
-        ([[0.0, 0.0]], False),
+        ([[0.2, 0.8], [1.0, 0.0]], "probabilities"),
+        ([[0.2, 0.8], [0.5, 0.6]], ""),  # four values may lie there by chance
+        ([[0.2, 0.8]] * 3 + [[0.5, 0.6]], "outputs that all lie in [0, 1]"),
+        ([[0.2, 0.8]] * 3 + [[0.5, 1.1]], ""),
+        ([[0.2, 0.8]] * 3 + [[0.5, -0.1]], ""),
+        ([[0.1, 0.3]] * 4, ""),  # such as cosines, and logits of random weights
+        ([[0.0, 0.0]] * 4, ""),
+        ([[0.2, 0.8]] * 3 + [[0.5, float("nan")]], ""),
     ],
 )
-def test_probabilities_lie_in_0_and_1_and_sum_to_1_in_every_row(scores: list[list[float]], expected: bool) -> None:
-    assert are_probabilities(torch.tensor(scores)) == expected
+def test_probabilities_and_sigmoids_are_no_logits(scores: list[list[float]], found: str) -> None:
+    given = [torch.tensor(scores)]
+    # Pixels of one image instead of rows, and rows of several datasets.
+    for outputs in (given, [given[0].T[None, :, None]], list(given[0].split(1))):
+        if not found:
+            require_logits(outputs, "mine")
+            continue
+        with pytest.raises(UsageError, match=re.escape(f"model 'mine' gives {found}, wanted logits")) as caught:
+            require_logits(outputs, "mine")
+        assert ("subtract 1" in str(caught.value)) == (found != "probabilities")
+
+
+@pytest.mark.parametrize("squash", [partial(torch.softmax, dim=1), torch.sigmoid, lambda logits: logits.sigmoid() ** 2])
+def test_they_are_refused(fit: Callable[..., None], squash: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(UsageError, match="wanted logits"):
+        fit(lambda inputs: squash(answers(32)(inputs)))
+    # A constant beside logits changes nothing.
+    fit(lambda inputs: squash(answers(32)(inputs)) - 1)
 
 
 def test_another_number_of_classes_is_refused(fit: Callable[..., None]) -> None:
@@ -144,7 +163,7 @@ def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callabl
     fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})
 
 
-def test_the_model_is_shown_two_examples_of_data_that_it_was_not_trained_for() -> None:
+def test_the_model_is_shown_four_examples_of_data_that_it_was_not_trained_for() -> None:
     shown = []
 
     class Victim:
@@ -155,7 +174,7 @@ def test_the_model_is_shown_two_examples_of_data_that_it_was_not_trained_for() -
     victim: Any = Victim()
     checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
     check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])}, victim)
-    assert shown == [32, 2, 2, *[8] * 8]
+    assert shown == [32, 4, 4, *[8] * 8]
 
 
 def centred(inputs: torch.Tensor) -> torch.Tensor:
