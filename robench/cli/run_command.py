@@ -171,7 +171,10 @@ def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
 
 
 def _say_limit(limit: int | None, suites: Sequence[Suite]) -> None:
-    size = min((suite.batch_size * suite.batches_per_shard for suite in suites), default=0)
+    sizes = (
+        suite.batch_size_of(condition) * suite.batches_per_shard for suite in suites for condition in suite.conditions
+    )
+    size = min(sizes, default=0)
     if limit is not None and limit < size:
         say(
             f"--limit {limit}: whole shards are computed, here of {size} examples, and kept for later runs; to try"

@@ -75,7 +75,7 @@ def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: 
         version=suite.version,
         seed=seed,
         task=suite.task,
-        batch_size=suite.batch_size,
+        batch_size=suite.largest_batch_of(suite.conditions),
         limit=limit,
         dataset=suite.given_dataset,
         models=models,

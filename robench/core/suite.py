@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -175,7 +175,7 @@ class Suite:
 
     Attributes:
         seed: root of all randomness of the suite.
-        batch_size: number of rows per forward pass; part of every key.
+        batch_size: number of rows per forward pass, where examples have one size; see ``batch_size_of``.
         batches_per_shard: number of batches per unit of work.
         audit: whether every model is also audited for signs that its numbers under attack are unreliable.
         lacks_dataset: whether the conditions use a stand-in, because the suite names no dataset and none was given.
@@ -197,6 +197,14 @@ class Suite:
     lacks_dataset: bool = False
     given_dataset: str | None = None
     all_examples: bool = False
+
+    def batch_size_of(self, condition: Condition) -> int:
+        """Return the number of rows per forward pass, part of every key: one where examples have several sizes."""
+        return self.batch_size if condition.dataset.has_one_size else 1
+
+    def largest_batch_of(self, conditions: Iterable[Condition]) -> int:
+        """Return the largest number of rows per forward pass under some conditions."""
+        return max(map(self.batch_size_of, conditions))
 
     def whole(self) -> Suite:
         """Return the suite with every condition on all examples of its dataset; itself if it states no number."""

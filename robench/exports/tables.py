@@ -22,7 +22,7 @@ from robench.core.errors import StoreError, UsageError
 from robench.core.protocols import Store
 from robench.core.records import Record
 from robench.core.report import Report, Row
-from robench.core.suite import Column, Condition, Suite, views_of
+from robench.core.suite import Column, Condition, Suite, names_of_conditions, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
@@ -159,7 +159,7 @@ def cells_of(suite: Suite, report: Report, training_seeds: Mapping[str, int], *,
 def _cell(
     suite: Suite, report: Report, row: Row, column: Column, statistic: str, training_seeds: Mapping[str, int]
 ) -> dict[str, Any]:
-    cell, metric = row.cells[column.key], METRICS[column.metric]
+    cell, metric, read = row.cells[column.key], METRICS[column.metric], names_of_conditions(suite, column)
     of_seeds = statistic == MEAN
     # A name that was asked for and has no results may be no Unicode.
     model = row.model.encode("utf-8", "backslashreplace").decode()
@@ -183,7 +183,7 @@ def _cell(
         "missing": cell.missing,
         "limit": row.limit,
         "all_examples": row.all_examples,
-        "batch_size": suite.batch_size,
+        "batch_size": suite.largest_batch_of(each for each in suite.conditions if each.name in read),
         "is_coupled": row.batch_size is not None,
         "num_flags": None if row.flags is None else len(row.raised),
         "flags": None if row.flags is None else ", ".join(flag.name for flag in row.raised),

@@ -93,7 +93,7 @@ def _run_of(suite: Suite, report: Report, row: Row, tracker: Tracker) -> Tracked
         "model": row.model,
         "datasets": ", ".join(dict.fromkeys(each.dataset.name for each in suite.conditions)),
         "seed": report.seed,
-        "batch_size": suite.batch_size,
+        "batch_size": suite.largest_batch_of(suite.conditions),
         "limit": row.limit,
         "all_examples": row.all_examples or None,
         "precision": row.precision,

@@ -94,7 +94,7 @@ def measured_of(
         checkpoint=checkpoint,
         num_examples=num_examples if len(column.conditions) == 1 else None,
         limit=limit,
-        batch_size=suite.batch_size,
+        batch_size=suite.largest_batch_of(view.condition for view in read),
         pretrained_on=_pretrained_on(checkpoint, checkpoints),
     )
 

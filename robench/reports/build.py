@@ -182,13 +182,14 @@ def row_of(
     is_coupled = is_coupled or are_coupled(covered)
     findings = notes_of(columns, {**coverages, **audits}, suite.conditions)
     shards = [record.shard for coverage in covered for record in coverage.records]
-    coupled = [coupled_note(suite.batch_size)] if is_coupled else []
+    batch_size = suite.largest_batch_of(suite.conditions) if is_coupled else None
+    coupled = [] if batch_size is None else [coupled_note(batch_size)]
     return Row(
         model=model,
         cells=cells,
         limit=limit,
         all_examples=suite.all_examples,
-        batch_size=suite.batch_size if is_coupled else None,
+        batch_size=batch_size,
         notes=(*coupled, *caveats_of(covered), *findings, *bias_notes(suite.columns, cells), *without_number),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
         is_audited=any(coverage.records for coverage in audits.values()),

@@ -19,7 +19,9 @@ def needs(
     Names of conditions are ignored: results of another suite under another name are used as well. None as
     ``seed`` or ``precision``, the number format of the model's passes, matches any.
     """
-    sources = {(each, suite.batch_size) for condition in suite.conditions for each in sources_of(condition)}
+    sources = {
+        (each, suite.batch_size_of(condition)) for condition in suite.conditions for each in sources_of(condition)
+    }
     sources |= {(each, AUDIT_EXAMPLES) for condition in audits_of(suite) for each in sources_of(condition)}
 
     def is_needed(shard: ShardHeader) -> bool:

@@ -386,7 +386,7 @@ def _measurements(
             tensors_digest=tensors[checkpoint.name],
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,
-            batch_size=suite.batch_size if condition.dataset.has_one_size else 1,
+            batch_size=suite.batch_size_of(condition),
             dtype=request.precision,
             # Weights alone do not identify a model whose code the user may change between two runs.
             code_digest=checkpoint.architecture.code_digest(),

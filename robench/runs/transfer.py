@@ -123,6 +123,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
     attacks = replace(attacks, shards=tuple(wanted))
     measured = {(each.checkpoint.name, each.condition.name): each for each in attacks.measurements[suite.name]}
     conditions = {each.name: _transferred(view, measured[each.name, view.condition.name]) for each in sources}
+    batch_size = suite.batch_size_of(view.condition)
     matrix = _matrix(suite, view, clean, [(each, conditions[each.name]) for each in sources])
     scores = {
         (target.name, source): replace(
@@ -146,7 +147,7 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
             for source in conditions
             if (source, source) in scores
         },
-        coupled_sources=tuple(_marked(each, suite.batch_size) for each in sources if each.coupled),
+        coupled_sources=tuple(_marked(each, batch_size) for each in sources if each.coupled),
     )
 
 
@@ -188,7 +189,7 @@ def _matrix(
     of_sources = [
         Column(
             key=f"from/{source.name}/{metric}",
-            label=f"from {_marked(source, suite.batch_size)}",
+            label=f"from {_marked(source, suite.batch_size_of(view.condition))}",
             metric=metric,
             conditions=(condition.name,),
         )

@@ -139,6 +139,15 @@ class TestCoupledModels:
         report = build_report(SUITE, [*whole(), *whole(model="other")], coupled={"vit"})
         assert {row.model: row.batch_size for row in report.rows} == {"vit": 2, "other": None}
 
+    def test_where_examples_have_several_sizes_each_is_a_pass_of_its_own(self, monkeypatch):
+        wanted = values(only_row(build_report(SUITE, whole())))
+        monkeypatch.setattr(type(DIGITS), "has_one_size", False)
+        assert build_report(SUITE, whole()).rows == ()
+        row = only_row(build_report(SUITE, [*whole(), *whole(batch_size=1)], coupled={"vit"}))
+        assert values(row) == wanted
+        assert row.batch_size == 1
+        assert "every number holds at batch size 1 only" in row.notes[0]
+
     def test_a_model_that_is_not_coupled_has_neither(self):
         row = only_row(build_report(SUITE, whole()))
         assert (row.batch_size, row.notes) == (None, ())
