@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from robench.core.suite import Suite
 
 _WILD = "*?["
+# Before a condition, or a pattern of some, that is left out.
+_WITHOUT = "!"
 
 
 def complete_suites(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -133,6 +135,8 @@ def expanded(names: Iterable[str], known: Callable[[], Iterable[str]], noun: str
 def only_conditions(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suite, ...]:
     """Return the suites with the conditions that names or patterns match; without names, as they are.
 
+    After a ``!``, as in ``!snow*``, they leave conditions out, of the others named or else of all.
+
     Raises:
         UnknownNameError: a name matches no condition of any suite.
         UsageError: a suite has none of the conditions, or no column that reads them alone.
@@ -140,9 +144,12 @@ def only_conditions(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suit
     if not names:
         return tuple(suites)
     known = list(dict.fromkeys(condition.name for suite in suites for condition in suite.conditions))
-    chosen = set(expanded(names, lambda: known, "condition"))
-    for name in sorted(chosen.difference(known)):
+    left_out = [name[1:] for name in names if name.startswith(_WITHOUT)]
+    taken = [name for name in names if not name.startswith(_WITHOUT)] or known
+    chosen, removed = (set(expanded(each, lambda: known, "condition")) for each in (taken, left_out))
+    for name in sorted((chosen | removed).difference(known)):
         raise UnknownNameError("condition", name, known)
+    chosen -= removed
     for suite in suites:
         if chosen.isdisjoint(condition.name for condition in suite.conditions):
             raise UsageError(

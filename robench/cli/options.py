@@ -203,7 +203,7 @@ only_option = option(
     multiple=True,
     metavar="NAME|PATTERN",
     shell_complete=complete_conditions,
-    help="Only these conditions of the suites, such as 'pgd*', and the columns that read no others.",
+    help="Only these conditions, such as 'pgd*', or all but those of '!snow*', and the columns that read no others.",
 )
 all_examples_option = option(
     "--all-examples",

@@ -149,6 +149,7 @@ class Column:
         family: family of corrupted images, such as ``imagenet-c``, for metrics over corruptions.
         unit: unit of a distance in the dataset's domain; empty for the unit of the metric.
         of_class: class of the dataset that the column is about.
+        averages: types of corruption whose mean the column is, if it can be one over fewer; else ().
     """
 
     key: str
@@ -161,12 +162,28 @@ class Column:
     family: str = ""
     unit: str = ""
     of_class: int | None = None
+    averages: tuple[str, ...] = ()
 
     @property
     def reads(self) -> tuple[tuple[str, Role], ...]:
         """Return each condition with its role."""
         roles = self.roles or (MEASURED,) * len(self.conditions)
         return tuple(zip(self.conditions, roles, strict=True))
+
+    def over(self, names: Collection[str]) -> Column:
+        """Return a mean over the types of corruption whose conditions are all named; other columns as they are."""
+        left_out = {role.corruption for name, role in self.reads if role.corruption and name not in names}
+        kept = tuple(each for each in self.averages if each not in left_out)
+        if not kept or set(self.conditions) <= set(names):
+            return self
+        reads = [(name, role) for name, role in self.reads if name in names and role.corruption not in left_out]
+        conditions, roles = zip(*reads, strict=True)
+        column = replace(self, conditions=conditions, roles=roles, averages=kept)
+        if not (lacking := [each for each in self.averages if each in left_out]):
+            return column
+        shown = ["without", *lacking] if len(lacking) < len(kept) else ["over", *kept]
+        label = f"{self.label} {shown[0]} {', '.join(shown[1:])}"
+        return replace(column, key=f"{self.key}/{'-'.join(shown)}", label=label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,12 +233,14 @@ class Suite:
     def only(self, names: Collection[str]) -> Suite:
         """Return the suite with these conditions alone, and the columns that read no others.
 
-        Keys of results do not depend on the other conditions of a suite.
+        Means over types of corruption become those over the types that are left, and say so. Keys of results do not
+        depend on the other conditions of a suite.
 
         Raises:
             UsageError: every column reads another condition too.
         """
-        columns = tuple(each for each in self.columns if names_of_conditions(self, each) <= set(names))
+        narrowed = (each.over(names) for each in self.columns)
+        columns = tuple(each for each in narrowed if names_of_conditions(self, each) <= set(names))
         if not columns:
             read = (names_of_conditions(self, each) for each in self.columns)
             others = min((each - set(names) for each in read if not each.isdisjoint(names)), key=len, default=set())

@@ -5,8 +5,9 @@ pixels, ``make_cifar_c.py`` for 32.
 
 Every function takes images (B, C, H, W) in levels, which are whole numbers from 0 to 255 kept as float32, and returns
 levels that may be fractions or lie outside; shared steps are in ``corruption_impl``. Types in ``COLOUR_TYPES`` take
-three channels, all others any number. Lengths are constants in pixels and do not scale with the image: an image of
-another size is corrupted with the strengths chosen by the authors for 224 or 32 pixels.
+three channels, which are equal for a grey image; all others take any number. Lengths are constants in pixels and do not
+scale with the image: an image of another size is corrupted with the strengths chosen by the authors for 224 or 32
+pixels.
 
 No sum depends on its order: weights of filters are rounded to binary fractions so short that every partial sum is exact
 (see ``filters``). All else is one rounded operation after another, element by element. So neither the batch nor the

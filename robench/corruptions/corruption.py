@@ -83,7 +83,7 @@ class Corruption(CorruptionBase):
     def problem_with_shape(self, shape: tuple[int, ...]) -> str:
         """Return why the corruption cannot be applied to images of a shape: it mixes red, green and blue."""
         needs_colour = self.type in COLOUR_TYPES or self.saved_as != "float"
-        if len(shape) == len(IMAGES.axes) and (shape[0] == NUM_COLOURS or not needs_colour):
+        if len(shape) == len(IMAGES.axes) and (shape[0] in (1, NUM_COLOURS) or not needs_colour):
             return ""
-        wanted = "colour images (3, height, width)" if needs_colour else "images (channels, height, width)"
-        return f"corruption {self.type!r} needs {wanted}, got {shape}; leave it out"
+        wanted = "colour or grey images (3 or 1, height, width)" if needs_colour else "images (channels, height, width)"
+        return f"corruption {self.type!r} needs {wanted}, got {shape}"

@@ -5,6 +5,9 @@ inputs are rounded to the nearest of 255 levels, and results are cut to [0, 255]
 value within 2**-10 of a level counts as that level, since the original's double precision decides there by chance.
 Corruptions whose last step in the original rounds to nearest (pixelate, JPEG) return whole levels.
 
+Types that mix colours, and the compression of ``saved_as``, see a grey image as three equal channels, and its grey
+levels afterwards are Pillow's: as if a grey file had been corrupted as a colour image and converted back.
+
 Severities follow the authors' numbering, and most change an image more than the previous one, with exceptions: glass
 blur after 1 and 3, frost after 3, elastic transform and saturate after 2 (224 pixels); glass blur after 1, 2 and 4,
 motion blur, frost and spatter after 3, saturate after 2, elastic transform after each (32 pixels).
@@ -17,10 +20,10 @@ import torch
 
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch, Draws, Model, Perturbed
-from robench.corruptions import TYPES
-from robench.corruptions.corruption import Corruption
+from robench.corruptions import COLOUR_TYPES, TYPES
+from robench.corruptions.corruption import NUM_COLOURS, Corruption
 from robench.corruptions.jpeg_compression_impl import compressed
-from robench.corruptions.levels import truncated
+from robench.corruptions.levels import grey_levels, truncated
 from robench.declarations.base import imported
 
 CorruptionFunction = Callable[[torch.Tensor, Corruption, Draws], torch.Tensor]
@@ -35,7 +38,7 @@ def corrupt(declaration: Corruption, batch: Batch, model: Model, draws: Draws) -
     """Return images (B, C, H, W) in [0, 1] with the corruption, all multiples of 1/255.
 
     Raises:
-        ContractError: inputs are not images, or not of red, green and blue and the type needs these.
+        ContractError: inputs are not images, or neither coloured nor grey and the type needs these.
     """
     return Perturbed(inputs=corrupted(declaration, batch.inputs, draws))
 
@@ -66,6 +69,12 @@ def _saved_levels(declaration: Corruption, images: torch.Tensor, draws: Draws) -
     # Whole planes for any layout of the batch, since filters run along them.
     levels = (images.contiguous() * 255.0).round_()
     algorithm: CorruptionFunction = imported(TYPES[declaration.type])
-    corrupted = algorithm(levels, declaration, draws)
+    corrupted = algorithm(_coloured(levels) if declaration.type in COLOUR_TYPES else levels, declaration, draws)
     saved = truncated(corrupted).clamp_(0.0, 255.0).float()
-    return compressed(saved, SAVED_QUALITY) if declaration.saved_as == "jpeg-85" else saved
+    saved = compressed(_coloured(saved), SAVED_QUALITY) if declaration.saved_as == "jpeg-85" else saved
+    return saved if saved.shape[1] == images.shape[1] else grey_levels(saved)
+
+
+def _coloured(levels: torch.Tensor) -> torch.Tensor:
+    """Return grey levels (B, 1, H, W) as three equal channels, and others as they are."""
+    return levels.repeat(1, NUM_COLOURS, 1, 1) if levels.shape[1] == 1 else levels

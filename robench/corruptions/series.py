@@ -67,4 +67,4 @@ class SeriesCorruption(CorruptionBase):
         """Return why the corruption cannot be applied to inputs of a shape: they have no axis of time and channels."""
         if len(shape) == len(SERIES.axes):
             return ""
-        return f"corruption {self.type!r} needs series (time, channels), got {shape}; leave it out"
+        return f"corruption {self.type!r} needs series (time, channels), got {shape}"

@@ -355,11 +355,16 @@ def _column(subject: str, family: str, metric: str, clean: Sequence[Condition], 
         for severity in sorted(severities)
     ]
     reads = [*((each, CLEAN) for each in clean), *corrupted]
+    declared, averages = METRICS[metric], tuple(types)
+    if not declared.takes_any_severity:
+        averages = tuple(each for each in types if each in averaged_types(types))
+    can_be_narrowed = declared.scope == "family" and not (declared.needs_reference or declared.needs_clean)
     return Column(
         key=f"{subject.replace(' ', '/')}/{metric}",
-        label=f"{subject} {METRICS[metric].title}",
+        label=f"{subject} {declared.title}",
         metric=metric,
         conditions=tuple(condition.name for condition, _ in reads),
         roles=tuple(role for _, role in reads),
         family=family,
+        averages=averages if can_be_narrowed else (),
     )

@@ -7,7 +7,7 @@ entry permits it. A check in a separate process names a model that hangs or cras
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -146,8 +146,9 @@ def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDecla
     """Refuse conditions whose perturbation cannot be applied to inputs of a dataset's shape.
 
     Raises:
-        UsageError: the message names the condition, the dataset and the shape.
+        UsageError: the message names the first condition, its dataset and shape, and the options that leave all out.
     """
+    conditions, problems = list(conditions), dict[str, str]()
     shapes: dict[DatasetDeclaration, tuple[int, ...] | None] = {}
     for condition in conditions:
         declared = condition.dataset
@@ -156,7 +157,20 @@ def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDecla
             shapes[declared] = tuple(found[0][0].shape) if found else None
         shape = shapes[declared]
         if shape is not None and (problem := condition.perturbation.problem_with_shape(shape)):
-            raise UsageError(f"condition {condition.name!r} on dataset {declared.name!r}: {problem}")
+            problems[condition.name] = f"condition {condition.name!r} on dataset {declared.name!r}: {problem}"
+    if problems:
+        options = " ".join(f"--condition '!{each}'" for each in _patterns(problems, [each.name for each in conditions]))
+        raise UsageError(f"{next(iter(problems.values()))}; leave out what needs other inputs with {options}")
+
+
+def _patterns(names: Collection[str], among: Sequence[str]) -> Iterator[str]:
+    """Yield names, all severities of a type as one pattern if it matches no other of ``among``."""
+    for stem in dict.fromkeys(name.rstrip("0123456789") for name in names):
+        matched = [name for name in among if name.startswith(stem)]
+        if stem.endswith("-") and len(set(matched)) > 1 and all(name in names for name in matched):
+            yield f"{stem}*"
+        else:
+            yield from (name for name in names if name.rstrip("0123456789") == stem)
 
 
 def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:

@@ -172,19 +172,35 @@ def test_gradients_of_the_inputs_end_here(kind: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 8, 8), (2, 64)])
 def test_what_is_no_image_is_refused_with_its_shape(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ContractError, match=r"'fog' needs images \(channels, height, width\), got .*leave it out"):
+    with pytest.raises(ContractError, match=r"'fog' needs images \(channels, height, width\), got \(.*\)"):
         corrupted(Corruption(type="fog", severity=1), torch.zeros(shape))
 
 
 @pytest.mark.parametrize(
     "fields", [*({"type": kind} for kind in sorted(COLOUR_TYPES)), {"type": "fog", "saved_as": "jpeg-85"}]
 )
-def test_what_mixes_colours_needs_three_channels(fields: dict[str, Any]) -> None:
-    declaration = Corruption(severity=1, **fields)
-    assert declaration.problem_with_shape((3, 8, 8)) == ""
-    for channels in (1, 4):
-        with pytest.raises(ContractError, match=r"needs colour images \(3, height, width\), got"):
-            corrupted(declaration, torch.zeros(2, channels, 8, 8))
+def test_what_mixes_colours_takes_grey_as_equal_channels_and_gives_pillows_grey(fields: dict[str, Any]) -> None:
+    declaration, images = Corruption(severity=4, **fields), photographed(32, 3)[:, :1]
+    coloured = images.repeat(1, 3, 1, 1)
+    made = corrupted(declaration, images)
+    assert not torch.equal(made, images)
+    if declaration.type in COLOUR_TYPES:
+        # As if a grey file had been converted to colour, corrupted, saved and converted back.
+        saved = (corrupted(declaration, coloured) * 255).round().byte().permute(0, 2, 3, 1).numpy()
+        wanted = [np.array(Image.fromarray(each).convert("L")) for each in saved]
+        assert np.array_equal(levels_of(made)[..., 0], wanted)
+    assert declaration.problem_with_shape((3, 8, 8)) == declaration.problem_with_shape((1, 8, 8)) == ""
+    with pytest.raises(ContractError, match=r"needs colour or grey images \(3 or 1, height, width\), got \(4, 8, 8\)"):
+        corrupted(declaration, torch.zeros(2, 4, 8, 8))
+
+
+def test_jpeg_of_a_grey_image_is_that_of_a_grey_file() -> None:
+    images = photographed(32, 2)[:, :1]
+    made = corrupted(Corruption(type="jpeg_compression", severity=3), images)
+    for image, found in zip(levels_of(images), levels_of(made), strict=True):
+        file = BytesIO()
+        Image.fromarray(image[..., 0].astype(np.uint8)).save(file, "JPEG", quality=15)
+        assert np.array_equal(np.array(Image.open(file)), found[..., 0])
 
 
 @pytest.mark.parametrize("kind", sorted(set(TYPES) - COLOUR_TYPES))

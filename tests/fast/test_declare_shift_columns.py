@@ -82,6 +82,33 @@ class TestColumns:
         ]
         assert len(columns[0].conditions) == 20
 
+    @pytest.mark.parametrize(
+        ("left_out", "types", "words", "num_read"),
+        [
+            # The mean is over the published types; spatter has a column of its own alone.
+            ({"spatter"}, COMMON_CORRUPTIONS, "", 76),
+            ({"clean"}, COMMON_CORRUPTIONS, "", 80),
+            ({"snow", "frost"}, set(COMMON_CORRUPTIONS) - {"snow", "frost"}, "without snow, frost", 71),
+            # Without one severity a type has no mean.
+            ({"fog-3", "clean"}, set(COMMON_CORRUPTIONS) - {"fog"}, "without fog", 75),
+            (set(COMMON_CORRUPTIONS) - {"snow", "fog"}, {"snow", "fog"}, "over snow, fog", 16),
+        ],
+    )
+    def test_a_mean_over_the_types_that_are_left_says_over_which(
+        self, left_out: set[str], types: Any, words: str, num_read: int
+    ) -> None:
+        conditions = [CLEAN, *corrupted(*COMMON_CORRUPTIONS, "spatter")]
+        suite = parsed(conditions, "mean_error", "mean_corruption_error", "corruption_error")
+        names = {each.name for each in suite.conditions if not {each.name, each.name.split("-")[0]} & left_out}
+        column = suite.only(names).columns[0]
+        assert column.label == f"digits-c mean error {words}".rstrip()
+        assert column.key == f"digits-c/mean_error/{words.replace(', ', '-').replace(' ', '-')}".rstrip("/")
+        assert set(column.averages) == set(types)
+        assert set(column.conditions) <= names
+        assert len(column.conditions) == num_read
+        # The mCE is over all of its types or absent.
+        assert "mCE" not in {each.label.removeprefix("digits-c ") for each in suite.only(names).columns}
+
     def test_detection_has_a_column_over_the_examples_and_then_their_negatives(self) -> None:
         columns = parsed([CLEAN, OUT], "aupr", "top1_accuracy").columns
         assert [(each.key, each.conditions) for each in columns] == [

@@ -16,9 +16,9 @@ from conftest import ROOT
 
 from robench.cli.list_command import _folded
 from robench.cli.main import cli
-from robench.cli.names import complete_models, expanded, model_of_registry
+from robench.cli.names import complete_models, expanded, model_of_registry, only_conditions
 from robench.core.errors import UnknownNameError, UsageError
-from robench.declare import read_registries
+from robench.declare import find_suites, read_registries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,30 @@ class TestExpansion:
 
     def test_a_name_with_such_characters_is_itself(self) -> None:
         assert expanded(["a[1]"], lambda: ["a[1]", "a1"]) == ["a[1]"]
+
+    @pytest.mark.parametrize(
+        ("given", "wanted"),
+        [
+            (["!pgd*", "!fgsm"], ["clean", "noise"]),
+            (["fgsm", "pgd*", "!pgd-4"], ["fgsm", "pgd", "pgd-10"]),
+            (["!pgd-*", "p*"], ["pgd"]),
+        ],
+    )
+    def test_conditions_are_left_out_by_names_and_patterns(self, given: list[str], wanted: list[str]) -> None:
+        (found,) = only_conditions(find_suites(["digits-adv"]), given)
+        assert [each.name for each in found.conditions] == wanted
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ("!pgd-5", "unknown condition 'pgd-5'. Did you mean 'pgd-4'"),
+            ("!snow*", r"unknown condition 'snow\*'"),
+            ("!*", r"suite 'digits-adv' has none of the conditions !\*"),
+        ],
+    )
+    def test_what_cannot_be_left_out_is_an_error(self, given: str, message: str) -> None:
+        with pytest.raises((UnknownNameError, UsageError), match=message):
+            only_conditions(find_suites(["digits-adv"]), [given])
 
     @pytest.mark.parametrize(
         ("pattern", "suggested"), [("dgits-*", "'digits-*'"), ("digit_*", "'digit*'"), ("sotu-l?m", "'sotu-?m'")]

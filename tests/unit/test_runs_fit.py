@@ -16,8 +16,9 @@ from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
+from robench.declare import find_suites
 from robench.evaluation.model_checks import require_logits
-from robench.runs.fit import NUM_EXAMPLES, check_fit
+from robench.runs.fit import NUM_EXAMPLES, check_fit, check_shapes
 from robench.tasks.classification_impl import chance_of_at_most
 
 if TYPE_CHECKING:
@@ -161,6 +162,19 @@ def test_unreadable_examples_are_passed_over(fit: Callable[..., None]) -> None:
 
 def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callable[..., None]) -> None:
     fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})
+
+
+def test_what_needs_other_channels_is_refused_with_the_options_that_leave_it_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (suite,) = find_suites(["digits-c"])
+    check_shapes(suite.conditions, {DIGITS: Numbered()})
+    monkeypatch.setattr(Numbered, "__getitem__", lambda *_: (torch.zeros(4, 8, 8), 0))
+    kept = [each for each in suite.conditions if each.name != "snow-2"]
+    with pytest.raises(UsageError, match=r"condition 'snow-1' on .*'digits': .* got \(4, 8, 8\); leave") as error:
+        check_shapes(kept, {DIGITS: Numbered()})
+    left_out = "'!snow-*' '!frost-*' '!jpeg_compression-*' '!spatter-*' '!saturate-*'"
+    assert str(error.value).endswith(f"with --condition {left_out.replace(' ', ' --condition ')}")
 
 
 def test_the_model_is_shown_four_examples_of_data_that_it_was_not_trained_for() -> None:
