@@ -156,14 +156,7 @@ def attack(kind: str | Attack, **fields: object) -> TensorAttack:
         if fields:
             raise UsageError(f"fields are given beside a declared attack: {', '.join(fields)}; leave them out")
         return TensorAttack(kind)
-    declared = PERTURBATIONS.get(kind)
-    given: Mapping[str, object] = fields
-    if isinstance(declared, type) and issubclass(declared, Attack):
-        hints = get_type_hints(declared)
-        is_exact = {name for name, hint in hints.items() if Fraction in (hint, *get_args(hint))}
-        spelled = {name: _spelled(value) if name in is_exact else value for name, value in fields.items()}
-        given = declared.completed(spelled)
-    declaration = parse_perturbation({"kind": kind, **given}, "attack")
+    declaration = parse_perturbation(_completed({"kind": kind, **fields}), "attack")
     if not isinstance(declaration, Attack):
         raise UsageError(f"{kind} is not an attack on real-valued inputs; 'robench list attacks' names those")
     return TensorAttack(declaration)
@@ -250,6 +243,21 @@ def _check(inputs: torch.Tensor, labels: torch.Tensor, ids: tuple[str, ...], bat
         raise UsageError("ids must be distinct: the random numbers of an example depend on its id")
     if batch_size is not None and batch_size < 1:
         raise UsageError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def _completed(given: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields of an attack and of its members, with exact budgets and usual values of missing ones."""
+    kind = given.get("kind")
+    declared = PERTURBATIONS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(declared, type) or not issubclass(declared, Attack):
+        return given
+    hints = get_type_hints(declared)
+    is_exact = {name for name, hint in hints.items() if Fraction in (hint, *get_args(hint))}
+    spelled = {name: _spelled(value) if name in is_exact else value for name, value in given.items()}
+    members = spelled.get("members")
+    if isinstance(members, list | tuple):
+        spelled["members"] = [_completed(each) if isinstance(each, Mapping) else each for each in members]
+    return declared.completed(spelled)
 
 
 def _spelled(value: object) -> object:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from robench.attacks.base import GradientAscent, Loss, Norm
 from robench.declarations.base import FieldProblem
 
-ApgdLoss = Literal[Loss, "dlr-targeted"]
+ApgdLoss = Literal[Loss, "dlr-targeted", "margin-targeted"]
 # Shrinking radii before the last, over epsilon: of Croce & Hein 2021, and of Croce, Singh & Hein 2024 ("red-eps").
 WIDER: Mapping[str, tuple[Fraction, ...]] = {
     "l1": (Fraction(3), Fraction(2)),
@@ -21,8 +21,9 @@ class Apgd(GradientAscent):
     """Auto-PGD. Croce & Hein 2020, arXiv:2003.01690, Algorithm 1; in l1 Croce & Hein 2021, arXiv:2103.01208.
 
     Attributes:
-        loss: loss to maximise. With ``dlr-targeted`` each restart targets one other class, in the order of the clean
-            logits, so that ``num_restarts`` is the number of targets; after the last class it cycles.
+        loss: loss to maximise. With ``dlr-targeted`` and ``margin-targeted`` each restart targets one other class, in
+            the order of the clean logits, so that ``num_restarts`` is the number of targets; after the last class it
+            cycles. The latter is the difference of two logits, and needs two classes alone.
         radii: radius schedule of a search, ``constant`` or ``shrinking``: 3 epsilon in l1 and 2 epsilon in linf for 30
             % of the steps, 2 and 1.5 epsilon for 30 %, and epsilon for the rest, where alone points are kept.
     """
@@ -35,6 +36,20 @@ class Apgd(GradientAscent):
 
     loss: ApgdLoss = "ce"
     radii: Literal["constant", "shrinking"] = "constant"
+
+    @property
+    def is_targeted(self) -> bool:
+        """Return whether each restart targets one class."""
+        return self.loss.endswith("-targeted")
+
+    def problems_with_classes(self, num_classes: int, where: str) -> list[FieldProblem]:
+        """Return why the attack needs more classes: its loss, or another one for each target of a library's."""
+        if problems := GradientAscent.problems_with_classes(self, num_classes, where):
+            return problems
+        if self.backend == "robench" or not self.is_targeted or self.num_restarts < num_classes:
+            return []
+        wanted = f"must be at most {num_classes - 1} {where}, with backend {self.backend}"
+        return [("num_restarts", f"{wanted}, got {self.num_restarts}")]
 
     @property
     def wider(self) -> tuple[Fraction, ...]:

@@ -8,7 +8,7 @@ if since the last checkpoint f rose in less than 0.75 of the steps (condition 1)
 the best f has not risen since (condition 2). In l1 see ``apgd_l1``.
 
 Loss ``dlr-targeted`` (equation 7) targets one class per restart; points of different restarts are then compared by the
-untargeted ratio, which does not depend on the target.
+untargeted ratio, which does not depend on the target. So does ``margin-targeted``, by differences of logits.
 
 Where libraries differ: the paper's code (pyautoattack, and torchattacks after it) halves at exactly 0.75 too, and
 compares the loss of the first step with zero; condition 2 never holds at its first checkpoint; after a restart from the

@@ -5,6 +5,7 @@ Source: Croce & Hein 2020, arXiv:2003.01690, equations 6 and 7, and x_max of Alg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,7 +16,13 @@ from robench.attacks.problem import Passed, Problem
 from robench.attacks.rows import chosen
 from robench.devices import to_device
 from robench.tasks.base import Loss, ManyAnswers
-from robench.tasks.classification_impl import dlr_loss, targeted_dlr_loss
+from robench.tasks.classification_impl import dlr_loss, lead_loss, margin_loss, targeted_dlr_loss
+
+# Of each targeted loss, the one of a search and the one that compares the points of all.
+TARGETED: Mapping[str, tuple[Loss, Loss]] = {
+    "dlr-targeted": (targeted_dlr_loss, dlr_loss),
+    "margin-targeted": (lead_loss, margin_loss),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class Targets:
 
     def __init__(self, problem: Problem, num_draws: int) -> None:
         here = problem.within("ranking").at(search=0, step=0)
-        logits = here.evaluate(problem.inputs, dlr_loss, num_draws).outputs
+        logits = here.evaluate(problem.inputs, margin_loss, num_draws).outputs
         others = logits.scatter(1, problem.labels[:, None], -torch.inf)
         self._ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
         self._rows = problem.rows
@@ -64,11 +71,11 @@ class Objective:
 
     def __init__(self, declaration: Apgd, problem: Problem) -> None:
         self._num_draws = declaration.num_draws
-        is_targeted = declaration.loss == "dlr-targeted"
-        self._own: Loss = targeted_dlr_loss if is_targeted else problem.loss(declaration.loss)
+        own, compared = TARGETED.get(declaration.loss, (None, None))
+        self._own: Loss = problem.loss(declaration.loss) if own is None else own
         self._judge: Loss = problem.task.judged_by if isinstance(problem.task, ManyAnswers) else self._own
-        self.compared: Loss = dlr_loss if is_targeted else self._judge
-        self._targets = Targets(problem, declaration.num_draws) if is_targeted else None
+        self.compared: Loss = self._judge if compared is None else compared
+        self._targets = None if compared is None else Targets(problem, declaration.num_draws)
 
     def targets(self, problem: Problem, restart: int) -> Tensor | None:
         """Return the target classes (B,) of a restart, None for an untargeted one."""
@@ -87,4 +94,4 @@ class Objective:
 
     def comparable(self, seen: Passed, problem: Problem) -> Passed:
         """Return a pass with the loss common to all searches."""
-        return seen if self._targets is None else replace(seen, values=dlr_loss(seen.outputs, problem.labels))
+        return seen if self._targets is None else replace(seen, values=self.compared(seen.outputs, problem.labels))

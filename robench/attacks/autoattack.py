@@ -24,7 +24,8 @@ class AutoAttack(BoundedAttack):
         variant: members of the ensemble: ``standard``, ``plus`` or ``rand`` (20 draws per gradient, for victims that
             draw random numbers), as published in the paper's code; ``standard-rescaled``, in which Square's steps are
             rescaled to its 5,000 queries and no trial is idle (stronger, but not the published protocol); or
-            ``custom``, given by ``members``.
+            ``few-classes``, standard without the ratio of logits, which needs four classes: the second APGD takes the
+            margin to each other class; or ``custom``, given by ``members``.
         members: declarations of the attacks of a custom ensemble in running order, cheap ones first, all with this
             norm, budget, space, clipping and labels. Minimum-norm attacks count within this budget.
         returns: the first point that fools the victim, or else the point of smallest margin (``best``); or the point
@@ -40,7 +41,7 @@ class AutoAttack(BoundedAttack):
     version: ClassVar[int] = Apgd.version + Fab.version + Square.version - 1
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2", "l1")
 
-    variant: Literal["standard", "plus", "rand", "standard-rescaled", "custom"]
+    variant: Literal["standard", "plus", "rand", "standard-rescaled", "few-classes", "custom"]
     members: tuple[DeclarationBase, ...] = ()
     returns: Literal["best", "published"] = "best"
 
@@ -48,10 +49,32 @@ class AutoAttack(BoundedAttack):
         """Return why the ensemble cannot be applied to a dataset, including the reasons of its members."""
         if problems := BoundedAttack.problems_on(self, dataset):
             return problems
-        attacks = self._attacks(MOST_TARGETS)
-        found = [(field, message) for attack in attacks for field, message in attack.problems_on(dataset)]
-        advice = "" if self.variant == "custom" else "; take variant custom, with other members"
-        return [("variant", f"{f'{field} ' if field else ''}{message}{advice}") for field, message in found[:1]]
+        attacks = self._attacks((dataset.num_classes or 1 + MOST_TARGETS) - 1)
+        return self._of_members([attack.problems_on(dataset) for attack in attacks])
+
+    def problems_with_classes(self, num_classes: int, where: str) -> list[FieldProblem]:
+        """Return why the ensemble needs more classes: a member does."""
+        problems = BoundedAttack.problems_with_classes(self, num_classes, where)
+        attacks = self._attacks(max(num_classes - 1, 1))
+        if problems or self.variant == "custom":
+            return problems or self._of_members([each.problems_with_classes(num_classes, where) for each in attacks])
+        return [
+            (
+                "variant",
+                f"must be few-classes or custom {where}: its {attack.kind} with loss {attack.loss} needs at least "
+                f"{CLASSES_NEEDED[attack.loss]}, got {self.variant}",
+            )
+            for attack in attacks
+            if num_classes < CLASSES_NEEDED.get(attack.loss, 0)
+        ][:1]
+
+    def _of_members(self, of_members: Sequence[Sequence[FieldProblem]]) -> list[FieldProblem]:
+        """Return the first problem of a member, as one of the ensemble."""
+        for number, (field, message) in ((number, each) for number, found in enumerate(of_members) for each in found):
+            if self.variant == "custom":
+                return [(f"members.{number}{f'.{field}' if field else ''}", message)]
+            return [("variant", f"{f'{field} ' if field else ''}{message}; take variant custom, with other members")]
+        return []
 
     @property
     def stop(self) -> Stop:
@@ -72,15 +95,9 @@ class AutoAttack(BoundedAttack):
         Raises:
             DeclarationError: a loss needs more classes than the model has.
         """
-        attacks = self._attacks(max(num_classes - 1, 1))
-        for attack in attacks:
-            if num_classes < (wanted := CLASSES_NEEDED.get(attack.loss, 2)):
-                raise DeclarationError(
-                    f"autoattack {self.variant} has {attack.kind} with loss {attack.loss}, which needs at least "
-                    f"{wanted} classes, the model has {num_classes}: take variant custom, with members of loss ce or "
-                    "margin"
-                )
-        return attacks
+        for field, message in self.problems_with_classes(num_classes, f"with a model of {num_classes} classes"):
+            raise DeclarationError(f"{field or self.kind} of {self.kind} {message}")
+        return self._attacks(max(num_classes - 1, 1))
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: members are for custom ensembles and share the threat model."""
@@ -108,9 +125,10 @@ class AutoAttack(BoundedAttack):
                     self._fab(num_restarts=5),
                 )
                 return *restarted, self._square(), self._targeted(min(MOST_TARGETS, num_others)), targeted_fab
-            case "standard" | "standard-rescaled":
-                schedule: Literal["rescaled", "fixed"] = "fixed" if self.variant == "standard" else "rescaled"
-                return *self._standard_apgd(num_others), targeted_fab, self._square(schedule=schedule)
+            case "standard" | "standard-rescaled" | "few-classes":
+                schedule: Literal["rescaled", "fixed"] = "rescaled" if self.variant == "standard-rescaled" else "fixed"
+                loss = "margin-targeted" if self.variant == "few-classes" else "dlr-targeted"
+                return *self._standard_apgd(num_others, loss), targeted_fab, self._square(schedule=schedule)
 
     # Any: fields of the constructed declarations.
     def _apgd(self, **fields: Any) -> Apgd:
@@ -118,15 +136,17 @@ class AutoAttack(BoundedAttack):
         returns = self.returns
         return Apgd(**self._shared, epsilon=self.epsilon, stop=stop, returns=returns, num_steps=100, **fields)
 
-    def _targeted(self, num_targets: int, **fields: Any) -> Apgd:
-        return self._apgd(loss="dlr-targeted", num_restarts=num_targets, **fields)
+    def _targeted(self, num_targets: int, loss: str = "dlr-targeted", **fields: Any) -> Apgd:
+        return self._apgd(loss=loss, num_restarts=num_targets, **fields)
 
-    def _standard_apgd(self, num_others: int) -> tuple[Apgd, Apgd]:
+    def _standard_apgd(self, num_others: int, loss: str) -> tuple[Apgd, Apgd]:
         """Return the two APGD attacks of standard, which in l1 have other parameters (Croce & Hein 2021)."""
         if self.norm != "l1":
-            return self._apgd(), self._targeted(min(MOST_TARGETS, num_others))
+            return self._apgd(), self._targeted(min(MOST_TARGETS, num_others), loss)
         shrinking = {"radii": "shrinking"}
-        return self._apgd(num_restarts=5, **shrinking), self._targeted(min(MOST_L1_TARGETS, num_others), **shrinking)
+        return self._apgd(num_restarts=5, **shrinking), self._targeted(
+            min(MOST_L1_TARGETS, num_others), loss, **shrinking
+        )
 
     def _fab(self, **fields: Any) -> Fab:
         return Fab(**self._shared, epsilon=self.epsilon, stop="at_success", num_steps=100, num_final_steps=0, **fields)

@@ -7,7 +7,8 @@ cw) count within it, and the projection of a point further away is an attempt as
 
 Where libraries differ: the paper's code continues with fooled examples until a member's last step, returns the clean
 image for surviving examples, and with fewer classes than targets warns, and then fails on an index; here there are
-fewer targets, fewer than four classes are refused, and surviving examples are returned at the point of smallest margin.
+fewer targets, fewer than four classes are refused (but by ``few-classes``, which is not of the paper), and surviving
+examples are returned at the point of smallest margin.
 With ``returns: published`` surviving and initially misclassified examples are returned clean, before any clipping, and
 APGD continues, so that it returns the last fooling point of its search, as there; only FAB stops at its first point
 within the budget, where the paper's code keeps the nearest of the search. Its 5,000 queries of Square are trials, and

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le
 
 from robench.attacks.backends.served import Backend, backend_problems, only_values
 from robench.core.budgets import ThreatModel
-from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
+from robench.core.declared import DatasetDeclaration, PerturbationDeclaration, classes_text
 from robench.core.identity import Plain, to_plain
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
 from robench.domains import DOMAINS, Domain
@@ -117,11 +117,19 @@ class Attack(PerturbationBase):
             return [("space", message)]
         if self.reads_outputs and (problems := self._problems_on_task(task, dataset.name)):
             return problems
-        classes, needed_classes = dataset.num_classes, CLASSES_NEEDED.get(self.loss, 2)
-        if classes is not None and classes < needed_classes:
-            message = f"must be ce or margin on {dataset.name}, which has {classes} classes: {self.loss} needs at least"
-            return [("loss", f"{message} {needed_classes}")]
+        classes = dataset.num_classes
+        if classes is not None and (
+            problems := self.problems_with_classes(classes, classes_text(dataset.name, classes))
+        ):
+            return problems
         return self.problems_of_budget(domain)
+
+    def problems_with_classes(self, num_classes: int, where: str) -> list[FieldProblem]:
+        """Return why the attack needs more classes: its loss does, or every attack."""
+        if num_classes < 2 and self.reads_outputs:
+            return [("", f"must be no {self.kind} {where}")]
+        needed = CLASSES_NEEDED.get(self.loss, 0)
+        return [("loss", f"must be ce or margin {where}: {self.loss} needs at least {needed}")][: num_classes < needed]
 
     def _problems_on_task(self, task: Task, dataset: str) -> list[FieldProblem]:
         """Return why the loss, the stopping rule or the library do not fit the task of a dataset."""

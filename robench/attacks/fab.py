@@ -59,6 +59,12 @@ class Fab(MinimumNormAttack):
         num_gradients = self.num_restarts * self.num_targets * self.num_steps
         return 2 * num_gradients + self.num_final_steps, num_gradients
 
+    def problems_with_classes(self, num_classes: int, where: str) -> list[FieldProblem]:
+        """Return why the attack needs more classes: another one for each target."""
+        if self.num_targets is None or self.num_targets < num_classes:
+            return MinimumNormAttack.problems_with_classes(self, num_classes, where)
+        return [("num_targets", f"must be at most {num_classes - 1} {where}, got {self.num_targets}")]
+
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: restarts and early stopping need an epsilon."""
         if self.epsilon is not None:

@@ -203,6 +203,15 @@ def kept_text(*filled: Progress, smoke: bool = False) -> str:
     return "Nothing was measured; the same command begins again."
 
 
+def say_failures(*filled: Progress) -> None:
+    """Print how many shards failed, if any, and what the same command does with them."""
+    num_refused = sum(each.num_refused for each in filled)
+    if num_failed := sum(each.num_failed for each in filled) - num_refused:
+        say(f"{num_failed} shards failed; the same command tries them again.")
+    if num_refused:
+        say(f"{num_refused} shards were refused, as the same command will be; mend what the messages name.")
+
+
 def has_kept(progress: Progress) -> bool:
     """Return whether the store has results of a run."""
     return progress.num_kept_before + progress.num_done + progress.num_elsewhere > progress.num_failed

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from robench.papers.forecast import Forecast, Hours
     from robench.reproduction import Measuring, Plan, Training
     from robench.reproduction.reproduction import Reproduction
+    from robench.scheduling import Progress
     from robench.training.base import TrainingPrecision
 
 SEEDS_OF_PAPERS = 3
@@ -172,13 +173,13 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
 
 def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[str, Any]) -> int:
     """Measure the trained models; return the exit code of an interruption, or 1 if shards failed."""
-    from robench.cli.progress import fill_with_progress
+    from robench.cli.progress import fill_with_progress, say_failures
     from robench.runs import prepare, rounds
 
     # Other parts may have trained models since.
     reproduction.reproduced.refresh()
     plan = reproduction.plan()
-    num_failed = 0
+    filled: list[Progress] = []
     requests = reproduction.requests(plan, **settings)
     for number, request in enumerate(requests, 1):
         models, suites = (", ".join(each.name for each in asked) for asked in (request.checkpoints, request.suites))
@@ -188,12 +189,11 @@ def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[s
             stopped_with, progress = fill_with_progress(prepared, store)
             if stopped_with:
                 return stopped_with
-        num_failed += progress.num_failed
+        filled.append(progress)
     if plan.trainings:
         say(f"{len(plan.trainings)} models of other parts are not trained yet; the same command measures them then.")
-    if num_failed:
-        say(f"{num_failed} shards failed; the same command tries them again.")
-    return 1 if num_failed else 0
+    say_failures(*filled)
+    return 1 if any(progress.num_failed for progress in filled) else 0
 
 
 def _compared(digest: str, known: str | None) -> str:

@@ -155,10 +155,9 @@ def _log(trackers: tuple[str, ...], request: RunRequest, reports: list[Report], 
 
 
 def _say_how_it_ended(progress: Progress, *, is_interrupted: bool, smoke: bool) -> None:
-    from robench.cli.progress import kept_text
+    from robench.cli.progress import kept_text, say_failures
 
-    if progress.num_failed:
-        say(f"{progress.num_failed} shards failed; the same command tries them again.")
+    say_failures(progress)
     if is_interrupted:
         say(f"Interrupted. {kept_text(progress, smoke=smoke)}")
 

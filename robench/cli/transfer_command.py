@@ -76,7 +76,7 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
-    from robench.cli.progress import has_kept, kept_text
+    from robench.cli.progress import has_kept, kept_text, say_failures
     from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints
     from robench.runs import prepare_transfer
@@ -91,8 +91,7 @@ def command(
     num_failed = sum(each.num_failed for each in filled)
     if_lost = kept_in(selection.results, any(has_kept(each) for each in filled))
     out_document(RENDERERS[format_name](report), if_lost=if_lost)
-    if num_failed:
-        say(f"{num_failed} shards failed; the same command tries them again.")
+    say_failures(*filled)
     if stopped_with:
         say(f"Interrupted. {kept_text(*filled)}")
     return stopped_with or (0 if report.is_complete and not num_failed else 1)

@@ -58,6 +58,13 @@ class PerturbationDeclaration(Declaration, Protocol):
         """Return why it cannot be applied to inputs of a shape, known once a dataset is open; empty if it can."""
         return ""
 
+    def problems_with_classes(self, num_classes: int, where: str) -> Sequence[tuple[str, str]]:
+        """Return why it cannot be applied to a model of so many classes, known once a dataset is open.
+
+        Fields and messages as in ``problems_on``; ``where`` names the dataset and the number in them.
+        """
+        return []
+
     def shape_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of what it returns for an input of a shape; a domain may refuse another one."""
         return shape
@@ -180,6 +187,11 @@ class PerturbationDeclaration(Declaration, Protocol):
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack with at most half as many steps."""
         return False
+
+
+def classes_text(dataset: str, num_classes: int) -> str:
+    """Return the ``where`` of ``PerturbationDeclaration.problems_with_classes``."""
+    return f"on {dataset}, which has {num_classes} classes"
 
 
 class DatasetDeclaration(Declaration, Protocol):

@@ -55,6 +55,7 @@ class Failure:
     Attributes:
         error: one message for the reader; ``traceback``: for debugging.
         spoils_process: whether its process must not measure anything else; not stored.
+        is_refusal: whether a declaration was refused, as it will be again; not stored.
     """
 
     shard: ShardHeader
@@ -62,6 +63,7 @@ class Failure:
     traceback: str
     provenance: Provenance
     spoils_process: bool = False
+    is_refusal: bool = False
 
 
 def join(records: Sequence[Record], num_examples: int) -> Outcomes:

@@ -13,7 +13,7 @@ from torch import nn
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.declared import DatasetDeclaration, Declaration
-from robench.core.errors import ContractError, UsageError, described, shortened
+from robench.core.errors import ContractError, DeclarationError, UsageError, described, shortened
 from robench.core.library_watch import LibraryWatch, replacement_problem
 from robench.core.protocols import AdversarialStore, Batch, Dataset, Measure, Model, ReadsAhead
 from robench.core.records import Failure, Record
@@ -77,7 +77,7 @@ class Evaluator:
             # Again, because the text of an error may be code of the plug-in, too.
             with Contained():
                 reason, trace = described(error), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
-                is_out = is_out_of_memory(error)
+                is_out, is_refusal = is_out_of_memory(error), isinstance(error, DeclarationError)
         # Here the error is gone, and with it all tensors that its traceback held.
         return Failure(
             shard=shard.header,
@@ -85,6 +85,7 @@ class Evaluator:
             traceback=trace,
             provenance=provenance(torch.device(self.device), started, self.limit),
             spoils_process=bool(self._replacement(measurement, measurement.foreign_code)),
+            is_refusal=is_refusal,
         )
 
     def answers(self, shard: Shard, inputs: torch.Tensor) -> torch.Tensor:

@@ -70,6 +70,10 @@ class Sweep(PerturbationBase):
             if field == "epsilon"
         ]
 
+    def problems_with_classes(self, num_classes: int, where: str) -> list[FieldProblem]:
+        """Return why the attack needs more classes."""
+        return self.first.problems_with_classes(num_classes, where)
+
     @property
     def batch_dependence(self) -> str:
         """Kind and library of the attack where its outcomes depend on who shares a batch; else empty."""

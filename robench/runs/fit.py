@@ -18,7 +18,7 @@ from torch import nn
 
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained, attributed_to
-from robench.core.declared import DatasetDeclaration
+from robench.core.declared import DatasetDeclaration, classes_text
 from robench.core.errors import (
     DeclarationError,
     ExampleError,
@@ -102,16 +102,19 @@ def check_fit(
         )
     seen: list[torch.Tensor] = []
     for declared, dataset in datasets.items():
+        num_classes = _num_classes(declared, dataset)
         is_expected = checkpoint.trained_on == declared.name and task.metric in checkpoint.expected
         examples = _readable(dataset, NUM_EXAMPLES if is_expected and declared.has_one_size else FEW)
         if examples:
             inputs = _excerpts(declared, [example for example, _ in examples[: None if declared.has_one_size else 1]])
-            outputs = _fitting_outputs(checkpoint, model, declared, dataset, [example for example, _ in examples])
+            outputs = _fitting_outputs(checkpoint, model, declared, num_classes, [example for example, _ in examples])
             seen += [outputs] if isinstance(outputs, torch.Tensor) else [each[None] for each in outputs]
             if is_expected and all(bool(torch.isfinite(each).all()) for each in outputs):
                 _check_expected(checkpoint, declared.name, outputs, [target for _, target in examples])
             for condition in conditions:
                 if condition.dataset == declared:
+                    if num_classes is None and outputs[0].ndim:
+                        _check_classes(condition, len(outputs[0]))
                     with _refused(f"model {checkpoint.name!r} cannot be measured under condition {condition.name!r}"):
                         condition.perturbation.check_model(model, inputs)
             if task.check is not None and _is_users(checkpoint):
@@ -127,11 +130,11 @@ def _fitting_outputs(
     checkpoint: Checkpoint,
     model: Model,
     declared: DatasetDeclaration,
-    dataset: Dataset,
+    num_classes: int | None,
     examples: Sequence[torch.Tensor],
 ) -> torch.Tensor | list[torch.Tensor]:
     """Return the checked outputs of examples: (B, ...), or of several sizes a list of them."""
-    rules, num_classes = TASKS[checkpoint.task].rules, _num_classes(declared, dataset)
+    rules = TASKS[checkpoint.task].rules
 
     def of_batch(batch: Sequence[torch.Tensor]) -> torch.Tensor:
         inputs = _excerpts(declared, batch)
@@ -143,10 +146,11 @@ def _fitting_outputs(
 
 
 def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
-    """Refuse conditions whose perturbation cannot be applied to inputs of a dataset's shape.
+    """Refuse conditions whose perturbation cannot be applied to a dataset of this shape or number of classes.
 
     Raises:
-        UsageError: the message names the first condition, its dataset and shape, and the options that leave all out.
+        UsageError: the message names the first condition, its dataset and what was found; for shapes also the options
+            that leave all such conditions out.
     """
     conditions, problems = list(conditions), dict[str, str]()
     shapes: dict[DatasetDeclaration, tuple[int, ...] | None] = {}
@@ -155,6 +159,9 @@ def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDecla
         if declared not in shapes:
             found = _readable(datasets[declared], 1)
             shapes[declared] = tuple(found[0][0].shape) if found else None
+        num_classes = _num_classes(declared, datasets[declared])
+        if num_classes is not None:
+            _check_classes(condition, num_classes)
         shape = shapes[declared]
         if shape is not None and (problem := condition.perturbation.problem_with_shape(shape)):
             problems[condition.name] = f"condition {condition.name!r} on dataset {declared.name!r}: {problem}"
@@ -171,6 +178,12 @@ def _patterns(names: Collection[str], among: Sequence[str]) -> Iterator[str]:
             yield f"{stem}*"
         else:
             yield from (name for name in names if name.rstrip("0123456789") == stem)
+
+
+def _check_classes(condition: Condition, num_classes: int) -> None:
+    where = classes_text(condition.dataset.name, num_classes)
+    for field, message in condition.perturbation.problems_with_classes(num_classes, where):
+        raise UsageError(f"condition {condition.name!r}: {field}{' ' * bool(field)}{message}")
 
 
 def _num_classes(declared: DatasetDeclaration, dataset: Dataset) -> int | None:

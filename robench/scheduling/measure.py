@@ -58,6 +58,7 @@ class Progress:
     Attributes:
         num_kept_before: number of shards that were in the store; ``num_done`` and ``num_failed`` are of this run.
         num_elsewhere: number of shards that other runs have measured meanwhile.
+        num_refused: number of failed shards whose declaration was refused, as it will be again.
         result: the latest result, which may be on its way to the store; None at the start.
         seconds_left: estimate of the rest; None where it may be wrong by more than a factor of three.
     """
@@ -67,6 +68,7 @@ class Progress:
     num_done: int
     num_failed: int
     num_elsewhere: int = 0
+    num_refused: int = 0
     result: Record | Failure | None = None
     seconds_left: float | None = None
 
@@ -148,6 +150,7 @@ def run_shards(
                     num_done=progress.num_done + 1,
                     num_failed=progress.num_failed + isinstance(result, Failure),
                     num_elsewhere=work.num_elsewhere,
+                    num_refused=progress.num_refused + (isinstance(result, Failure) and result.is_refusal),
                     result=result,
                     seconds_left=None if later or work.is_shared else time_left.seconds(),
                 )

@@ -331,6 +331,31 @@ def theirs_of(attack: Any) -> tuple[str, dict[str, Any]]:
             return "SquareAttack", shared | fields
 
 
+def check_closed_form(declared: Any, num_classes: int) -> None:
+    """Attack a linear victim at its median distance: a difference of logits over the dual norm of that of weights."""
+    generator = torch.Generator().manual_seed(7)
+    weights = torch.randn(num_classes, 48, generator=generator)
+    inputs = 0.3 + 0.4 * torch.rand(40, *SHAPE, generator=generator)
+    victim = Victim(lambda inputs: (inputs.flatten(1) - 0.5) @ weights.T)
+    batch = Batch(ids=tuple(map(str, range(40))), inputs=inputs, targets=victim.outputs(inputs).argmax(1))
+    differences = (weights[batch.targets][:, None] - weights).double()
+    gaps = ((inputs.flatten(1) - 0.5).double()[:, None] * differences).sum(2)
+    dual = {"linf": 1, "l2": 2, "l1": torch.inf}[declared.norm]
+    distances = (gaps / torch.linalg.vector_norm(differences, dual, dim=2)).nan_to_num(torch.inf).amin(1)
+    epsilon = Fraction(float(distances.quantile(0.5))).limit_denominator(1000)
+    result = attacked(replace(declared, epsilon=epsilon), batch, victim).inputs
+    fooled, is_near = victim.outputs(result).argmax(1) != batch.targets, distances < float(epsilon)
+    is_clear = (distances / float(epsilon) - 1).abs() > 1e-3
+    assert 10 < int(fooled.sum()) < 30
+    assert torch.equal(fooled[is_clear], is_near[is_clear])
+
+
+@pytest.mark.parametrize(("num_classes", "norm"), [(2, "linf"), (3, "linf"), (3, "l2")])
+def test_targeted_margins_reach_the_nearest_boundary_of_few_classes(num_classes: int, norm: Any) -> None:
+    apgd = replace(APGD, norm=norm, num_steps=30, loss="margin-targeted", num_restarts=num_classes - 1)
+    check_closed_form(apgd, num_classes)
+
+
 class TestVariants:
     def of(self, variant: Any, num_classes: int = 10) -> list[tuple[str, Any]]:
         declared = AutoAttack(epsilon=EPSILON, variant=variant)
@@ -376,14 +401,10 @@ class TestVariants:
             (
                 "standard",
                 3,
-                "standard has apgd with loss dlr-targeted, which needs at least 4 classes, the model has 3",
+                "few-classes or custom with a model of 3 classes: its apgd with loss dlr-targeted needs at least 4",
             ),
-            ("plus", 2, "plus has apgd with loss dlr, which needs at least 3 classes, the model has 2"),
-            (
-                "rand",
-                2,
-                "rand has apgd with loss dlr, which needs at least 3 classes, the model has 2: take variant cus",
-            ),
+            ("plus", 2, "with a model of 2 classes: its apgd with loss dlr needs at least 3, got plus"),
+            ("rand", 2, "with a model of 2 classes: its apgd with loss dlr needs at least 3, got rand"),
         ],
     )
     def test_too_few_classes_are_refused_before_anything_is_attacked(
@@ -393,6 +414,21 @@ class TestVariants:
         with pytest.raises(DeclarationError, match=message):
             attacked(AutoAttack(epsilon=EPSILON, variant=variant), batch_of(4, victim), victim)
         assert len(victim.seeds) == 1
+
+    @pytest.mark.parametrize(("num_classes", "num_targets"), [(2, 1), (3, 2), (10, 9)])
+    def test_few_classes_is_standard_with_margins_in_place_of_ratios(self, num_classes: int, num_targets: int) -> None:
+        ce, targeted, fab, square = (attack for _, attack in self.of("few-classes", num_classes))
+        (of_standard, ratio, *_), (*_, last) = ([each for _, each in self.of("standard", 10)] for _ in range(2))
+        assert (ce, square) == (of_standard, last)
+        assert targeted == replace(ratio, loss="margin-targeted", num_restarts=num_targets)
+        assert (fab.num_targets, fab.num_restarts, fab.num_steps) == (num_targets, 1, 100)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("num_classes", "norm"), [(2, "linf"), (3, "linf"), (3, "l2"), (2, "l1")])
+    def test_few_classes_fools_a_linear_victim_exactly_where_a_boundary_is_within_reach(
+        self, num_classes: int, norm: Any
+    ) -> None:
+        check_closed_form(AutoAttack(epsilon=Fraction(1), norm=norm, variant="few-classes"), num_classes)
 
     def test_a_custom_ensemble_needs_no_more_classes_than_its_losses(self) -> None:
         victim = Victim(lambda inputs: inputs.flatten(1)[:, :2] - inputs.flatten(1)[:, 2:4])

@@ -240,7 +240,12 @@ JAPANESE, FACES = DATASETS["japanese-vowels"], DATASETS["face-detection"]
         (Square(epsilon=EPSILON, num_queries=2, p_init=0.5), JAPANESE, "", "; take square-series"),
         (SquareSeries(epsilon=EPSILON, num_queries=2, p_init=0.5), DATASETS["digits"], "", "channels; take square"),
         (AutoAttack(epsilon=EPSILON, variant="standard"), JAPANESE, "variant", "; take variant custom, with other"),
-        (AutoAttack(epsilon=EPSILON, variant="rand"), FACES, "variant", "loss must be ce or margin on face-detection"),
+        (
+            AutoAttack(epsilon=EPSILON, variant="rand"),
+            FACES,
+            "variant",
+            "must be few-classes or custom on face-detection",
+        ),
         (
             replace(EXAMPLES["pgd"], space="normalised"),
             JAPANESE,

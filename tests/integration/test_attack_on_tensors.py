@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import robench
+from robench.attacks.autoattack import AutoAttack
 from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, DeclarationError, UsageError
 from robench.declarations.preprocessing import NoPreprocessing
@@ -222,3 +224,36 @@ def test_what_does_not_fit_is_refused(
     given = {"model": Bright(), "inputs": torch.zeros(2, 3, 4, 4), "labels": torch.zeros(2, dtype=torch.long)}
     with pytest.raises(error, match=message):
         robench.attack(**fields)(**given | arguments)
+
+
+FEW = {"kind": "pgd", "epsilon": 4 / 255, "num_steps": 2}
+
+
+def test_members_of_an_ensemble_are_written_as_attacks_are() -> None:
+    declared = robench.attack("autoattack", epsilon=4 / 255, variant="custom", members=[FEW]).declaration
+    assert isinstance(declared, AutoAttack)
+    (member,) = declared.members
+    assert (member, declared.epsilon) == (robench.attack(**FEW).declaration, Fraction(4, 255))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"variant": "standard"},
+            "variant must be few-classes or custom on tensors, which has 3 classes: its apgd with",
+        ),
+        (
+            {"variant": "custom", "members": [FEW, {**FEW, "kind": "apgd", "loss": "dlr-targeted"}]},
+            "members.1.loss must be ce or margin on tensors, which has 3 classes: dlr-targeted needs at least 4",
+        ),
+        (
+            {"variant": "custom", "members": [FEW, {"kind": "fab", "num_steps": 2, "num_targets": 3}]},
+            "members.1.num_targets must be at most 2 on tensors, which has 3 classes, got 3",
+        ),
+    ],
+)
+def test_what_three_classes_are_too_few_for_is_named_with_its_member(fields: dict[str, Any], message: str) -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
+    with pytest.raises(UsageError, match=message):
+        robench.attack("autoattack", epsilon=4 / 255, **fields)(module, torch.rand(2, 3, 4, 4), torch.tensor([0, 2]))

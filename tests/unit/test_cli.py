@@ -267,6 +267,14 @@ def test_an_interrupt_says_that_results_are_kept_only_where_there_are_some(
     assert ("what was measured is kept" in kept_in(Path("r"), has_kept(progress))) == kept
 
 
+def test_what_was_refused_is_not_said_to_be_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(num_shards=3, num_kept_before=0, num_done=3, num_failed=3, num_refused=2)
+    _say_how_it_ended(progress, is_interrupted=False, smoke=False)
+    failed, refused = capsys.readouterr().err.splitlines()
+    assert failed == "1 shards failed; the same command tries them again."
+    assert refused.startswith("2 shards were refused, as the same command will be")
+
+
 @pytest.mark.parametrize(
     ("before", "said"),
     [

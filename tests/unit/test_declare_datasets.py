@@ -50,7 +50,14 @@ OPEN = {
     "conditions": [{"name": "clean"}, {"name": "fgsm", "perturbation": {"kind": "fgsm", "epsilon": "8/255"}}],
     "metrics": ["top1_accuracy", "robust_accuracy"],
 }
-ANY_DATASET = ("autoattack-standard", "corruptions-live", "corruptions-live-224", "pgd-standard", "smoke")
+ANY_DATASET = (
+    "autoattack-few-classes",
+    "autoattack-standard",
+    "corruptions-live",
+    "corruptions-live-224",
+    "pgd-standard",
+    "smoke",
+)
 
 
 def write(folder: Path, text: str, name: str = "data.yaml") -> Path:

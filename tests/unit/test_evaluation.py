@@ -16,7 +16,7 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.core.columns import Outcomes, Values, fields_of
-from robench.core.errors import BudgetExceededError, ContractError, ExampleError, MissingDataError
+from robench.core.errors import BudgetExceededError, ContractError, DeclarationError, ExampleError, MissingDataError
 from robench.core.protocols import Perturbed
 from robench.core.records import Failure, Record
 from robench.datasets.digits import DIGITS
@@ -357,7 +357,9 @@ class TestEvaluator:
         assert isinstance(failure, Failure)
         assert "moved away" in failure.error
 
-    @pytest.mark.parametrize("error", [ExampleError("a.jpg cannot be read"), ValueError("boom"), MemoryError()])
+    @pytest.mark.parametrize(
+        "error", [ExampleError("a.jpg cannot be read"), ValueError("boom"), MemoryError(), DeclarationError("no")]
+    )
     def test_whatever_goes_wrong_becomes_a_failure_with_its_traceback(
         self, loads: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
@@ -368,6 +370,7 @@ class TestEvaluator:
         failure = Evaluator(limit=3)(shard_of(FGSM))
         assert isinstance(failure, Failure)
         assert str(error) in failure.error
+        assert failure.is_refusal == isinstance(error, DeclarationError)
         assert "Traceback" in failure.traceback
         assert failure.shard == shard_of(FGSM).header
         assert failure.provenance.limit == 3
