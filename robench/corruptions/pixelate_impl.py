@@ -1,8 +1,9 @@
 """Pixelate: reduction and enlargement of the image.
 
 Source: Hendrycks and Dietterich 2019, arXiv:1903.12261, ``pixelate`` of the published code, which is Pillow's resizing
-with a box filter, both ways. Constants are fractions of the image's sides. Images pass through the processor's memory.
-Where it differs: images more than twice as tall as wide, whose columns Pillow takes first; here it takes rows first.
+with a box filter, both ways; the package ``imagecorruptions`` enlarges by nearest neighbour instead. Constants are
+fractions of the image's sides. Images pass through the processor's memory. Where it differs: images more than twice as
+tall as wide, whose columns Pillow takes first; here it takes rows first.
 """
 
 import numpy as np

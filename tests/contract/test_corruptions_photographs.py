@@ -32,6 +32,7 @@ from corruption_references import (
     snow,
 )
 from imagecorruptions import corruptions as library
+from PIL import Image
 from scipy import stats
 
 from robench.core.protocols import Batch
@@ -39,6 +40,7 @@ from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.testing.corruption import corrupted
 
 SIZE = 224
 SMALLEST_RATIO = 50.0
@@ -115,6 +117,36 @@ def test_it_is_the_librarys_with_the_same_random_numbers(kind: str, severity: in
     ]
     assert np.mean(ratios) > SMALLEST_RATIO
     assert min(ratios) > 40
+
+
+def resized(row: int, height: int, width: int) -> Array:
+    return np.asarray(Image.fromarray(photographs(SIZE)[row]).resize((width, height)))
+
+
+def made(kind: Any, severity: int, image: Array) -> Array:
+    levels = torch.from_numpy(image.copy()).permute(2, 0, 1)[None].float() / 255
+    return (corrupted(Corruption(type=kind, severity=severity), levels)[0] * 255).round().permute(1, 2, 0).numpy()
+
+
+@pytest.mark.parametrize("kind", ["defocus_blur", "zoom_blur", "brightness", "contrast", "jpeg_compression"])
+def test_at_other_sizes_it_is_the_librarys_to_one_level(kind: str, severity: int) -> None:
+    image = resized(0, 75, 100)
+    assert (
+        np.abs(made(kind, severity, image) - imagecorruptions.corrupt(image, severity, kind).astype(float)).max() <= 1
+    )
+
+
+@pytest.mark.parametrize(("size", "at_3"), [((375, 500), (0.02, 0.2)), ((224, 224), (0, 0)), ((512, 683), (0, 0))])
+def test_pixelate_enlarges_by_boxes_and_the_library_by_nearest_neighbour(
+    size: tuple[int, int], at_3: tuple[float, float], severity: int
+) -> None:
+    image = resized(0, *size)
+    scale = (0.6, 0.5, 0.4, 0.3, 0.25)[severity - 1]
+    small = Image.fromarray(image).resize((int(size[1] * scale), int(size[0] * scale)), Image.Resampling.BOX)
+    found = made("pixelate", severity, image)
+    assert np.array_equal(found, np.asarray(small.resize(image.shape[1::-1], Image.Resampling.BOX)))
+    differs = (found != imagecorruptions.corrupt(image, severity, "pixelate")).mean()
+    assert (at_3[0] if severity == 3 else 0) <= differs <= max(at_3[1], 0 if severity == 3 else 0.03)
 
 
 def test_the_elastic_transform_is_the_authors(severity: int) -> None:
