@@ -69,9 +69,10 @@ def load_dataset(
     """Return a split in shard order; item i of a dataset of images is an image (3, H, W) in [0, 1] and its class.
 
     ``split`` is such as ``train``, None for the split that is measured. Datasets of texts have all strings in
-    ``texts``, and those with classes their numbers in ``labels``. Without ``preprocessing`` ImageNet's images are
-    resized to 256 (bicubic) and centre-cropped to 224 pixels. Your own datasets are declared in ``registry``; their
-    images keep their size unless their entry or ``preprocessing`` resizes them.
+    ``texts``, and those with classes their numbers in ``labels``; of series and tokens ``valid(inputs)`` is the mask of
+    all places but padding. Without ``preprocessing`` ImageNet's images are resized to 256 (bicubic) and centre-cropped
+    to 224 pixels. Your own datasets are declared in ``registry``; their images keep their size unless their entry or
+    ``preprocessing`` resizes them.
 
     Raises:
         UnknownNameError: no such dataset.
