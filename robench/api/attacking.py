@@ -1,6 +1,7 @@
 """Attacks on tensors: registered attacks as functions of a module, inputs and labels."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
@@ -13,9 +14,9 @@ import torch
 from robench.attacks.base import Attack
 from robench.core.checkpoint import Checkpoint
 from robench.core.columns import Outcomes, Values
-from robench.core.declared import Preprocessing
+from robench.core.declared import PerturbationDeclaration, Preprocessing
 from robench.core.errors import UsageError
-from robench.core.protocols import Batch, Dataset
+from robench.core.protocols import Batch, Dataset, Draws, Model, Perturbed
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Condition
 from robench.datasets.base import DatasetBase, stand_in
@@ -54,6 +55,8 @@ class AdversarialBatch:
         right: (B,) proportion of labels that are still predicted, float64: of pixels that count; of a class 0 or 1.
         linf, l2, l1: (B,) distances from the clean inputs, float64.
         num_queries, num_gradients: (B,) forward and backward passes of each example, int64; None if not counted.
+        zero_gradients: (B,) whether all gradients of the example were zero, booleans: the attack could not move it by
+            them, and its survival says nothing. None of attacks without gradients, and of those of other libraries.
     """
 
     inputs: torch.Tensor
@@ -64,6 +67,41 @@ class AdversarialBatch:
     l1: torch.Tensor
     num_queries: torch.Tensor | None
     num_gradients: torch.Tensor | None
+    zero_gradients: torch.Tensor | None
+
+
+class _Collected(Attacked):
+    """Source that keeps the points of an attack, and which examples had gradients."""
+
+    def __init__(self) -> None:
+        super().__init__(collects=True)
+        self._zeros: list[torch.Tensor] = []
+
+    def __call__(
+        self, measurement: Measurement, batch: Batch, model: Model, draws: Draws
+    ) -> Iterator[tuple[PerturbationDeclaration, Perturbed]]:
+        """Yield the attack with its result."""
+        for attack, made in super().__call__(measurement, batch, model, draws):
+            if made.num_zero_gradients is not None and made.num_gradients is not None:
+                zeros = made.num_zero_gradients.cpu()
+                is_zero = (zeros == made.num_gradients) & (zeros > 0)
+                # A batch is padded with its last example.
+                self._zeros.append(is_zero[: len(set(batch.ids))])
+            yield attack, made
+
+    def zero_gradients(self, device: torch.device) -> torch.Tensor | None:
+        """Return whether all gradients of each example (B,) were zero, and warn of such examples."""
+        if not self._zeros:
+            return None
+        zeros = torch.cat(self._zeros)
+        if num_zero := int(zeros.sum()):
+            warnings.warn(
+                f"all gradients of {num_zero} of {len(zeros)} examples ({num_zero / len(zeros):.0%}) were zero, so "
+                "that their survival says nothing of robustness: attack without gradients (square, spsa), or through a "
+                "differentiable stand-in (BPDA)",
+                stacklevel=3,
+            )
+        return zeros.to(device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +161,24 @@ class TensorAttack:
             seed=seed,
             batch_size=batch_size or len(names),
         )
-        made = Attacked(collects=True)
+        made = _Collected()
         shard = Shard(measurement=measurement, start=0, stop=len(names))
         outcomes = evaluate(shard, loaded, data, source=made).outcomes
         points = torch.from_numpy(made.examples(shard.header).points[ONE_BUDGET])
-        return _result(points, outcomes, task, loaded.device)
+        return _result(points, outcomes, task, loaded.device, made.zero_gradients(loaded.device))
 
 
-def _result(points: torch.Tensor, outcomes: Outcomes, task: Task, device: torch.device) -> AdversarialBatch:
+def _result(
+    points: torch.Tensor, outcomes: Outcomes, task: Task, device: torch.device, zeros: torch.Tensor | None
+) -> AdversarialBatch:
     columns = ("linf", "l2", "l1", "num_queries", "num_gradients")
     numbers = {name: _tensor(outcomes.values(name), device) for name in columns}
     assert task.right is not None  # those of masks and of classes
     right = torch.from_numpy(task.right(outcomes).copy()).to(device)
     success = None if task.verdict is None else ~right
-    return AdversarialBatch(inputs=points.to(device), success=success, right=right.double(), **numbers)
+    return AdversarialBatch(
+        inputs=points.to(device), success=success, right=right.double(), zero_gradients=zeros, **numbers
+    )
 
 
 def attack(kind: str | Attack, **fields: object) -> TensorAttack:

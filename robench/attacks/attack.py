@@ -63,6 +63,7 @@ def attack(
         num_queries=ledger.num_queries,
         num_gradients=ledger.num_gradients,
         num_clamped=num_clamped,
+        num_zero_gradients=ledger.num_zero_gradients,
     )
 
 

@@ -58,19 +58,25 @@ class Graph:
         Raises:
             NoGradientError: the outputs do not depend on the points by operations that torch differentiates.
         """
-        if not self.outputs.requires_grad:
+        found = self._gradient(loss, again) if self.outputs.requires_grad else None
+        if found is None:
             raise NoGradientError(
                 "the model has no gradients by its inputs; take corruptions, or attacks without gradients such as spsa"
             )
+        values, gradient = found
+        return self.outputs.detach(), values.detach(), gradient[: len(self.outputs)]
+
+    def _gradient(self, loss: Loss, again: bool) -> tuple[Tensor, Tensor] | None:
+        """Return losses (N,) and their gradient by all points; None if the outputs depend on other tensors alone."""
         with torch.enable_grad():
             values = loss(self.outputs, *self.of_rows)
-        if getattr(loss, "is_resolved", False):
-            (gradient,) = torch.autograd.grad(values.sum(), self.shown, retain_graph=again)
-        else:
-            (by_outputs,) = torch.autograd.grad(values.sum(), self.outputs)
-            scaled = self._scaled(loss, by_outputs)
-            (gradient,) = torch.autograd.grad(self.outputs, self.shown, scaled, retain_graph=again)
-        return self.outputs.detach(), values.detach(), gradient[: len(self.outputs)]
+        by_outputs = None
+        of = values.sum()
+        if not getattr(loss, "is_resolved", False):
+            (by_outputs,) = torch.autograd.grad(of, self.outputs)
+            of, by_outputs = self.outputs, self._scaled(loss, by_outputs)
+        (gradient,) = torch.autograd.grad(of, self.shown, by_outputs, retain_graph=again, allow_unused=True)
+        return None if gradient is None else (values, gradient)
 
     def _scaled(self, loss: Loss, by_outputs: Tensor) -> Tensor:
         """Return gradients by outputs (N, classes), with those of rows too small for float32 computed anew.

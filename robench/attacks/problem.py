@@ -67,6 +67,8 @@ class Ledger:
         self.num_gradients = torch.zeros(num_examples, dtype=torch.int64)
         self._num_passes: dict[Address, Tensor] = {}
         self._is_finite: list[Tensor] = []
+        # The rows of each backward pass, and whether their gradients are zero: joined at the end, so as not to wait.
+        self._zeros: list[tuple[Tensor, Tensor]] = []
 
     def number(self, address: Address, rows: Tensor) -> Tensor:
         """Return the number of earlier passes (B,) of each row at an address, and count one more.
@@ -83,6 +85,19 @@ class Ledger:
         for total, number in ((self.num_queries, queries), (self.num_gradients, gradients)):
             if number:
                 total.index_add_(0, rows, torch.full_like(rows, number))
+
+    def watch_gradient(self, rows: Tensor, gradient: Tensor) -> None:
+        """Note for which of these rows the gradient (B, ...) of a pass by the inputs is zero everywhere."""
+        self._zeros.append((rows, ~gradient.flatten(1).any(1)))
+
+    @property
+    def num_zero_gradients(self) -> Tensor | None:
+        """Return the number (B,) of backward passes of each example with a gradient of zero; None if none were seen."""
+        if not self._zeros:
+            return None
+        rows, zeros = (torch.cat(parts) for parts in zip(*self._zeros, strict=True))
+        counts = torch.zeros(len(self.num_gradients), dtype=torch.int64, device=zeros.device)
+        return counts.index_add_(0, to_device(rows, zeros.device), zeros.long())
 
     def watch(self, outputs: Tensor) -> None:
         """Check the outputs of a pass, now or later; raises like ``require_finite``."""
@@ -317,6 +332,7 @@ class Problem:
 
     def _passed_with(self, points: Tensor, seeds: LazySeeds, passes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
         outputs, values, gradient = (_joined(pieces) for pieces in zip(*passes, strict=True))
+        self.ledger.watch_gradient(self.rows, gradient)
         return Passed(points.detach(), outputs, values, gradient, is_final=self._drew_nothing(seeds))
 
     def _fresh_seeds(self, num_rows: int) -> LazySeeds:

@@ -46,6 +46,7 @@ class Perturbed:
         num_queries, num_gradients: (B,) number of forward and backward passes of each example.
         num_clamped: (B,) number of values of each input outside the domain's limits by more than rounding before
             clamping; None if nothing is clamped.
+        num_zero_gradients: (B,) number of backward passes whose gradient by the input is zero; None if not counted.
     """
 
     inputs: torch.Tensor
@@ -53,6 +54,7 @@ class Perturbed:
     num_queries: torch.Tensor | None = None
     num_gradients: torch.Tensor | None = None
     num_clamped: torch.Tensor | None = None
+    num_zero_gradients: torch.Tensor | None = None
 
 
 class Model(Protocol):

@@ -86,6 +86,7 @@ class Row:
         precision: number format of the model's passes; None for float32.
         flags: checks of the numbers under attack, raised or not; None if nothing was checked.
         is_audited: whether the model was audited; otherwise its attacks are compared with each other alone.
+        is_attacked: whether a number is under an attack whose signs of failure an audit looks for.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
         weights: digest that identifies the weights (``ShardHeader.weights``); None for means and unmeasured models.
         ranks: by key of the column, of columns whose number the row has; empty where models were not compared.
@@ -98,6 +99,7 @@ class Row:
     notes: tuple[str, ...] = ()
     flags: tuple[Flag, ...] | None = None
     is_audited: bool = False
+    is_attacked: bool = False
     batch_size: int | None = None
     seeds: tuple[str, ...] = ()
     weights: str | None = None

@@ -135,6 +135,7 @@ class BoardRow:
             are left out.
         seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
         is_audited: whether the model was audited in every suite with attacks.
+        is_attacked: whether a number is under an attack whose signs of failure an audit looks for.
         rank: rank in the column of ``Settings.sort``, ``comparison.pairing.ordinals``; ``unranked``: why it has none.
     """
 
@@ -148,6 +149,7 @@ class BoardRow:
     notes: tuple[str, ...] = ()
     flags: tuple[SuiteFlag, ...] | None = None
     is_audited: bool = False
+    is_attacked: bool = False
     seeds: tuple[str, ...] = ()
     all_examples: bool = False
     rank: int | None = None

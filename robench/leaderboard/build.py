@@ -163,7 +163,8 @@ def _row(
         measured={key: measured for each in found for key, measured in each.measured.get(model, {}).items()},
         notes=tuple(notes),
         seeds=max((row.seeds for row in rows.values()), key=len),
-        is_audited=all(row.is_audited for row in rows.values() if row.flags is not None),
+        is_audited=all(row.is_audited for row in rows.values() if row.flags is not None or row.is_attacked),
+        is_attacked=any(row.is_attacked for row in rows.values()),
         flags=None
         if all(row.flags is None for row in rows.values())
         else _joined((suite, flag) for suite, row in rows.items() for flag in row.flags or ()),

@@ -165,7 +165,7 @@ def _headline_grid(board: Leaderboard) -> Grid:
 
 def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Grid:
     """Return the table of some columns alone, which says neither ranks nor flags a second time."""
-    bare = replace(board, settings=PLAIN, rows=tuple(replace(row, flags=None) for row in board.rows))
+    bare = replace(board, settings=PLAIN, rows=tuple(replace(row, flags=None, is_attacked=False) for row in board.rows))
     return grid_of_board(bare, columns)
 
 
@@ -236,4 +236,5 @@ def _plain_row(row: BoardRow) -> Row:
         notes=row.notes,
         flags=None if row.flags is None else tuple(each.flag for each in row.flags),
         is_audited=row.is_audited,
+        is_attacked=row.is_attacked,
     )

@@ -17,7 +17,7 @@ from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Column, Suite, View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, Readings, unit_of
-from robench.reports.flags import flags_of, tried_of
+from robench.reports.flags import flags_of, is_audited_attack, tried_of
 from robench.reports.notes import (
     are_coupled,
     bias_notes,
@@ -193,6 +193,7 @@ def row_of(
         notes=(*coupled, *caveats_of(covered), *findings, *bias_notes(suite.columns, cells), *without_number),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
         is_audited=any(coverage.records for coverage in audits.values()),
+        is_attacked=any(is_audited_attack(each) and coverages[each.name].num_in for each in suite.conditions),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),
         measurements=_measurements_of(coverages.values()),

@@ -60,6 +60,13 @@ def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, 
     return (*kept, *compared) if covered or compared else None
 
 
+def is_audited_attack(condition: Condition) -> bool:
+    """Return whether a condition is an attack on a model, of inputs and a task that audits are for."""
+    domain, task = DOMAINS.get(condition.dataset.domain), TASKS[condition.dataset.task]
+    is_attack = condition.action.runs_attack and condition.perturbation.is_attack
+    return is_attack and task.is_audited and domain is not None and domain.audit_epsilon is not None
+
+
 def tried_of(conditions: Sequence[Condition], coverages: Mapping[str, Coverage]) -> list[Tried]:
     """Return the attacks of a suite that can be compared, with each budget of a sweep separately."""
     return [

@@ -24,8 +24,8 @@ class Grid:
     """Table of printable texts, not yet escaped for any format.
 
     Attributes:
-        header: ``model``, then the columns' labels, then ``flags`` if any model was checked; ``rows``: one text per
-            column.
+        header: ``model``, then the columns' labels, then ``flags`` if any model was checked or attacked; ``rows``: one
+            text per column.
         notes: sentences below the table; ``provenance``: one line below the notes.
         bold: places of emphasised texts in ``rows``: row, then column.
     """
@@ -59,7 +59,7 @@ def grid_of(report: Report) -> Grid:
     of_rows = grouped_notes([(_row_name(row), _notes(row)) for row in report.rows])
     of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
     notes = tuple(clipped(note, NOTE_WIDTH) for note in (*_coverage(report), *report.notes, *of_rows, *of_weights))
-    is_checked = any(row.flags is not None for row in report.rows)
+    is_checked = any(row.flags is not None or row.is_attacked for row in report.rows)
     # Where another row is a mean over seeds.
     says_one = any(row.seeds for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")

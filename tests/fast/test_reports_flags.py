@@ -231,6 +231,20 @@ class TestFormats:
         assert "(not audited)" in text
 
     @pytest.mark.parametrize("name", ["text", "md", "latex", "html"])
+    @pytest.mark.parametrize(
+        ("attacks", "domain", "is_said"), [(True, "images", True), (True, "tokens", False), (False, "images", False)]
+    )
+    def test_a_number_under_an_attack_without_audit_says_so(
+        self, name: str, attacks: bool, domain: str, is_said: bool
+    ) -> None:
+        suite = replace(suite_of(**({"pgd": pgd()} if attacks else {})), audit=False)
+        dataset = replace(DIGITS, domain=domain)
+        suite = replace(suite, conditions=tuple(replace(each, dataset=dataset) for each in suite.conditions))
+        rendered = RENDERERS[name](build_report(suite, [record(each, 40) for each in suite.conditions]))
+        assert ("(not audited)" in rendered) == is_said
+        assert ("flags" in rendered) == is_said
+
+    @pytest.mark.parametrize("name", ["text", "md", "latex", "html"])
     def test_none_raised_is_said(self, name: str) -> None:
         assert "none" in self.rendered(name, (CALM,))
 

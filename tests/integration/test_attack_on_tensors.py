@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,34 @@ def test_masks_are_attacked_pixel_by_pixel_and_ignored_pixels_count_nowhere() ->
     assert made.success is None
     with pytest.raises(UsageError, match="labels must be from -1 to 3, as the model has 4 classes, got -2"):
         robench.attack("fgsm", epsilon=8 / 255)(model, images, masks - 1)
+
+
+class Rounding(Bright):
+    """The same of images that are rounded to eight levels, if they are dark."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        is_dark = (images.mean((1, 2, 3)) < 0.5)[:, None, None, None]
+        return super().forward(torch.where(is_dark, (images * 7).round() / 7, images))
+
+
+@pytest.mark.parametrize(
+    ("kind", "zeros"),
+    [("fgsm", [True, False, True]), ("pgd", [True, False, True]), ("fab", [True, False, True]), ("square", None)],
+)
+def test_examples_whose_gradients_are_all_zero_are_named(kind: str, zeros: list[bool] | None) -> None:
+    levels = torch.tensor([1 / 7, 0.6, 2 / 7])
+    images, labels = levels[:, None, None, None].expand(3, 3, 4, 4), torch.tensor([0, 1, 0])
+    attack = robench.attack(kind, **ATTACKS[kind][1])
+    # Passes of two rows, the second of which is padded.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = attack(Rounding(), images, labels, batch_size=2)
+        honest = attack(Bright(), images, labels, batch_size=2)
+    assert (None if made.zero_gradients is None else made.zero_gradients.tolist()) == zeros
+    assert honest.zero_gradients is None or not honest.zero_gradients.any()
+    texts = [str(each.message) for each in caught]
+    assert texts == [] if zeros is None else "all gradients of 2 of 3 examples (67%) were zero" in texts[0]
+    assert {each.filename for each in caught} <= {__file__}
 
 
 class WithPrior(torch.nn.Module):

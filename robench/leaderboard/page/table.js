@@ -4,8 +4,9 @@ const sorted = data.settings && data.settings.sort;
 // Place of the rank, and of the first number.
 const RANK = sorted ? 1 : -1;
 const FIRST = sorted ? 2 : 1;
-const flagsPlace = data.rows.some((row) => row.flags) ? data.columns.length + FIRST : -1;
 const headers = [...board.tHead.rows[0].cells];
+// The last column, where there is one beside the numbers.
+const flagsPlace = headers.length > data.columns.length + FIRST ? data.columns.length + FIRST : -1;
 // Rows that are laid out at first, and more whenever the end comes into view: sorting costs as much as is laid out.
 const PORTION = 25;
 const state = { place: null, descending: false, text: "", family: "", attention: "", architecture: "",
