@@ -5,11 +5,12 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from robench.attacks.apgd import Apgd
-from robench.attacks.base import CLASSES_NEEDED, Attack, BoundedAttack, Norm, Stop
+from robench.attacks.base import CLASSES_NEEDED, Attack, BoundedAttack, Norm, Stop, fields_but
 from robench.attacks.fab import Fab
 from robench.attacks.square import Square
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError
+from robench.core.identity import Plain, to_plain
 from robench.declarations.base import DeclarationBase, FieldProblem
 
 MOST_TARGETS, MOST_L1_TARGETS = 9, 5
@@ -75,6 +76,12 @@ class AutoAttack(BoundedAttack):
                 return [(f"members.{number}{f'.{field}' if field else ''}", message)]
             return [("variant", f"{f'{field} ' if field else ''}{message}; take variant custom, with other members")]
         return []
+
+    @property
+    def per_budget(self) -> Plain:
+        """Return kind, version and fields without the budget, also of the members."""
+        members = [each.per_budget if isinstance(each, BoundedAttack) else to_plain(each) for each in self.members]
+        return fields_but(self, "epsilon", "members") | {"members": members}
 
     @property
     def stop(self) -> Stop:

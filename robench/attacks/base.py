@@ -270,6 +270,15 @@ class BoundedAttack(Attack):
         """Return whether ``other`` is the same attack except for its budget and the fields that scale with it."""
         return fields_but(self, *self.budget_fields) == fields_but(other, *self.budget_fields)
 
+    @property
+    def per_budget(self) -> Plain:
+        """Return kind, version and fields without the budget, with lengths in proportion to it divided by it."""
+        lengths = {name: getattr(self, name) for name in self.budget_fields if name != "epsilon"}
+        return fields_but(self, *self.budget_fields) | {
+            name: str(length / self.epsilon) if self.epsilon and isinstance(length, Fraction) else to_plain(length)
+            for name, length in lengths.items()
+        }
+
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack with at most half as many steps."""
         name = self.length_field

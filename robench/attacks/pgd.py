@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Lt
 
-from robench.attacks.base import GradientAscent, Loss, Norm, StepSize
+from robench.attacks.base import GradientAscent, Loss, Norm, StepSize, fields_but
+from robench.core.identity import Plain, to_plain
 from robench.declarations.base import FieldProblem
 
 
@@ -49,6 +50,12 @@ class Pgd(GradientAscent):
     def step_length(self) -> Fraction:
         """Return the length of a step in units of the space."""
         return self.step_size or (self.relative_step or Fraction(0)) * self.epsilon
+
+    @property
+    def per_budget(self) -> Plain:
+        """Return kind, version and fields without the budget, and steps as a fraction of it however they are given."""
+        fraction = self.step_length / self.epsilon if self.epsilon else self.relative_step
+        return fields_but(self, "epsilon", "step_size", "relative_step") | {"relative_step": to_plain(fraction)}
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: exactly one step size, at most the budget; restarts need random starts."""

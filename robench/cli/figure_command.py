@@ -254,6 +254,8 @@ def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> i
             f"Not drawn: {', '.join(plot.left_out)}. Without --model the eight best are drawn, and never a model that "
             "has no number."
         )
+    if plot.not_curves:
+        say(f"Not drawn: {', '.join(plot.not_curves)}. A curve is an attack at two budgets or more.")
     say(f"wrote {output}")
     return 0
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 from robench.core.budgets import ThreatModel
+from robench.core.identity import Plain
 
 
 class Declaration(Protocol):
@@ -183,6 +184,14 @@ class PerturbationDeclaration(Declaration, Protocol):
     def is_same_at_another_budget(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack except for its budget and the fields that scale with it."""
         return False
+
+    @property
+    def per_budget(self) -> Plain:
+        """Return all but the budget, with lengths in proportion to it divided by it; None without a budget.
+
+        Attacks with equal values differ in their budget alone: they are one curve.
+        """
+        return None
 
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack with at most half as many steps."""

@@ -94,14 +94,14 @@ def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
         if model is not None and model.labels == "true":
             attacks.setdefault((view.condition.dataset.name, model), []).append(view)
     return [
-        _Threat(dataset=dataset, model=model, clean=_clean_beside(found[0], conditions), attacks=tuple(found))
+        _Threat(dataset=dataset, model=model, clean=clean_beside(found[0], conditions), attacks=tuple(found))
         for (dataset, model), found in attacks.items()
         # Under noise alone nothing was attacked.
         if any(view.attack.reads_outputs for view in found)
     ]
 
 
-def _clean_beside(attack: View, conditions: Sequence[Condition]) -> View | None:
+def clean_beside(attack: View, conditions: Sequence[Condition]) -> View | None:
     """Return the clean condition on an attack's dataset, with as many examples as the attack if there are several."""
     size = num_examples_of(attack.condition)
     clean = [

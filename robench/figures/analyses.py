@@ -13,6 +13,7 @@ from robench.core.checkpoint import entry_name
 from robench.core.errors import IncompleteError, UsageError
 from robench.figures.plots import LinePanel, MapPanel, Plot, Series
 from robench.leaderboard.board import Point
+from robench.leaderboard.chart import colour_of
 from robench.reports.seeds import SEED_INTERVAL, t_interval
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
         panels=tuple(panels),
         models=labels,
         labels=labels,
+        colours=_colours(results, labels),
         notes=(*notes, *_notes(results, has_whiskers=not maps, by_layer=by_layer)),
         # The layers of one model in a row.
         columns=len(by_line[0]) if maps and 1 < len(by_line[0]) <= _MOST_COLUMNS else None,
@@ -91,6 +93,13 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
 def _labels(panels: Sequence[LinePanel | MapPanel]) -> tuple[str, ...]:
     lines = (series.model for panel in panels if isinstance(panel, LinePanel) for series in panel.series)
     return tuple(dict.fromkeys(lines)) or tuple(panel.title for panel in panels)
+
+
+def _colours(results: Sequence[Analysed], labels: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of the lines' colours: a model's own under any condition, and of formulas one each."""
+    models = {entry_name(each.facts["model"]) for each in results if "model" in each.facts}
+    of = {label: model for label in labels for model in models if f"{label}, ".startswith(f"{model}, ")}
+    return tuple(colour_of(of[label]) if label in of else place for place, label in enumerate(labels))
 
 
 def _check_alike(results: Sequence[Analysed]) -> None:

@@ -24,6 +24,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.figures.plots import LinePanel, MapPanel, PlacePanel, Plot, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
+from robench.leaderboard.chart import colour_of
 
 # In inches, at the sizes of the settings.
 _PANEL_WIDTH, _PANEL_HEIGHT, _PLACES_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 2.6, 4.0
@@ -49,7 +50,10 @@ def drawn(plot: Plot) -> Figure:
     Axes are in the order of the panels.
     """
     names = legible_names(plot.labels)
-    styles = {model: style_of(place) for place, model in enumerate(plot.models)}
+    colours = plot.colours or tuple(map(colour_of, plot.models))
+    styles = {
+        model: style_of(place, colour) for place, (model, colour) in enumerate(zip(plot.models, colours, strict=True))
+    }
     has_rows = isinstance(plot.panels[0], SeedPanel)
     count = len(plot.panels)
     num_columns = plot.columns or (count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5)
@@ -348,10 +352,10 @@ class Style:
     dashes: Any
 
 
-def style_of(place: int) -> Style:
-    """Return the look of the model at this place, counted from 0; the first 40 differ without colours too."""
+def style_of(place: int, colour: int) -> Style:
+    """Return the look of the model at this place, counted from 0; the first 40 differ in markers and dashes."""
     return Style(
-        colour=COLOURS[place % len(COLOURS)],
+        colour=COLOURS[colour % len(COLOURS)],
         marker=MARKERS[place % len(MARKERS)],
         dashes=DASHES[place % len(DASHES)],
     )

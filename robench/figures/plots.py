@@ -141,7 +141,8 @@ class Plot:
     Attributes:
         columns: number of panels in a row; None for a number that follows from theirs.
         models: in the order of legend and styles; ``labels``: their names in the legend where these say more.
-        left_out: models that are not drawn, since there are too many for one legend.
+        colours: numbers of their colours; empty for models, whose names decide them.
+        left_out: models that are not drawn, since there are too many for one legend; ``not_curves``: conditions.
     """
 
     panels: tuple[LinePanel | SeedPanel | MapPanel | PlacePanel, ...]
@@ -149,7 +150,9 @@ class Plot:
     labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    not_curves: tuple[str, ...] = ()
     columns: int | None = None
+    colours: tuple[int, ...] = ()
 
 
 def with_panels(plot: Plot, wanted: Sequence[str]) -> Plot:
@@ -175,22 +178,19 @@ IN_PER_CENT = ("share", "ratio")
 
 
 def budget_plot(board: Leaderboard, *, all_models: bool) -> Plot:
-    """Return accuracies against the budgets of sweeps and the distances of minimum-norm attacks.
+    """Return accuracies against the budgets of attacks and the distances of minimum-norm attacks, from the clean one.
 
     ``all_models`` draws every row of the leaderboard instead of the eight best by their mean.
 
     Raises:
         IncompleteError: there is nothing to draw, here as in the other plots.
     """
-    intervals = {
-        column.interval for column in board.columns for chart in board.curves if column.metric == chart.y_label
-    }
-    return _line_plot(board, board.curves, "sweep or accuracy at distances", all_models, sorted(intervals))
+    return _line_plot(board, board.curves, "attack at several budgets or distances", all_models, board.left_out)
 
 
 def corruption_plot(board: Leaderboard, *, all_models: bool) -> Plot:
     """Return the accuracy under each type of corruption against its severity, a panel a type; see ``budget_plot``."""
-    return _line_plot(board, board.profiles, "type of corruption", all_models, [])
+    return _line_plot(board, board.profiles, "type of corruption", all_models)
 
 
 def seeds_plot(board: Leaderboard) -> Plot:
@@ -216,14 +216,16 @@ def seeds_plot(board: Leaderboard) -> Plot:
     )
 
 
-def _line_plot(board: Leaderboard, charts: Sequence[Chart], noun: str, all_models: bool, intervals: list[str]) -> Plot:
+def _line_plot(
+    board: Leaderboard, charts: Sequence[Chart], noun: str, all_models: bool, not_curves: tuple[str, ...] = ()
+) -> Plot:
     if not charts:
-        raise nothing_of(board, noun)
+        raise nothing_of(board, noun, not_curves)
     best = chosen_lines(charts, None)
-    in_order = [row.model for row in board.rows if row.model in best]
-    models = in_order if all_models else best[:MOST_LINES]
+    models = [row.model for row in board.rows if row.model in best] if all_models else best[:MOST_LINES]
     rows = {row.model: row for row in board.rows}
     groups = {chart.group for chart in charts}
+    intervals = sorted({each.interval for each in board.columns if any(each.key in chart.columns for chart in charts)})
     drawn = [rows[model] for model in models]
     return Plot(
         panels=tuple(_line_panel(chart, models, several=len(groups) > 1) for chart in charts),
@@ -231,6 +233,7 @@ def _line_plot(board: Leaderboard, charts: Sequence[Chart], noun: str, all_model
         labels=tuple(label_of(row) for row in drawn),
         notes=(*whiskers_of(drawn, intervals), *_counts(drawn), *notes_of(board, drawn)),
         left_out=tuple(row.model for row in board.rows if row.model not in models),
+        not_curves=not_curves,
     )
 
 
@@ -315,10 +318,11 @@ def notes_of(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
         yield clipped(f"Flags are raised for {'; '.join(flagged)}.", NOTE_WIDTH)
 
 
-def nothing_of(board: Leaderboard, noun: str) -> IncompleteError:
+def nothing_of(board: Leaderboard, noun: str, not_curves: Sequence[str] = ()) -> IncompleteError:
     """Return the error that no model has a number to draw."""
+    others = f" Not drawn: {clipped(', '.join(not_curves), NOTE_WIDTH)}." if not_curves else ""
     return IncompleteError(
-        f"there is nothing to draw: no {noun} of {clipped(board.title)} has a number for these models. "
+        f"there is nothing to draw: no {noun} of {clipped(board.title)} has a number for these models.{others} "
         "'robench status' shows what is missing, 'robench run' measures it; or choose another suite or --results."
     )
 
@@ -339,12 +343,11 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
     ]
     if not panels:
         raise IncompleteError("there is nothing to draw: no epoch of these training histories has a finite loss")
-    several = [found for found in entries.values() if len(found) > 1]
     datasets = dict.fromkeys(history.dataset for history in histories)
     last = [history.epochs[-1].validation for history in histories]
     counts = sorted({each.num_examples for each in last if each is not None})
     n = f" (n = {' or '.join(f'{count:,}' for count in counts)})" if counts else ""
-    notes = ["Thin lines: training seeds; thick lines: their means."] if several else []
+    notes = ["Thin lines: training seeds; thick lines: their means."] if len(entries) < len(histories) else []
     return Plot(
         panels=tuple(panels),
         models=tuple(entries),

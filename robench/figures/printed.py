@@ -201,20 +201,22 @@ def verdicts_on(expectation: Expectation, plot: Plot) -> list[ShapeVerdict]:
             continue
         lines = {each.model: each for each in panel.series if not each.is_seed}
         names = [name for name in (expectation.line, expectation.than) if name is not None]
-        if all(name in lines and len(_values(lines[name])) > 1 for name in names):
+        if all(name in lines and len(_values(lines[name], panel)) > 1 for name in names):
             found.append(_verdict(expectation, panel, [lines[name] for name in names]))
     return found
 
 
-def _values(series: Series) -> list[tuple[float, float]]:
-    return [(point.x, point.value) for point in series.points if point.value is not None]
+def _values(series: Series, panel: LinePanel) -> list[tuple[float, float]]:
+    """Return the numbers that a statement is about: not the clean one, at budget 0, which no print has."""
+    clean = [x for x, _ in panel.ticks if x == 0]
+    return [(each.x, each.value) for each in series.points if each.value is not None and each.x not in clean]
 
 
 def _verdict(expectation: Expectation, panel: LinePanel, lines: Sequence[Series]) -> ShapeVerdict:
     where, line = f"in panel {panel.title!r}", lines[0].model
-    values = _values(lines[0])
+    values = _values(lines[0], panel)
     if expectation.test == "above":
-        means = [fmean(value for _, value in _values(each)) for each in lines]
+        means = [fmean(value for _, value in _values(each, panel)) for each in lines]
         statement = f"{line} is above {lines[1].model} {where} (means {means[0]:.4g} and {means[1]:.4g})"
         return ShapeVerdict(statement=statement, holds=means[0] > means[1])
     if expectation.test == "stays":

@@ -177,7 +177,7 @@ class Chart:
 
     Attributes:
         group: charts of one group belong together, such as all types of corruption of a family.
-        ticks: places on the axis with their labels, ascending.
+        ticks: places on the axis with their labels, ascending; ``columns``: keys of the columns behind them, if any.
     """
 
     group: str
@@ -187,6 +187,7 @@ class Chart:
     ticks: tuple[tuple[float, str], ...]
     lines: Mapping[str, tuple[Point, ...]]
     x_unit: str = ""
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,8 @@ class Leaderboard(Rendered):
     Attributes:
         pairs: tests by key of the column and places of both rows, counted from 0; empty above
             ``comparison.pairing.MOST_PAIRED_ROWS`` rows.
-        curves: metrics against the budget or distance; ``profiles``: accuracy against the severity of a corruption.
+        curves: metrics against the budget or distance; ``left_out``: conditions with a budget that are in none, and
+            why. ``profiles``: accuracy against the severity of a corruption.
     """
 
     renderers: ClassVar[str] = "robench.leaderboard:RENDERERS"
@@ -227,6 +229,7 @@ class Leaderboard(Rendered):
     rows: tuple[BoardRow, ...]
     pairs: Mapping[str, Mapping[tuple[int, int], PairTest]] = field(default_factory=dict)
     curves: tuple[Chart, ...] = ()
+    left_out: tuple[str, ...] = ()
     profiles: tuple[Chart, ...] = ()
     settings: Settings = PLAIN
 

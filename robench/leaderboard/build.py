@@ -17,7 +17,7 @@ from robench.core.protocols import Store
 from robench.core.report import Cell, Rank, Report, Row
 from robench.core.suite import Suite
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings, SuiteFlag
-from robench.leaderboard.curves import curves_of, profiles_of
+from robench.leaderboard.curves import curves_of, left_out_of, profiles_of
 from robench.leaderboard.settings import columns_named
 from robench.leaderboard.suite_results import SuiteResults, columns_of_suite
 from robench.reports import report_of_store
@@ -66,12 +66,18 @@ def leaderboard_of(
     if (sort := next((each for each in columns if each.key == settings.sort), None)) is not None:
         rows = _sorted_and_ranked(rows, sort, testable.get(sort.key, {}), is_worst_first=settings.is_worst_first)
     names = [row.model for row in rows]
+    curves = tuple(chart for each in found for chart in curves_of(each.suite, columns, rows))
     return Leaderboard(
         suites=tuple(each.board_suite() for each in found),
         columns=columns,
         rows=rows,
         pairs={column.key: pairs for column in columns if (pairs := pairs_of(names, testable.get(column.key, {})))},
-        curves=tuple(chart for each in found for chart in curves_of(each.suite, columns, rows)),
+        curves=curves,
+        left_out=tuple(
+            f"{suite.name}: {each}" if len(suites) > 1 else each
+            for suite in suites
+            for each in left_out_of(suite, columns, curves)
+        ),
         profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies)),
         settings=settings,
     ).headline_first()

@@ -1,13 +1,15 @@
 """Charts as SVG, with no dependency: lines of models over budgets or severities, and bars of intervals in cells.
 
-Colours and widths are the page's (classes ``line-0`` to ``line-7``), so that a chart follows its light and dark theme.
+Colours and widths are the page's (classes ``line-0`` to ``line-6``), so that a chart follows its light and dark theme.
 Numbers are rounded to a tenth of a unit; the same chart gives the same bytes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import isfinite
+from zlib import crc32
 
+from robench.core.checkpoint import entry_name
 from robench.core.inert import clipped
 from robench.core.report import Estimate
 from robench.leaderboard.board import Chart, Point
@@ -18,10 +20,20 @@ _BAR_WIDTH, _BAR_HEIGHT = 100, 8
 _MARKERS = ("circle", "box", "diamond", "triangle")
 
 
+NUM_COLOURS = 7
+# Of a million starts the one with the fewest equal colours among the models of robench's own figures.
+_FIRST = 152432
+
+
+def colour_of(model: str) -> int:
+    """Return the number of a model's colour, the same in all figures and pages, and for all seeds of an entry."""
+    return crc32(entry_name(model).encode("utf-8", "backslashreplace"), _FIRST) % NUM_COLOURS
+
+
 def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:
     """Return a chart as one SVG element, its proportions in [0, 1] drawn in per cent from 0 to 100.
 
-    ``styles`` has the number of the line's style by model; models without one are not drawn.
+    ``styles`` has the place of each model in the legend, which decides marker and dashes; others are not drawn.
     """
     label = f"{chart.title}: {chart.y_label} in per cent against {chart.x_label}"
     lines = [_line(chart, chart.lines[model], model, style) for model, style in styles.items() if model in chart.lines]
@@ -35,11 +47,11 @@ def svg_of(chart: Chart, styles: Mapping[str, int]) -> str:
     )
 
 
-def sample_of(style: int) -> str:
-    """Return the sample of a line's style for a legend."""
+def sample_of(model: str, style: int) -> str:
+    """Return the sample of a model's line for a legend."""
     return (
-        f'<svg class="sample" viewBox="0 0 32 12" aria-hidden="true"><path class="line-{style}" d="M0 6H32"/>'
-        f"{_marker(style, 16, 6)}</svg>"
+        f'<svg class="sample" viewBox="0 0 32 12" aria-hidden="true"><path class="{_class(model, style)}" d="M0 6H32"/>'
+        f"{_marker(model, style, 16, 6)}</svg>"
     )
 
 
@@ -95,17 +107,21 @@ def _line(chart: Chart, points: Sequence[Point], model: str, style: int) -> str:
         x, y = _x(chart, point.x), _y(point.value)
         path += f"{pen}{x:.1f} {y:.1f}"
         pen = "L"
-        markers += _marker(style, x, y)
+        markers += _marker(model, style, x, y)
         if point.low is not None and point.high is not None:
             intervals += f"M{x:.1f} {_y(point.low):.1f}V{_y(point.high):.1f}"
-    interval = f'<path class="line-{style} interval" d="{intervals}"/>' if intervals else ""
+    interval = f'<path class="line-{colour_of(model)} interval" d="{intervals}"/>' if intervals else ""
     return (
-        f'<g><title>{escape(clipped(model))}</title>{interval}<path class="line-{style}" d="{path or "M0 0"}"/>'
-        f"{markers}</g>"
+        f"<g><title>{escape(clipped(model))}</title>{interval}"
+        f'<path class="{_class(model, style)}" d="{path or "M0 0"}"/>{markers}</g>'
     )
 
 
-def _marker(style: int, x: float, y: float) -> str:
+def _class(model: str, style: int) -> str:
+    return f"line-{colour_of(model)}{' dashed' if style >= len(_MARKERS) else ''}"
+
+
+def _marker(model: str, style: int, x: float, y: float) -> str:
     shape = _MARKERS[style % len(_MARKERS)]
     paths = {
         "circle": f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
@@ -113,7 +129,7 @@ def _marker(style: int, x: float, y: float) -> str:
         "diamond": f"M{x:.1f} {y - 3.8:.1f}l3.8 3.8l-3.8 3.8l-3.8-3.8z",
         "triangle": f"M{x:.1f} {y - 3.6:.1f}l3.5 6h-7z",
     }
-    return f'<path class="mark-{style}" d="{paths[shape]}"/>'
+    return f'<path class="mark-{colour_of(model)}" d="{paths[shape]}"/>'
 
 
 def _x(chart: Chart, x: float) -> float:

@@ -1,5 +1,6 @@
 """Lines of charts: metrics against an attack's budget or a distance, and accuracy under corruptions by severity."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from os.path import commonprefix
@@ -7,16 +8,21 @@ from typing import Any
 
 from robench.core.budgets import Spelled
 from robench.core.columns import Outcomes
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import IncompleteError
-from robench.core.identity import key_of, to_plain
-from robench.core.suite import Condition, Suite, View, views_of
+from robench.core.identity import key_of
+from robench.core.suite import Condition, Suite, View
+from robench.declare.columns import clean_beside, num_examples_of
 from robench.domains import DOMAINS
 from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Point
+from robench.reports.build import views_by_name
 from robench.reports.selection import Coverage
 from robench.tasks import TASKS
 
 PROPORTION = "share"
 MOST_LINES = 8
+# Name, metric, axis and unit.
+_Curve = tuple[str, str, str, str]
 # By family, type and severity of corruption; None where examples are missing.
 Accuracies = dict[tuple[str, str, int], float | None]
 
@@ -35,34 +41,52 @@ def chosen_lines(charts: Iterable[Chart], most: int | None = MOST_LINES) -> list
 def curves_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
     """Yield a chart of each metric over budgets, or over the distances of a minimum-norm attack.
 
-    Budgets are those of a sweep, or of several conditions that differ in nothing else.
+    Budgets are those of a sweep, or of conditions that differ in the budget and in steps proportional to it alone.
+    The number on the same clean examples is the point at 0.
     """
-    views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
-    names = _names_of_alike(suite.conditions)
-    found: dict[tuple[str, str, str, str], list[tuple[float, str, BoardColumn]]] = {}
-    for each in (column for column in columns if column.suite == suite.name):
-        if each.unit == PROPORTION and (place := _place(each, views, names)) is not None:
-            condition, axis, unit, x, tick = place
-            found.setdefault((condition, each.metric, axis, unit), []).append((x, tick, each))
-    for (condition, metric, axis, unit), several in found.items():
-        ordered = sorted(several, key=lambda each: each[0])
-        is_measured = any(row.cells[column.key].estimate for row in rows for _, _, column in ordered)
-        if len(ordered) > 1 and is_measured:
-            yield Chart(
-                group=suite.name,
-                title=f"{condition}: {metric}",
-                x_label=axis,
-                y_label=metric,
-                ticks=tuple((x, tick) for x, tick, _ in ordered),
-                lines={row.model: _line(row, [(x, column) for x, _, column in ordered]) for row in rows},
-                x_unit=unit,
-            )
+    for (curve, metric, axis, unit), several in _curves(suite, columns).items():
+        is_measured = any(row.cells[column.key].estimate for row in rows for _, _, column in several)
+        if len(several) < 2 or not is_measured:
+            continue
+        clean = None if any(x == 0 for x, _, _ in several) else _clean_column(suite, several[0][2], columns)
+        ordered = [*([(0.0, "0", clean)] if clean else []), *sorted(several, key=lambda each: each[0])]
+        yield Chart(
+            group=suite.name,
+            title=f"{curve}: {metric}",
+            x_label=axis,
+            y_label=metric,
+            ticks=tuple((x, tick) for x, tick, _ in ordered),
+            lines={row.model: _line(row, [(x, column) for x, _, column in ordered]) for row in rows},
+            x_unit=unit,
+            columns=tuple(column.key for _, _, column in ordered),
+        )
+
+
+def left_out_of(suite: Suite, columns: Sequence[BoardColumn], charts: Sequence[Chart]) -> tuple[str, ...]:
+    """Return the conditions with a budget, and metrics over several, that no chart has, each with the reason."""
+    views = views_by_name(suite)
+    drawn = {key for chart in charts for key in chart.columns}
+    found: dict[str, None] = {}
+    for (curve, *_), several in _curves(suite, columns).items():
+        for _, _, column in several:
+            view = views[column.column.conditions[0]]
+            if column.key not in drawn:
+                reason = "no number" if len(several) > 1 else _why_alone(view.attack, views.values())
+                found[f"{view.condition.name} ({reason})"] = None
+        clean = clean_beside(view, suite.conditions)
+        if len(several) > 1 and clean is not None and not _is_point_at_zero(clean.condition, view.condition):
+            found[f"{clean.name} beside {curve} (not the same inputs)"] = None
+    over_several = (each for each in _proportions(suite, columns) if len(each.column.conditions) > 1)
+    for each in over_several:
+        if any(views[name].attack.threat_model for name in each.column.conditions):
+            found[f"{each.metric} (over several conditions)"] = None
+    return tuple(found)
 
 
 def severity_accuracies(suite: Suite, coverages: Mapping[str, Coverage]) -> Accuracies:
     """Return the proportion of right examples, or of an example's right answers, for each corruption of a column."""
     right = TASKS[suite.task].right
-    views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
+    views = views_by_name(suite)
     return {
         (column.family, role.corruption, role.severity): _proportion(coverages, views[name], right)
         for column in suite.columns
@@ -106,20 +130,70 @@ def _proportion(coverages: Mapping[str, Coverage], view: View, right: Callable[[
         return None
 
 
-def _names_of_alike(conditions: Sequence[Condition]) -> dict[str, str]:
-    """Return the common beginning of the names of conditions that differ in their budgets alone, by condition."""
+def _proportions(suite: Suite, columns: Iterable[BoardColumn]) -> list[BoardColumn]:
+    return [each for each in columns if each.suite == suite.name and each.unit == PROPORTION]
+
+
+def _curves(suite: Suite, columns: Iterable[BoardColumn]) -> dict[_Curve, list[tuple[float, str, BoardColumn]]]:
+    """Return places, labels and columns by curve; a condition of its own is a curve of a single place."""
+    views, names = views_by_name(suite), _names_of_curves(suite.conditions)
+    found: dict[_Curve, list[tuple[float, str, BoardColumn]]] = {}
+    for each in _proportions(suite, columns):
+        if (place := _place(each, views, names)) is not None:
+            curve, axis, unit, x, tick = place
+            found.setdefault((curve, each.metric, axis, unit), []).append((x, tick, each))
+    return found
+
+
+def _clean_column(suite: Suite, column: BoardColumn, columns: Iterable[BoardColumn]) -> BoardColumn | None:
+    """Return the column of the same metric on the same examples, clean; None if the suite lacks it."""
+    attack = views_by_name(suite)[column.column.conditions[0]]
+    clean = clean_beside(attack, suite.conditions)
+    if clean is None or not _is_point_at_zero(clean.condition, attack.condition):
+        return None
+    # At distance 0, accuracy at a distance is the task's own accuracy.
+    metric = TASKS[suite.task].metric if column.column.distance else column.column.metric
+    wanted = ((clean.name,), metric)
+    found = _proportions(suite, columns)
+    return next((each for each in found if (each.column.conditions, each.column.metric) == wanted), None)
+
+
+def _is_point_at_zero(clean: Condition, attack: Condition) -> bool:
+    """Return whether the clean inputs are those of an attack at budget 0: an attack may clip them to other limits."""
+    return attack.perturbation.clip != "unit" and _examples_of(clean) == _examples_of(attack)
+
+
+def _why_alone(attack: PerturbationDeclaration, views: Iterable[View]) -> str:
+    others = (each.attack for each in views if each.attack != attack)
+    is_same = any(attack.is_same_at_another_budget(other) for other in others)
+    return "steps not in proportion to those at other budgets" if is_same else "no other budget"
+
+
+def _examples_of(condition: Condition) -> tuple[str, int | None, int]:
+    return condition.dataset.name, num_examples_of(condition), condition.num_predictions
+
+
+def _names_of_curves(conditions: Sequence[Condition]) -> dict[str, str]:
+    """Return the name of the curve of each condition that is one of several: different curves have different names."""
     groups: dict[str, list[str]] = {}
     for condition in conditions:
-        fields = to_plain(condition.perturbation)
-        if isinstance(fields, dict) and fields.pop("epsilon", None) is not None:
-            key = key_of([fields, condition.dataset.name, condition.num_examples])
-            groups.setdefault(key, []).append(condition.name)
+        if (per_budget := condition.perturbation.per_budget) is not None:
+            groups.setdefault(key_of([per_budget, *_examples_of(condition)]), []).append(condition.name)
+    curves = [(_common_name(alike), alike) for alike in groups.values() if len(alike) > 1]
+    taken = Counter(name for name, _ in curves) + Counter(condition.name for condition in conditions)
     return {
-        name: commonprefix(alike).rstrip("-_0") or alike[0]  # noqa: RUF071  # names, not paths
-        for alike in groups.values()
-        if len(alike) > 1
-        for name in alike
+        member: name if name and taken[name] == 1 + alike.count(name) else f"{alike[0]} to {alike[-1]}"
+        for name, alike in curves
+        for member in alike
     }
+
+
+def _common_name(names: Sequence[str]) -> str:
+    """Return the common beginning of names, without the beginning of a number that differs."""
+    common = commonprefix(names)  # noqa: RUF071  # names, not paths
+    if any(name[len(common) :][:1].isdigit() for name in names):
+        common = common.rstrip("0123456789.")
+    return common.rstrip("-_.@")
 
 
 def _place(
@@ -138,9 +212,9 @@ def _place(
             distance.value.spelling if isinstance(distance.value, Spelled) else f"{float(distance.value):g}",
         )
     threat_model = view.attack.threat_model
-    name = names.get(view.condition.name) if view.epsilon is None else view.condition.name
-    if len(column.column.conditions) != 1 or name is None or threat_model is None:
+    if len(column.column.conditions) != 1 or threat_model is None:
         return None
+    name = names.get(view.condition.name, view.condition.name)
     axis, unit = f"budget, {threat_model.norm}", _unit_in(view.condition, threat_model.space)
     return name, axis, unit, float(threat_model.epsilon), threat_model.epsilon_text
 

@@ -67,7 +67,7 @@ def _sections(board: Leaderboard) -> Iterator[str]:
     if any(row.raised for row in board.rows):
         yield f'<section id="flags"><h2>Flags</h2>\n<p>{_FLAGS}</p>\n{_flags(board)}</section>\n'
     if board.curves:
-        yield _charts("curves", "Accuracy against the budget", board.curves)
+        yield _charts("curves", "Accuracy against the budget", board.curves, board.left_out)
     if board.profiles:
         yield _charts("profiles", "Accuracy against the severity of corruptions", board.profiles)
 
@@ -115,9 +115,10 @@ def _flags(board: Leaderboard) -> str:
     return f"<dl>\n{''.join(items)}</dl>"
 
 
-def _charts(identifier: str, title: str, charts: Sequence[Chart]) -> str:
+def _charts(identifier: str, title: str, charts: Sequence[Chart], left_out: Sequence[str] = ()) -> str:
     groups = "".join(_group(name, list(of)) for name, of in groupby(charts, key=lambda chart: chart.group))
-    return f'<section id="{identifier}"><h2>{title}</h2>\n{groups}</section>\n'
+    others = f"<p>In no chart: {escape(clipped(', '.join(left_out), NOTE_WIDTH))}.</p>\n" if left_out else ""
+    return f'<section id="{identifier}"><h2>{title}</h2>\n{groups}{others}</section>\n'
 
 
 def _group(name: str, charts: Sequence[Chart]) -> str:
@@ -128,7 +129,7 @@ def _group(name: str, charts: Sequence[Chart]) -> str:
     left_out = (
         f"<p>The best {len(models)} of {num_models} models by their mean.</p>\n" if num_models > len(models) else ""
     )
-    legend = "".join(f"<li>{sample_of(style)}{escape(clipped(model))}</li>" for model, style in styles.items())
+    legend = "".join(f"<li>{sample_of(model, style)}{escape(clipped(model))}</li>" for model, style in styles.items())
     figures = "".join(
         f"<figure>{svg_of(chart, styles)}<figcaption>{escape(clipped(chart.title))}</figcaption></figure>\n"
         for chart in charts

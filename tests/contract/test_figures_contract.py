@@ -27,6 +27,7 @@ from robench.figures.draw import (
 )
 from robench.figures.plots import LinePanel, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
+from robench.leaderboard.chart import colour_of
 
 NAMES = {**HOSTILE, "mathtext": "$x^2$", "broken mathtext": r"$\frac{$", "hidden": "_name", "tex": r"\alpha\n"}
 
@@ -261,13 +262,12 @@ class TestTexts:
 
 class TestLooks:
     def test_forty_models_differ_in_grey(self) -> None:
-        styles = [style_of(place) for place in range(40)]
+        styles = [style_of(place, 0) for place in range(40)]
         assert len({(style.marker, str(style.dashes)) for style in styles}) == 40
 
-    def test_neighbours_differ_in_all_three(self) -> None:
+    def test_neighbours_of_one_colour_differ_in_both(self) -> None:
         for place in range(40):
-            first, second = style_of(place), style_of(place + 1)
-            assert first.colour != second.colour
+            first, second = style_of(place, 0), style_of(place + 1, 0)
             assert first.marker != second.marker
             assert first.dashes != second.dashes
 
@@ -285,7 +285,8 @@ class TestLooks:
         for axes in figure.axes:
             for place, container in enumerate(axes.containers):
                 line = container.lines[0]
-                assert (line.get_color(), line.get_marker()) == (COLOURS[place], MARKERS[place])
+                colour = COLOURS[colour_of(figure.legends[0].get_texts()[place].get_text())]
+                assert (line.get_color(), line.get_marker()) == (colour, MARKERS[place])
                 assert line.get_linestyle() == ("-" if place == 0 else "--")
         assert len(DASHES) == 5
 

@@ -247,7 +247,7 @@ class TestHostileNames:
         from xml.etree import ElementTree
 
         charts = re.findall(r'<svg class="chart".*?</svg>', RENDERERS["html"](hostile(HOSTILE[kind])), re.DOTALL)
-        assert len(charts) == 3
+        assert len(charts) == 4
         for chart in charts:
             found = list(ElementTree.fromstring(chart).iter())
             assert {each.tag for each in found} <= {"svg", "g", "path", "text", "title"}

@@ -19,6 +19,7 @@ from robench.declare.figures import Expectation, find_figure, printed_figures, r
 from robench.figures.plots import LinePanel, Plot, Series
 from robench.figures.printed import Results, drawn_part, index_of, numbers_of, verdicts_on
 from robench.leaderboard.board import Point
+from robench.leaderboard.chart import colour_of
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -83,6 +84,26 @@ def test_shapes_are_tested_as_stated(expected: Expectation, holds: bool) -> None
     assert verdict.text.startswith("as printed: " if verdict.holds else "differs: ")
 
 
+def test_shapes_under_attack_are_tested_without_the_clean_number() -> None:
+    """With it, the mean of a would be 4.33 and that of b 4.17."""
+    given = plot({"a": [9.0, 2.0, 2.0], "b": [6.5, 3.0, 3.0]})
+    series = tuple(
+        Series(model=each.model, points=tuple(Point(x=float(x), value=p.value) for x, p in enumerate(each.points)))
+        for each in given.panels[0].series
+    )
+    budgets = LinePanel(
+        title="pgd: top-1",
+        x_label="budget",
+        y_label="y",
+        ticks=((0.0, "0"), (1.0, "1"), (2.0, "2")),
+        series=series,
+        is_per_cent=True,
+    )
+    stated = Expectation(test="above", panel="pgd", line="b", than="a")
+    (verdict,) = verdicts_on(stated, Plot(panels=(budgets,), models=("a", "b"), labels=("a", "b")))
+    assert verdict.holds
+
+
 def test_shapes_of_lines_that_are_missing_get_no_verdict() -> None:
     assert verdicts_on(Expectation(test="falls", panel="fgsm", line="a"), plot({"a": [2.0, 1.0]})) == []
     assert verdicts_on(Expectation(test="above", panel="pgd", line="a", than="c"), plot({"a": [2.0, 1.0]})) == []
@@ -117,6 +138,7 @@ def test_a_twin_is_drawn_under_its_own_name_and_compared_with_nothing(tmp_path: 
     assert drawn.is_twin
     assert drawn.verdicts == ()
     assert drawn.plot.labels == ("digits-vit", "digits-twicing-vit")
+    assert drawn.plot.colours == tuple(map(colour_of, drawn.plot.labels))
     assert drawn.plot.notes[0] == "Figure 1 of twicing, a twin on digits, not compared with the print."
     rows = numbers_of(drawn.plot)
     assert [row[1] for row in rows] == ["digits-vit"] * 4 + ["digits-twicing-vit"] * 4

@@ -76,6 +76,7 @@ class TestBudget:
         assert [panel.title for panel in plot.panels] == [
             "shift: sweep: top-1 accuracy",
             "shift-2: sweep: top-1 accuracy",
+            "adv: pgd: top-1 accuracy",
         ]
 
     def test_distances_of_a_minimum_norm_attack_are_an_axis_as_written(self) -> None:
@@ -96,7 +97,7 @@ class TestBudget:
         assert [point.value for point in panel.series[0].points] == [75, 50, 25]
 
     def test_without_a_sweep_there_is_nothing_to_draw(self) -> None:
-        with pytest.raises(IncompleteError, match="no sweep or accuracy at distances of adv, version 1 has a number"):
+        with pytest.raises(IncompleteError, match=r"no attack at several budgets or distances of .* Not drawn: fgsm"):
             budget_plot(leaderboard_of([adv_suite()], MemoryStore()), all_models=False)
 
 

@@ -14,7 +14,7 @@ from robench.comparison import pairing
 from robench.comparison.pairing import PairTest, pair_test, pairs_of, ranks
 from robench.core.report import Estimate
 from robench.leaderboard.board import Chart, Point
-from robench.leaderboard.chart import bar_of, sample_of, svg_of
+from robench.leaderboard.chart import bar_of, colour_of, sample_of, svg_of
 from robench.leaderboard.curves import MOST_LINES, chosen_lines
 from robench.metrics.contributions import Contributions, Sample
 
@@ -144,24 +144,24 @@ def drawn(chart: Chart, **styles: int) -> ElementTree.Element:
 
 class TestCharts:
     def test_a_line_goes_from_point_to_point_in_per_cent(self) -> None:
-        (path,) = drawn(chart_of({"m": [1.0, 0.5, 0.0]}), m=2).findall("g/path[@class='line-2']")
+        (path,) = drawn(chart_of({"m": [1.0, 0.5, 0.0]}), m=2).findall(f"g/path[@class='line-{colour_of('m')}']")
         assert path.get("d") == "M40.0 12.0L194.0 100.0L348.0 188.0"
 
     def test_a_gap_breaks_the_line(self) -> None:
-        (path,) = drawn(chart_of({"m": [1.0, None, 0.0, 0.0]}), m=0).findall("g/path[@class='line-0']")
+        (path,) = drawn(chart_of({"m": [1.0, None, 0.0, 0.0]}), m=0).findall(f"g/path[@class='line-{colour_of('m')}']")
         assert path.get("d").count("M") == 2
         assert path.get("d").count("L") == 1
 
     def test_intervals_are_upright_lines(self) -> None:
         point = Point(x=0.0, value=0.5, low=0.25, high=0.75)
         chart = replace(chart_of({"m": [0.5]}), lines={"m": (point,)})
-        (path,) = drawn(chart, m=0).findall("g/path[@class='line-0 interval']")
+        (path,) = drawn(chart, m=0).findall(f"g/path[@class='line-{colour_of('m')} interval']")
         assert path.get("d") == "M194.0 144.0V56.0"
 
     def test_every_point_has_a_marker_and_every_line_its_name(self) -> None:
         svg = drawn(chart_of({"a": [1.0, 0.5], "b": [0.1, None]}), a=0, b=1)
-        assert len(svg.findall("g/path[@class='mark-0']")) == 2
-        assert len(svg.findall("g/path[@class='mark-1']")) == 1
+        assert len(svg.findall(f"g/path[@class='mark-{colour_of('a')}']")) == 2
+        assert len(svg.findall(f"g/path[@class='mark-{colour_of('b')}']")) == 1
         assert [title.text for title in svg.findall("g/title")] == ["a", "b"]
 
     def test_it_has_a_name_for_who_does_not_see_it(self) -> None:
@@ -179,13 +179,18 @@ class TestCharts:
         chosen = chosen_lines([chart_of(lines)])
         assert chosen == [f"m{place}" for place in range(11, 11 - MOST_LINES, -1)]
 
+    def test_lines_of_one_colour_differ_in_marker_or_dashes(self) -> None:
+        samples = {sample_of("m", style) for style in range(MOST_LINES)}
+        assert len(samples) == MOST_LINES
+        assert all(f"line-{colour_of('m')}" in each for each in samples)
+
     def test_infinite_and_missing_values_choose_nothing(self) -> None:
         lines = {"inf": [float("inf"), 0.2], "one": [0.3, None]}
         assert chosen_lines([chart_of(lines)]) == ["one", "inf"]
         assert "inf" not in svg_of(chart_of({"m": [float("inf"), 0.5]}), {"m": 0})
 
     def test_samples_have_the_markers_of_lines(self) -> None:
-        shapes = [ElementTree.fromstring(sample_of(style)).findall("path")[1].get("d") for style in range(4)]
+        shapes = [ElementTree.fromstring(sample_of("m", style)).findall("path")[1].get("d") for style in range(4)]
         assert len(set(shapes)) == 4
 
 
