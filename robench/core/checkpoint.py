@@ -57,6 +57,8 @@ class Weights:
             unpublished weights, where any file the user supplies is accepted (its digest is still part of every key).
         how_to_get: one sentence for the error message if the file is missing.
         layout: name of the layout of the file (position and names of the tensors), see ``models.layouts``.
+        key: key at the top of the file under which the tensors lie; ``prefix``: beginning of their names that the model
+            does not have, where names without it are left out. They take the place of a layout.
         by: who trained them; ``authors`` are those of the numbers that the entry is compared with. Never part of keys.
         source: where they were published, for weights by ``authors`` or a third party.
     """
@@ -65,8 +67,20 @@ class Weights:
     sha256: str | None
     how_to_get: str = ""
     layout: str = PLAIN_LAYOUT
+    key: str = ""
+    prefix: str = ""
     by: Trainer = "user"
     source: str = ""
+
+    @property
+    def form(self) -> str:
+        """Return the name of the layout, or key and prefix in its place; part of the keys of results.
+
+        >>> Weights(uri="a.ckpt", sha256=None, key="state_dict", prefix="model.").form
+        'key: state_dict, prefix: model.'
+        """
+        stated = {"key": self.key, "prefix": self.prefix}
+        return ", ".join(f"{name}: {value}" for name, value in stated.items() if value) or self.layout
 
     @property
     def page(self) -> str:

@@ -69,7 +69,7 @@ class Measurement:
     def identity(self) -> dict[str, Plain]:
         """Return everything that determines an outcome: no names of models or conditions, no expectations or limits."""
         code: dict[str, Plain] = {} if self.code_digest is None else {"code": self.code_digest}
-        layout = self.checkpoint.weights.layout
+        layout = self.checkpoint.weights.form
         if layout != PLAIN_LAYOUT:
             # One file may hold several models, such as the weights and their moving average.
             code["layout"] = layout

@@ -278,6 +278,9 @@ class WeightsEntry:
         sha256: 8 to 64 hexadecimal digits; null where nobody published one, in which case any file is accepted.
         how_to_get: one sentence for the error message if the file is missing.
         layout: layout of the file, that is, position and names of its tensors.
+        key: key at the top of the file under which the tensors lie, in place of a layout.
+        prefix: beginning of the tensors' names that the model does not have, in place of a layout; names without it are
+            left out.
         by: who trained them: the ``authors`` of the numbers that papers' tables compare them with, a ``third-party``,
             ``robench`` or the ``user``.
         source: where they were published; required of weights by ``authors``.
@@ -287,12 +290,16 @@ class WeightsEntry:
     sha256: Annotated[str, Checked(digest_problem)] | None
     how_to_get: str = ""
     layout: Annotated[str, Checked(known_in("layout", LAYOUTS))] = PLAIN_LAYOUT
+    key: str = ""
+    prefix: str = ""
     by: Trainer = "user"
     source: str = ""
 
     def __post_init__(self) -> None:
         if self.by == "authors" and not self.source.strip():
             raise FieldsError([("source", _NO_SOURCE)])
+        if self.layout != PLAIN_LAYOUT and (self.key or self.prefix):
+            raise FieldsError([("layout", "must be left out beside key and prefix, which say where the tensors are")])
 
     @property
     def declared(self) -> Weights:

@@ -256,7 +256,13 @@ def _trainings(name: str, entry: CheckpointEntry, folder: Path, registry: Path |
     yield own
     for each in entry.seeds:
         weights = replace(
-            own.weights, uri=each.uri, sha256=each.sha256, layout=PLAIN_LAYOUT, by=each.by or own.weights.by
+            own.weights,
+            uri=each.uri,
+            sha256=each.sha256,
+            layout=PLAIN_LAYOUT,
+            key="",
+            prefix="",
+            by=each.by or own.weights.by,
         )
         yield own.retrained(each.seed, weights, each.expected)
 

@@ -33,7 +33,13 @@ def set_weights(path: Path, name: str, sha256: str, expected: Mapping[str, float
     edits: dict[Place, str] = {(*weights, "sha256"): _scalar(sha256)}
     if uri is not None:
         edits[(*weights, "uri")] = _scalar(uri)
-    of_robench = {"layout": PLAIN_LAYOUT, "by": _TRAINER, "source": _scalar(f"robench train {name}")}
+    of_robench = {
+        "layout": PLAIN_LAYOUT,
+        "key": '""',
+        "prefix": '""',
+        "by": _TRAINER,
+        "source": _scalar(f"robench train {name}"),
+    }
     edits |= {(*weights, each): text for each, text in of_robench.items() if document.at(*weights, each) is not None}
     if not checkpoint.expected and document.at(*entry, "expected") is not None:
         edits[(*entry, "expected")] = f"{{{_scores(expected)}}}"

@@ -14,6 +14,7 @@ from robench.core.providers import install_command
 
 _CONFIG = "config.json"
 _WEIGHTS = "*.safetensors"
+_WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 # All that a model and its tokenizer are loaded from; other files are neither downloaded nor part of the digest.
 _READ = (
     _CONFIG,
@@ -73,6 +74,11 @@ def _check(folder: Path, names: Sequence[str], entry: str, *, needs_weights: boo
         pickles = [name for name in names if any(fnmatchcase(name, each) for each in _PICKLES)]
         found = f"{pickles[0]}, which may hold code" if pickles else "no weights"
         raise WeightsError(f"{title} has {found}: expected *.safetensors, from save_pretrained of transformers")
+    if needs_weights and {_WHOLE, _INDEX} <= {*names}:
+        raise WeightsError(
+            f"{title} has both {_WHOLE} and {_INDEX} with its shards, and transformers would read {_WHOLE} alone:"
+            " remove what was left by an earlier save"
+        )
     for name in ("tokenizer_config.json", _CONFIG):
         if name not in names:
             continue

@@ -7,7 +7,8 @@ one is refused. Only files of torch.save have a path; safetensors are ``plain`` 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from robench.core.checkpoint import PLAIN_LAYOUT
+from robench.core.checkpoint import PLAIN_LAYOUT, Weights
+from robench.core.errors import UnknownNameError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,7 @@ class Layout:
     Attributes:
         path: keys that lead from the top of the file to the tensors; everything else is ignored.
         prefix: common prefix of the names, absent in the model.
+        leaves_others: whether names without the prefix are left out; they are refused otherwise.
         renames: beginnings of names, after the prefix, and their replacements in the model; the first match applies.
         dropped: beginnings of names, after the prefix, that are not part of the model, each with the reason.
         source: code that uses this layout.
@@ -26,6 +28,7 @@ class Layout:
     prefix: str = ""
     renames: tuple[tuple[str, str], ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
+    leaves_others: bool = False
     source: str
 
 
@@ -63,3 +66,13 @@ LAYOUTS: Mapping[str, Layout] = {
         source="NVlabs/FAN, main.py (timm 0.5.4); checkpoint_filter_fn in models/fan.py takes the older name as well",
     ),
 }
+
+
+def layout_of(weights: Weights) -> Layout:
+    """Return the layout of an entry's weights. Raises UnknownNameError: its name is unknown."""
+    if weights.key or weights.prefix:
+        path = (weights.key,) if weights.key else ()
+        return Layout(path=path, prefix=weights.prefix, leaves_others=True, source="the entry")
+    if weights.layout not in LAYOUTS:
+        raise UnknownNameError("layout", weights.layout, LAYOUTS)
+    return LAYOUTS[weights.layout]

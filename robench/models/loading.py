@@ -3,25 +3,27 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from robench.core.checkpoint import HUB, Checkpoint, Weights, is_rehearsal
+from robench.core.checkpoint import HUB, PLAIN_LAYOUT, Checkpoint, Weights, is_rehearsal
 from robench.core.containment import Contained
-from robench.core.errors import DeclarationError, UsageError, WeightsError
+from robench.core.errors import DeclarationError, RobenchError, UsageError, WeightsError
 from robench.core.files import open_regular
 from robench.core.providers import install_command
 from robench.declarations.preprocessing import PREPROCESSINGS, PreprocessingBase
 from robench.models.base import ArchitectureBase
 from robench.models.build import build
 from robench.models.folders import resolve_folder
-from robench.models.layouts_impl import layouts_for
+from robench.models.layouts import LAYOUTS, Layout, layout_of
+from robench.models.layouts_impl import better_fields
 from robench.models.loaded import LoadedModel
+from robench.models.shards import is_index, shards_of
 from robench.models.state_files import load_state, what_else_it_is
 from robench.tasks import TASKS
 
@@ -51,22 +53,44 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
         with Contained(keeps_environment=True), _own_generator(usable):
             module = architecture.implemented()(architecture, path, is_rehearsal(checkpoint.name))
             return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
-    state = None if path is None else load_state(path, checkpoint.weights.layout)
+    state = None if path is None else _state(path, checkpoint)
     with Contained(keeps_environment=True):
         with _own_generator(usable):
             module = build(checkpoint.architecture)
         if state is not None:
-            load_strictly(module, state, f"{path} (weights of {checkpoint.name})")
+            title = f"{path} (weights of {checkpoint.name})"
+            load_strictly(module, state, title, layout_of(checkpoint.weights))
         return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
 
 
-def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) -> None:
+def _state(path: Path, checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint's file; a file in another form is refused, by the names of the model."""
+    try:
+        return load_state(path, checkpoint.weights)
+    except WeightsError as error:
+        refused = error
+    names: Collection[str] = ()
+    # A model that cannot be built has no names, and its file is refused first.
+    with suppress(RobenchError), Contained(keeps_environment=True), _own_generator(torch.device("cpu")):
+        names = build(checkpoint.architecture).state_dict().keys()
+    if names:
+        load_state(path, checkpoint.weights, names)
+    raise refused
+
+
+def load_strictly(
+    module: nn.Module, state: Mapping[str, Tensor], title: str, layout: Layout = LAYOUTS[PLAIN_LAYOUT]
+) -> None:
     """Copy a state into a module if every key, shape and kind of number matches; ``title`` names it in messages.
+
+    ``layout`` is the one by which the state was read. As in torch, a missing ``num_batches_tracked`` is 0.
 
     Raises:
         WeightsError: it does not match; the message lists missing, unexpected and different keys. Nothing was copied.
     """
     wanted: dict[str, Tensor] = module.state_dict()
+    counts = {name: torch.zeros_like(each) for name, each in wanted.items() if name.endswith("num_batches_tracked")}
+    state = counts | dict(state)
     missing, unexpected = [key for key in wanted if key not in state], [key for key in state if key not in wanted]
     pairs = [(key, wanted[key], state[key]) for key in wanted if key in state]
     shapes = [(key, tuple(found.shape), tuple(ours.shape)) for key, ours, found in pairs if ours.shape != found.shape]
@@ -83,24 +107,24 @@ def load_strictly(module: nn.Module, state: Mapping[str, Tensor], title: str) ->
         *_listed("of another type", [f"{key} {found} where {ours} is wanted" for key, found, ours in types]),
     ]
     if problems:
-        raise WeightsError(
-            f"{title} does not fit the architecture: {'; '.join(problems)}. {_advice(module, missing, unexpected)}"
-        )
+        better = better_fields(layout, [layout.prefix + name for name in state if name not in counts], wanted)
+        advice = _advice(module, missing, unexpected, better)
+        raise WeightsError(f"{title} does not fit the architecture: {'; '.join(problems)}. {advice}")
     try:
         module.load_state_dict(dict(state), strict=True)
     except RuntimeError as error:
         raise WeightsError(f"{title} does not fit the architecture: {error}") from error
 
 
-def _advice(module: nn.Module, missing: Sequence[str], unexpected: Sequence[str]) -> str:
-    """Return advice on names that differ: the backbone's own if it has some."""
+def _advice(module: nn.Module, missing: Sequence[str], unexpected: Sequence[str], better: str) -> str:
+    """Return advice on names that differ: the fields ``better`` of an entry, the backbone's own if it has some."""
+    if better:
+        return f"In `weights` of the registry entry write {better}; or correct its architecture"
     own_advice: Callable[[Sequence[str], Sequence[str]], str | None] | None = getattr(module, "mismatch_advice", None)
     own = None if own_advice is None else own_advice(missing, unexpected)
     if own is not None:
         return own
-    renaming = layouts_for(unexpected)
-    hint = f", or name a weights.layout that renames the unexpected ones ({', '.join(renaming)})" if renaming else ""
-    return f"Correct the architecture in the registry, or get the weights that were trained with it{hint}"
+    return "Correct the architecture in the registry, or get the weights that were trained with it"
 
 
 def _usable(device: torch.device | str) -> torch.device:
@@ -213,8 +237,11 @@ def _locate(weights: Weights, folder: Path, named: Named) -> Path:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    """Return the SHA-256 of a file's bytes, of an index with those of its shards, 64 hexadecimal digits."""
     try:
+        if is_index(path):
+            parts = "".join(f"{each.name} {digest(each)}\n" for each in shards_of(path))
+            return hashlib.sha256(parts.encode() + path.read_bytes()).hexdigest()
         with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -232,7 +259,10 @@ def _download(weights: Weights, address: str, named: Named) -> Path:
         # Here because it is heavy, and an optional dependency not needed for local weights.
         from huggingface_hub import hf_hub_download
 
-        return Path(hf_hub_download(f"{owner}/{repository}", file))
+        path = Path(hf_hub_download(f"{owner}/{repository}", file))
+        for shard in shards_of(path) if is_index(path) else ():
+            hf_hub_download(f"{owner}/{repository}", f"{file.removesuffix(path.name)}{shard.name}")
+        return path
     except ImportError as error:
         raise WeightsError(
             f"the {named.noun} of {named.entry} lie at {weights.uri}, and huggingface_hub is not installed:"

@@ -21,7 +21,7 @@ import pickle
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,11 +29,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from robench.core.checkpoint import PLAIN_LAYOUT
-from robench.core.errors import UnknownNameError, WeightsError
+from robench.core.checkpoint import PLAIN_LAYOUT, Weights
+from robench.core.errors import WeightsError
 from robench.core.files import open_regular
-from robench.models.layouts import LAYOUTS
+from robench.models.layouts import layout_of
 from robench.models.layouts_impl import check_count, tensors_in
+from robench.models.shards import is_index, shards_of
 
 MAX_SAFETENSORS_HEADER = 100_000_000
 MAX_NAMES = 1_000
@@ -104,20 +105,22 @@ class StandIns:
         return type(name, (), {"__module__": __name__, "__slots__": (), "__new__": make})
 
 
-def load_state(path: Path, layout: str = PLAIN_LAYOUT) -> dict[str, Tensor]:
+def load_state(path: Path, form: Weights | str = PLAIN_LAYOUT, wanted: Collection[str] = ()) -> dict[str, Tensor]:
     """Return the tensors of a file by name, on the CPU; they may be memory-mapped, so copy before changing.
 
-    ``layout`` is a key of ``models.layouts.LAYOUTS``.
+    ``form`` are the weights that a registry declares, or a key of ``models.layouts.LAYOUTS``; messages propose another
+    one by the names ``wanted`` of a model. Of an index, all shards are read.
 
     Raises:
         WeightsError: the file is of another kind or layout, damaged, unsafe, or contains anything but dense tensors
             there.
         UnknownNameError: the layout is unknown.
     """
-    if layout not in LAYOUTS:
-        raise UnknownNameError("layout", layout, LAYOUTS)
-    content, foreign = _content(path, nested=bool(LAYOUTS[layout].path))
-    return tensors_in(content, LAYOUTS[layout], f"{path} (layout: {layout})", foreign)
+    weights = Weights(uri=str(path), sha256=None, layout=form) if isinstance(form, str) else form
+    layout = layout_of(weights)
+    content, foreign = _content(path, nested=bool(layout.path))
+    stated = weights.form if weights.key or weights.prefix else f"layout: {weights.layout}"
+    return tensors_in(content, layout, f"{path} ({stated})", foreign, wanted)
 
 
 def digest_of(state: Mapping[str, Tensor]) -> str:
@@ -163,6 +166,8 @@ def _content(path: Path, *, nested: bool) -> tuple[object, Sequence[object]]:
     """Return the whole content of the file, and the mappings in it that replace objects of unknown classes."""
     if other := what_else_it_is(path):
         raise WeightsError(f"{path} is {other}, wanted weights. Download the file itself and put it there")
+    if is_index(path):
+        return {name: each for shard in shards_of(path) for name, each in _load_safetensors(shard).items()}, ()
     head = _head(path)
     if _is_safetensors(head):
         return _load_safetensors(path), ()

@@ -318,7 +318,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     tensors = {
         each.name: None
         if (path := found[each.name][0]) is None or path.is_dir()
-        else digest_of(load_state(path, each.weights.layout))
+        else digest_of(load_state(path, each.weights))
         for each in request.checkpoints
     }
     measurements: dict[str, tuple[Measurement, ...]] = {}

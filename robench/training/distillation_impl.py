@@ -37,7 +37,7 @@ class LoadedTeacher:
         named = Named(checkpoint.name, field="training.teacher.weights", noun="weights of the teacher")
         path, self.digest = resolve_file(declared.weights, checkpoint.folder, named)
         model = build(declared.architecture)
-        load_strictly(model, load_state(path, declared.weights.layout), f"{path} (teacher of {checkpoint.name})")
+        load_strictly(model, load_state(path, declared.weights), f"{path} (teacher of {checkpoint.name})")
         self._model = model.eval().requires_grad_(False).to(device)
 
     def check_fit(self, images: Tensor, num_classes: int) -> None:

@@ -109,7 +109,7 @@ def start_from(model: nn.Module, initial: Weights, checkpoint: Checkpoint) -> st
         )
     named = Named(checkpoint.name, field="training.initial_weights", noun="initial weights")
     path, digest = resolve_file(initial, checkpoint.folder, named)
-    state = encoder_state_from(load_state(path, initial.layout), model)
+    state = encoder_state_from(load_state(path, initial), model)
     load_strictly(model, state, f"{path} (initial weights of {checkpoint.name})")
     return digest
 

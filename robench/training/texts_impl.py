@@ -257,7 +257,7 @@ def start_from(model: TextClassifierModel, weights: Weights, checkpoint: Checkpo
         )
     named = Named(checkpoint.name, field="training.initial_weights", noun="initial weights")
     path, digest = resolve_file(weights, checkpoint.folder, named)
-    found = {name: each for name, each in load_state(path, weights.layout).items() if not name.startswith(_OUTPUT)}
+    found = {name: each for name, each in load_state(path, weights).items() if not name.startswith(_OUTPUT)}
     own = {name: each for name, each in model.state_dict().items() if name.startswith(_OWN)}
     load_strictly(model, {**own, **found}, f"{path} (initial weights of {checkpoint.name})")
     architecture = model.architecture

@@ -241,6 +241,10 @@ class TestFolders:
                 r"has pytorch_model\.bin, which may hold code: expected \*\.safetensors",
             ),
             (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
+            (
+                lambda folder: (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}'),
+                r"has both model\.safetensors and model\.safetensors\.index\.json with its shards",
+            ),
             (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "transformers cannot load"),
             (lambda folder: (folder / "tokenizer.json").unlink(), r"has no tokenizer: expected tokenizer\.json"),
         ],

@@ -95,10 +95,15 @@ def test_what_decides_outcomes_changes_the_key(shard: Shard) -> None:
 
 def test_two_models_of_one_file_have_two_keys() -> None:
     keys = {
-        with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, layout=layout))).key
-        for layout in ("plain", "deit", "deit-ema", "timm", "timm-ema")
+        with_measurement(checkpoint=replace(CHECKPOINT, weights=replace(CHECKPOINT.weights, **form))).key
+        for form in (
+            *({"layout": each} for each in ("plain", "deit", "deit-ema", "timm", "timm-ema")),
+            {"key": "a"},
+            {"prefix": "a"},
+            {"key": "a", "prefix": "a."},
+        )
     }
-    assert len(keys) == 5
+    assert len(keys) == 8
 
 
 def test_a_new_field_at_its_default_and_version_one_orphan_nothing() -> None:

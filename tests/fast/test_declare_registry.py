@@ -219,7 +219,11 @@ UNREADABLE = "or text in quotes, got"
         ),
         (
             "{uri: mine.pth, sha256: null, md5: a}",
-            "md5: unknown field 'md5'. Known: by, how_to_get, layout, sha256, source, uri.",
+            "md5: unknown field 'md5'. Known: by, how_to_get, key, layout, prefix, sha256, source, uri.",
+        ),
+        (
+            "{uri: mine.ckpt, sha256: null, layout: timm, prefix: model.}",
+            "layout: must be left out beside key and prefix, which say where the tensors are",
         ),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import copy
+import json
 import re
 from collections import OrderedDict
 from dataclasses import replace
@@ -14,11 +16,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from robench.core.checkpoint import Weights
 from robench.core.errors import UnknownNameError, WeightsError
 from robench.models.build import build
-from robench.models.layouts import LAYOUTS, Layout
-from robench.models.layouts_impl import layouts_for, tensors_in
-from robench.models.loading import load_strictly
+from robench.models.layouts import LAYOUTS, Layout, layout_of
+from robench.models.layouts_impl import proposal, tensors_in
+from robench.models.loading import digest, load_strictly
 from robench.models.state_files import load_state
 from robench.models.vit import Vit
 
@@ -178,7 +181,7 @@ class TestAnotherLayoutThanDeclared:
         assert str(caught.value) == (
             f"{path} (layout: {declared}): no tensors by name lie {where}. There are:"
             f" {num_tensors} under 'model' (layout: deit); {num_tensors} under 'model_ema' (layout: deit-ema)."
-            " Write the right one into the registry, as weights.layout"
+            " Write the right fields into `weights` of the registry entry"
         )
 
     @pytest.mark.parametrize("file", ["a.pth", "a.safetensors"])
@@ -202,15 +205,75 @@ class TestAnotherLayoutThanDeclared:
         with pytest.raises(WeightsError, match=r"'b' does not begin with"):
             load_state(tmp_path / "a.pth", "plain-ddp")
 
-    def test_a_prefix_that_was_not_declared_does_not_fit_the_model_and_the_message_names_the_layouts_that_take_it_off(
-        self, tmp_path: Path
+    @pytest.mark.parametrize(
+        ("path", "beginning", "fields"),
+        [
+            (["model"], "module.", "layout: deit-ddp"),
+            (["state_dict_ema"], "module.", "key: state_dict_ema, prefix: module."),
+            (["state_dict"], "model.", "key: state_dict, prefix: model."),
+            (["net"], "module._orig_mod.", "key: net, prefix: module._orig_mod."),
+            ([], "_orig_mod.", "prefix: _orig_mod."),
+            ([], "student.vit.", "prefix: student.vit."),
+        ],
+        ids=["deit", "timm-ema", "lightning", "compiled-net", "compiled", "part"],
+    )
+    def test_a_prefix_that_was_not_declared_is_proposed_and_read_as_proposed(
+        self, tmp_path: Path, path: list[str], beginning: str, fields: str
     ) -> None:
-        save_as_deit(tmp_path / "a.pth", model=wrapped(model().state_dict()))
-        state = load_state(tmp_path / "a.pth", "deit")
-        with pytest.raises(
-            WeightsError, match=r"module\.cls_token.*weights\.layout .*\(plain-ddp, deit-ddp, timm-ddp\)"
-        ):
-            load_strictly(model(), state, "a.pth")
+        """Beside what the model does not have, such as a loss or raw weights beside their moving average."""
+        right, file = model(seed=1).state_dict(), tmp_path / "a.pth"
+        saved: Any = {beginning + name: value for name, value in right.items()}
+        saved |= {} if fields.startswith("layout") else {"criterion.weight": torch.ones(3)}
+        others = {"state_dict": wrapped(model().state_dict())} if path == ["state_dict_ema"] else {}
+        torch.save({**others, path[0]: saved} if path else saved, file)
+        declared = Weights(uri="a.pth", sha256=None, key=path[0]) if path else Weights(uri="a.pth", sha256=None)
+        with pytest.raises(WeightsError, match=rf"write {re.escape(fields)}; or correct"):
+            load_strictly(model(), load_state(file, declared), "a.pth", layout_of(declared))
+        stated = dict(each.split(": ") for each in fields.split(", "))
+        found = load_state(file, Weights(uri="a.pth", sha256=None, **stated))
+        assert_same(found, dict(right))
+        if path:
+            # As the message of another place proposes.
+            with pytest.raises(WeightsError, match=rf"under '{path[0]}' \({re.escape(fields)}\)"):
+                load_state(file, "plain", right.keys())
+
+    def test_no_other_fields_are_proposed_where_sizes_are_wrong_or_own_names_begin_like_a_wrappers(self) -> None:
+        own = nn.Sequential(OrderedDict(model=nn.Linear(2, 2), net=nn.Linear(2, 2)))
+        for state in ({"model.weight": torch.ones(3, 2)}, {"model.weight": torch.ones(2, 2), "model.x": torch.ones(1)}):
+            with pytest.raises(WeightsError, match=r"\. Correct the architecture in the registry, or get the weights"):
+                load_strictly(own, state, "a.pth")
+        with pytest.raises(WeightsError, match=r"no entry begins with 'net\.'\. There are: 1 at the top"):
+            tensors_in({"a": torch.ones(1)}, Layout(prefix="net.", leaves_others=True, source="test"), "a.pth")
+
+    def test_a_missing_number_of_batches_is_that_of_torch(self) -> None:
+        module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
+        state = {name: torch.rand_like(each) for name, each in module.state_dict().items() if each.is_floating_point()}
+        by_torch, ours = (copy.deepcopy(module) for _ in range(2))
+        by_torch.load_state_dict(dict(state))
+        load_strictly(ours, state, "a.pth")
+        assert_same(dict(ours.state_dict()), dict(by_torch.state_dict()))
+        with pytest.raises(WeightsError, match=r"1 missing: 1\.running_var"):
+            load_strictly(ours, {name: each for name, each in state.items() if name != "1.running_var"}, "a.pth")
+
+    def test_shards_with_an_index_are_read_as_one_file_and_all_count_in_the_digest(self, tmp_path: Path) -> None:
+        state = {name: each.clone() for name, each in sorted(model().state_dict().items())}
+        parts = [dict(list(state.items())[part::2]) for part in (0, 1)]
+        index = tmp_path / "model.safetensors.index.json"
+        files = [f"model-{part}.safetensors" for part in (0, 1)]
+        for file, part in zip(files, parts, strict=True):
+            save_file(part, tmp_path / file)
+        names = {name: file for file, part in zip(files, parts, strict=True) for name in part}
+        index.write_text(json.dumps({"weight_map": names}))
+        assert_same(dict(sorted(load_state(index).items())), state)
+        before = digest(index)
+        save_file({name: each + 1 for name, each in parts[1].items()}, tmp_path / files[1])
+        assert digest(index) != before
+        for wrong in ({"weight_map": {"a": "../model-0.safetensors"}}, {"weight_map": {"a": "x.bin"}}, {}, []):
+            index.write_text(json.dumps(wrong))
+            with pytest.raises(
+                WeightsError, match=r"is not the index of safetensors .* expected an object with weight"
+            ):
+                load_state(index)
 
     def test_a_model_whose_own_names_begin_like_the_wrappers_is_read_as_it_is(self, tmp_path: Path) -> None:
         state = wrapped({"weight": torch.ones(2)})
@@ -230,7 +293,7 @@ class TestAnotherLayoutThanDeclared:
 
     def test_tensors_under_a_key_that_no_layout_has_are_told_too(self, tmp_path: Path) -> None:
         torch.save({"net": model().state_dict(), 3: {"a": torch.ones(1)}}, tmp_path / "a.pth")
-        with pytest.raises(WeightsError, match=r"'net' \(no layout is declared for that\); 1 under 3 \(no layout"):
+        with pytest.raises(WeightsError, match=r"'net' \(key: net\); 1 under 3 \(which no key names"):
             load_state(tmp_path / "a.pth", "timm")
 
     def test_without_tensors_anywhere_the_message_says_so(self, tmp_path: Path) -> None:
@@ -283,8 +346,8 @@ class TestStrictness:
         state["net.a"].detach = lambda: "never"  # type: ignore[assignment, method-assign, return-value]  # likewise
         assert torch.equal(tensors_in(content, self.LAYOUT, "a.pth")["a"], torch.ones(1))
 
-    def test_layouts_are_told_for_names_that_all_begin_with_a_prefix_or_any_that_is_renamed(self) -> None:
-        assert layouts_for(["module.a", "module.b"]) == ["plain-ddp", "deit-ddp", "timm-ddp"]
-        assert layouts_for(["module.a", "b"]) == []
-        assert layouts_for(["pos_embeder.a", "b"]) == ["fan"]
-        assert layouts_for([]) == []
+    def test_fields_are_proposed_for_names_that_all_begin_with_a_prefix_or_any_that_is_renamed(self) -> None:
+        assert proposal((), ["module.a", "module.b"]) == "layout: plain-ddp"
+        assert proposal((), ["module.a", "b"]) == "layout: plain"
+        assert proposal(("state_dict",), ["pos_embeder.a", "b"]) == "layout: fan"
+        assert proposal(("a: b",), ["model._orig_mod.a"]) == 'key: "a: b", prefix: model._orig_mod.'

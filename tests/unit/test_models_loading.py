@@ -172,6 +172,18 @@ class TestRefusals:
         with pytest.raises(WeightsError, match=r"under 'model' \(layout: deit\)"):
             load_model(entry)
 
+    def test_a_checkpoint_of_lightning_is_refused_with_the_fields_that_read_it(self, tmp_path: Path) -> None:
+        """``state_dict`` has ``model.`` before the names of the model, and what else the module has beside them."""
+        right = state_of()
+        saved = {**{f"model.{name}": each for name, each in right.items()}, "criterion.weight": torch.ones(5)}
+        torch.save({"epoch": 3, "state_dict": saved, "pytorch-lightning_version": "2.5"}, tmp_path / "last.ckpt")
+        weights = Weights(uri="last.ckpt", sha256=None)
+        with pytest.raises(WeightsError, match=r"under 'state_dict' \(key: state_dict, prefix: model\.\)\. Write the"):
+            load_model(replace(checkpoint(tmp_path), weights=weights))
+        stated = replace(weights, key="state_dict", prefix="model.")
+        found = load_model(replace(checkpoint(tmp_path), weights=stated)).module.state_dict()
+        assert all(torch.equal(found[name], each) for name, each in right.items())
+
     def test_weights_of_another_attention_are_refused_by_their_shapes(self, tmp_path: Path) -> None:
         softmax = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)
         with pytest.raises(WeightsError) as caught:
