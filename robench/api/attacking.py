@@ -22,6 +22,7 @@ from robench.core.suite import Condition
 from robench.datasets.base import DatasetBase, stand_in
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare.schema import parse_perturbation
+from robench.evaluation.coupling import LOGITS_LIMIT, answer, answer_difference, successive_answers
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.keeping import Attacked
 from robench.evaluation.model_checks import require_logits
@@ -39,7 +40,7 @@ NAME = "model"
 # Nothing is stored, and no draw depends on weights.
 NO_DIGEST = "0" * 64
 # Clean inputs on which the model is checked before the attack.
-MOST_CHECKED = 32
+MOST_CHECKED = 8
 # Denominators that budgets are written with: 0.03137254901960784 is meant as 8/255.
 _LARGEST_DENOMINATOR = 1020
 
@@ -161,11 +162,26 @@ class TensorAttack:
             seed=seed,
             batch_size=batch_size or len(names),
         )
+        shown = data.batch(0, 2).inputs.to(loaded.device)
+        before = answer(loaded, shown, range(len(shown)))
         made = _Collected()
         shard = Shard(measurement=measurement, start=0, stop=len(names))
         outcomes = evaluate(shard, loaded, data, source=made).outcomes
+        _warn_of_memory(loaded, shown, before)
         points = torch.from_numpy(made.examples(shard.header).points[ONE_BUDGET])
         return _result(points, outcomes, task, loaded.device, made.zero_gradients(loaded.device))
+
+
+def _warn_of_memory(model: LoadedModel, inputs: torch.Tensor, before: torch.Tensor) -> None:
+    """Warn of a model with other answers to inputs (B, ...) after the attack than before."""
+    found = max(answer_difference(before, each) for each in successive_answers(model, inputs, range(len(inputs))))
+    if found > LOGITS_LIMIT:
+        warnings.warn(
+            f"after the attack the same inputs got another answer than before, by up to {found:.2%} of the range of "
+            "outputs: the model remembers earlier calls, or draws random numbers that are not torch's or from its "
+            "seeds (takes_seeds), so that the result is of no fixed function",
+            stacklevel=3,
+        )
 
 
 def _result(

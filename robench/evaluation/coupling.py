@@ -17,11 +17,13 @@ more in other batches. On a CPU, all of robench's own digits checkpoints differ 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from robench.attacks.backends.shown import undisturbed
 from robench.core.flags import COUPLED_ROWS, Flag
 from robench.core.protocols import Model
 
@@ -30,6 +32,8 @@ GRADIENTS_LIMIT = 1e-3
 NOISE_FACTOR = 4.0
 # Over the whole range of a pixel, a gradient of this many ranges of the logits changes nothing: only rounding errors.
 FLAT = 1e-6
+# Successive calls that are compared with each other, at any distance.
+NUM_CALLS = 8
 ADVICE = (
     "use evaluation-mode statistics, so that each row depends on itself alone; if the mechanism needs its batch, say "
     "`coupled: true` in the registry entry and compare numbers at equal batch sizes only"
@@ -131,6 +135,34 @@ def measure_coupling(
     among_others = Difference(max(each.logits for each in found), max(gradients, default=None))
     later = _difference(base, _pass(model, inputs, seeds, rows, labels), rows)
     return Coupling(num_rows=num_rows, among_others=among_others, repeated=repeated, later=later)
+
+
+def difference_of_calls(model: Model, inputs: Tensor, seeds: Sequence[int]) -> float:
+    """Return by how much successive answers to inputs (B, ...) differ, as a proportion of the range of outputs.
+
+    It is 0 where all are equal, and where no two of them are, as of a model that draws random numbers from a generator
+    of its own.
+    """
+    answers = successive_answers(model, inputs, seeds)
+    differences = [answer_difference(first, second) for first, second in combinations(answers, 2)]
+    return max(differences) if min(differences) <= LOGITS_LIMIT else 0.0
+
+
+def successive_answers(model: Model, inputs: Tensor, seeds: Sequence[int]) -> list[Tensor]:
+    """Return the outputs (B, K) of successive calls, the later half of them with gradients."""
+    return [answer(model, inputs, seeds, has_gradients=number >= NUM_CALLS // 2) for number in range(NUM_CALLS)]
+
+
+def answer(model: Model, inputs: Tensor, seeds: Sequence[int], *, has_gradients: bool = False) -> Tensor:
+    """Return a model's outputs (B, K); the generators of torch, numpy and Python always begin at the same state."""
+    with undisturbed(inputs.device, 0), torch.set_grad_enabled(has_gradients):
+        is_real = has_gradients and inputs.is_floating_point()
+        return _as_rows(model.outputs(inputs.clone().requires_grad_(is_real), seeds)).detach().double()
+
+
+def answer_difference(first: Tensor, second: Tensor) -> float:
+    """Return the largest difference of two answers (B, K) to the same inputs, as a proportion of their range."""
+    return _difference(_Pass(first, None), _Pass(second, None), torch.arange(len(first))).logits
 
 
 def measure_padding(model: Model, batch: Tensor, alone: Sequence[Tensor], seeds: Sequence[int]) -> Coupling:

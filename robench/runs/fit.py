@@ -35,7 +35,14 @@ from robench.core.suite import Condition
 from robench.datasets import open_dataset
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
-from robench.evaluation.coupling import ADVICE, measure_coupling, measure_padding
+from robench.evaluation.coupling import (
+    ADVICE,
+    LOGITS_LIMIT,
+    NUM_CALLS,
+    difference_of_calls,
+    measure_coupling,
+    measure_padding,
+)
 from robench.evaluation.model_checks import require_logits
 from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
 from robench.models.in_memory_impl import model_of
@@ -123,6 +130,7 @@ def check_fit(
                     check(model, [example for example, _ in examples])
     if task.is_audited and seen:
         require_logits(seen, checkpoint.name)
+    _check_calls_are_alike(checkpoint, model, datasets)
     return None if checkpoint.coupled else _check_rows_are_independent(checkpoint, model, datasets)
 
 
@@ -203,6 +211,24 @@ def _check_expected(
     contradiction: Contradiction = imported(task.contradiction)
     if found := contradiction(outputs, targets, expected, dataset):
         raise UsageError(f"model {checkpoint.name!r} {found}, or correct `expected`")
+
+
+def _check_calls_are_alike(
+    checkpoint: Checkpoint, model: Model, datasets: Mapping[DatasetDeclaration, Dataset]
+) -> None:
+    """Refuse a model that answers in turn, on two examples of the first dataset, or one where sizes differ."""
+    for declared, dataset in datasets.items():
+        if inputs := [each for each, _ in _readable(dataset, 2 if declared.has_one_size else 1)]:
+            with _refused(f"model {checkpoint.name!r} cannot take the same examples again"):
+                found = difference_of_calls(model, _excerpts(declared, inputs), range(len(inputs)))
+            if found > LOGITS_LIMIT:
+                raise UsageError(
+                    f"model {checkpoint.name!r} is not the same function at every call: of {NUM_CALLS} successive "
+                    f"answers to the same examples some are equal and others differ by up to {found:.2%} of the range "
+                    "of outputs. Leave out what it remembers of earlier calls; if it chooses at random, let it draw "
+                    "from its seeds (takes_seeds) or torch's own generator"
+                )
+            return
 
 
 def _check_rows_are_independent(

@@ -153,6 +153,59 @@ def test_examples_whose_gradients_are_all_zero_are_named(kind: str, zeros: list[
     assert {each.filename for each in caught} <= {__file__}
 
 
+class Turning(Bright):
+    """Every so many calls with the classes exchanged."""
+
+    def __init__(self, period: int) -> None:
+        super().__init__()
+        self.period, self.number = period, 0
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.number += 1
+        logits = super().forward(images)
+        return logits.flip(1) if self.number % self.period == 0 else logits
+
+
+class Drawing(Bright):
+    """Noise of torch's own generator."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return super().forward(images + 0.1 * torch.randn_like(images))
+
+
+@pytest.mark.parametrize("kind", ["fgsm", "square"])
+@pytest.mark.parametrize(
+    ("model", "is_named"), [(Turning(2), True), (Turning(3), True), (Turning(5), True), (Drawing(), False)]
+)
+def test_models_with_memory_are_named(kind: str, model: torch.nn.Module, is_named: bool) -> None:
+    images, labels = torch.full((3, 3, 4, 4), 0.51), torch.tensor([1, 1, 0])
+    state = torch.get_rng_state()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        robench.attack(kind, **ATTACKS[kind][1])(model, images, labels)
+    assert [str(each.message).partition(", by up to")[0] for each in caught] == [
+        "after the attack the same inputs got another answer than before"
+    ] * is_named
+    assert torch.equal(torch.get_rng_state(), state) or isinstance(model, Drawing)
+
+
+class Fixed(Bright):
+    """Answers that depend on no input, though on a tensor with gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = torch.tensor([0.0, 2.0], requires_grad=True)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return (2 * self.answer).expand(len(images), 2)
+
+
+@pytest.mark.parametrize("kind", ["fgsm", "pgd", "apgd", "fab"])
+def test_models_that_ignore_their_inputs_have_no_gradients(kind: str) -> None:
+    with pytest.raises(ContractError, match="the model has no gradients by its inputs; take corruptions, or attacks"):
+        robench.attack(kind, **ATTACKS[kind][1])(Fixed(), torch.full((2, 3, 4, 4), 0.51), torch.tensor([1, 1]))
+
+
 class WithPrior(torch.nn.Module):
     """Logits of a linear layer, from which the log of a prior in float64 is subtracted."""
 

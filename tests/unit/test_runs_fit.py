@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 from dataclasses import replace
 from functools import partial
@@ -17,6 +19,7 @@ from robench.core.shard import DatasetIdentity
 from robench.datasets.base import stand_in
 from robench.datasets.digits import DIGITS, DIGITS_A, DIGITS_R
 from robench.declare import find_suites
+from robench.evaluation.coupling import difference_of_calls
 from robench.evaluation.model_checks import require_logits
 from robench.runs.fit import NUM_EXAMPLES, check_fit, check_shapes
 from robench.tasks.classification_impl import chance_of_at_most
@@ -188,7 +191,40 @@ def test_the_model_is_shown_four_examples_of_data_that_it_was_not_trained_for() 
     victim: Any = Victim()
     checkpoint = replace(CHECKPOINT, trained_on="digits", expected={"top1_accuracy": 0.98})
     check_fit(checkpoint, {DIGITS: Numbered(), DIGITS_R: Numbered(), DIGITS_A: Numbered(unreadable=[0])}, victim)
-    assert shown == [32, 4, 4, *[8] * 8]
+    assert shown == [32, 4, 4, *[2] * 8, *[8] * 8]
+
+
+@pytest.mark.parametrize(
+    ("is_other", "is_refused"),
+    [
+        *((lambda number, period=period: number % period == 1, True) for period in (2, 3, 4, 5)),
+        (lambda number: number % 3 > 0, True),
+        (lambda number: torch.is_grad_enabled(), True),
+        (lambda number: number > 6, True),
+        (lambda number: float(torch.rand(())) < 0.5, False),  # its choice begins anew
+        (lambda number: random.random() < 0.5, False),
+        (lambda number: 1 / (1 + number), False),  # no two answers are equal: left to the comparison of rows
+        (lambda number: False, False),
+    ],
+)
+@pytest.mark.parametrize("changes", [{}, {"coupled": True}])
+def test_models_that_answer_in_turn_are_refused(
+    fit: Callable[..., None], is_other: Callable[[int], float], is_refused: bool, changes: dict[str, Any]
+) -> None:
+    numbers = itertools.count()
+
+    def turning(inputs: torch.Tensor) -> torch.Tensor:
+        return answers(32)(inputs) + float(is_other(next(numbers))) * torch.eye(10)[0]
+
+    dataset = Numbered()
+    found: Any = type("Victim", (), {"outputs": lambda self, inputs, seeds: turning(inputs)})()
+    message = "is not the same function at every call: of 8 successive answers .* by up to 16.67% of the range"
+    if is_refused:
+        with pytest.raises(UsageError, match=message):
+            fit(turning, **changes)
+    else:
+        value = difference_of_calls(found, torch.stack([dataset[0][0], dataset[1][0]]), range(2))
+        assert value == 0
 
 
 def centred(inputs: torch.Tensor) -> torch.Tensor:
