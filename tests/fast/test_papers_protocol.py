@@ -318,7 +318,57 @@ def test_what_papers_do_not_print_is_inferred() -> None:
         ("primal:4", ("num_directions", "auxiliary_weight")): 12,
         ("bilateral:1", ("own definition",)): 20,
         ("rpc:6", ("severity",)): 10,
+        ("rpc:11", ("recipe", "sizes")): 6,
+        ("rpc:11", ("recipe", "sizes", "sparsity")): 6,
+        ("rpc:12", ("recipe", "sizes")): 2,
+        ("rpc:12", ("recipe", "sizes", "sparsity")): 2,
+        **{(f"twicing:{number}", ("space", "labels", "clip")): count for number, count in ((1, 24), (9, 16))},
+        **{
+            (f"twicing:{number}", ("space", "labels", "clip", "num_steps", "delta", "num_samples")): count
+            for number, count in ((1, 12), (9, 8))
+        },
+        ("bilateral:3", ("norm", "space", "labels", "clip")): 12,
+        ("bilateral:3", ("norm", "space", "labels", "clip", "num_steps", "step_size")): 12,
     }
+
+
+def test_numbers_under_attacks_of_an_inferred_suite_are_inferred() -> None:
+    """Every field of the threat model and the steps that a suite infers is printed, or marked as inferred."""
+    fields = ("norm", "epsilon", "space", "labels", "clip", "num_steps")
+    found = Counter[str]()
+    for paper, number in published_tables():
+        for each in load_published(paper, number).cells:
+            if each.suite is None or "inferred" not in suite(each.suite).description:
+                continue
+            (attack,) = (one.perturbation for one in suite(each.suite).conditions if one.name == each.condition)
+            of_attack = {name for name in fields if getattr(attack, name, None) is not None}
+            if attack.threat_model is not None:
+                assert of_attack <= {*each.protocol, *each.inferred}, (paper, number, each.row, each.column)
+                found[f"{paper}:{number}"] += 1
+    assert found == {"bilateral:3": 24, "twicing:1": 36, "twicing:9": 24}
+
+
+def test_two_prints_of_one_model_that_no_training_can_agree_with_are_marked() -> None:
+    """Of the same model, condition and metric; what is inferred may differ, such as the rate of a word swap."""
+    prints: dict[tuple[str | None, ...], list[PublishedCell]] = {}
+    for table in published_tables():
+        for each in load_published(*table).cells:
+            if each.model and each.condition and not each.inferred and not each.readings:
+                prints.setdefault((each.model, each.suite, each.condition, each.metric), []).append(each)
+    apart = {
+        key: several
+        for key, several in prints.items()
+        if max(each.value - each.rounding for each in several) > min(each.value + each.rounding for each in several)
+    }
+    assert {(key[0], key[1]) for key in apart} == {
+        (f"wikitext-softmax-{size}", f"wikitext-103-swap{split}")
+        for size in ("small", "medium")
+        for split in ("", "-valid")
+    }
+    for several in apart.values():
+        for each in several:
+            assert each.inconsistent is not None
+            assert "no training of this model can agree with both" in each.inconsistent
 
 
 def test_a_recipe_is_stated_by_settings_and_not_by_a_length_alone() -> None:
