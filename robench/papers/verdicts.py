@@ -207,6 +207,8 @@ def _of_retrained(evidence: Evidence) -> Verdict:
     name, text = _compared(evidence, sqrt(1 / count + 1 / evidence.runs))
     if name == "undecided":
         text += f"; {_seeds_needed(evidence)}"
+        if _is_never_decided(evidence):
+            text += "; with this difference and standard deviation no number of seeds decides it"
     reason = (
         f"mean of {count} seeds, {signed(evidence.difference)} of the printed number, for {evidence.runs}"
         f" run{'s' * (evidence.runs != 1)} of the paper; {text}"
@@ -247,6 +249,14 @@ def _seeds_needed(evidence: Evidence) -> str:
             f" run{'s' * (evidence.runs != 1)}"
         )
     return f"an interval within the margin takes {seeds_text(*needed)}"
+
+
+def _is_never_decided(evidence: Evidence) -> bool:
+    """Return whether the most seeds, of the measured mean and standard deviation, would be undecided as well."""
+    error = evidence.seeds.std * sqrt(1 / MOST_SEEDS + 1 / evidence.runs)
+    allowed = student(MOST_SEEDS - 1, 1 - ALPHA / evidence.num_printed / 2) * error + evidence.rounding
+    is_inside = abs(evidence.difference) + student(MOST_SEEDS - 1, 0.95) * error <= evidence.margin
+    return not is_inside and abs(evidence.difference) <= allowed
 
 
 def _half_width(std: float, count: int, runs: int) -> float:

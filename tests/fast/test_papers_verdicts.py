@@ -95,6 +95,23 @@ def test_a_mean_differs_when_the_interval_excludes_every_value_that_rounds_to_th
         assert judged(of_seeds(*values, num_printed=num_printed)).name == verdict
 
 
+@pytest.mark.parametrize(
+    ("difference", "spread", "runs", "is_said"),
+    # The second is JapaneseVowels at s = 20, eta = 0.5: 97.297 on three seeds, printed 97.8.
+    [(0.0, 0.45, 1, True), (-0.503, 0.27, 1, True), (-0.503, 0.27, 20, False), (0.0, 0.27, 1, False)],
+)
+def test_where_no_number_of_seeds_decides_the_reason_says_so(
+    difference: float, spread: float, runs: int, is_said: bool
+) -> None:
+    """So it is where a thousand seeds of the same mean and standard deviation are undecided too."""
+    fields = {"num_printed": 4, "rounding": 0.05, "margin": 0.5, "runs": runs}
+    few = of_seeds(*seeds_around(70.44 + difference, spread, 3), **fields)
+    many = of_seeds(*seeds_around(70.44 + difference, spread, 1000), **fields)
+    assert judged(few).name == "undecided"
+    assert (judged(many).name == "undecided") is is_said
+    assert ("no number of seeds decides it" in judged(few).reason) is is_said
+
+
 def test_weak_evidence_is_not_consistent() -> None:
     spread = judged(of_seeds(60.0, 72.0, 84.0, runs=1))
     assert spread.name == "undecided"
