@@ -13,6 +13,7 @@ import click
 from robench.cli.options import data_root_option, json_option, option, path_option, registry_option
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
+from robench.core.inert import clipped
 from robench.datasets import DATASETS
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declare import find_datasets
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from robench.datasets.findings import Finding, Verification
 
 _SHOWN_OF_A_KIND = 10
+_SHOWN_CLASSES = 20
 _MEGABYTE = 1_000_000
 
 
@@ -148,6 +150,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
         **{name: getattr(verification, name) for name in ("num_images", "num_classes", "is_decoded")},
         "findings": findings,
         **{name: getattr(verification, name) for name in (*of_texts, *of_tokens, *of_arrays)},
+        **({"classes": [list(each) for each in verification.classes]} if verification.classes else {}),
     }
 
 
@@ -168,6 +171,13 @@ def _lines(verifications: Sequence[Verification]) -> Iterator[str]:
 def _paragraph(verification: Verification) -> Iterator[str]:
     state = "whole" if verification.is_whole else "WRONG"
     yield f"{state}  {_title(verification)}: {_counts(verification)}"
+    if classes := verification.classes:
+        shown = [
+            f"{number} ({count:,})" if name == str(number) else f"{number} {clipped(name)} ({count:,})"
+            for number, (name, count) in enumerate(classes[:_SHOWN_CLASSES])
+        ]
+        more = len(classes) - len(shown)
+        yield f"  classes: {', '.join(shown)}{f', and {more:,} more (all of them with --json)' if more else ''}"
     of_kind: dict[str, list[Finding]] = defaultdict(list)
     for finding in verification.findings:
         of_kind[finding.kind].append(finding)

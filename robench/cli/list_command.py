@@ -24,10 +24,12 @@ from robench.core.checkpoint import Checkpoint
 from robench.core.columns import fields_of
 from robench.core.errors import RobenchError, UnknownNameError
 from robench.core.identity import Plain, to_plain
+from robench.core.inert import printable
 from robench.core.plugins import Claim, Plugins, strays
 from robench.core.suite import Suite
 from robench.corruptions import COMMON_CORRUPTIONS, CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES, TYPES
 from robench.datasets import DATASETS
+from robench.datasets.user import UserDataset
 from robench.declarations.base import DeclarationBase
 from robench.declare import find_datasets, find_suite, read_registries, shipped_suites
 from robench.declare.schema import fields_problem
@@ -273,11 +275,25 @@ def show_command(name: str, registries: tuple[Path, ...], as_json: bool) -> int:
     found = [{"is_one_of": kind, **entry} for kind, entry in entries if entry["name"] == name]
     if not found:
         raise UnknownNameError("name", name, [str(entry["name"]) for _, entry in entries])
+    for entry in found:
+        entry |= _content_of(name, registries) if entry["is_one_of"] == "datasets" else {}
     if as_json:
         out_json(found)
     else:
         out_document("---\n".join(map(_yaml, found)))
     return 0
+
+
+def _content_of(name: str, registries: Sequence[Path]) -> Entry:
+    """Return the classes of a registry's dataset in their order, with their numbers of examples, and notes on them."""
+    if not isinstance((datasets := find_datasets(registries))[name], UserDataset):
+        return {}
+    # Imported here, since it loads torch.
+    from robench.datasets.verification import verify
+
+    verification = next(verify(name, None, datasets=datasets))
+    notes: list[Plain] = [printable(each.message) for each in verification.findings]
+    return {"classes": dict(verification.classes), **({"notes": notes} if notes else {})}
 
 
 def _yaml(entry: Entry) -> str:

@@ -15,7 +15,8 @@ from robench.cli.main import INTERRUPTED
 from robench.cli.options import AbsolutePath, registry_option
 from robench.cli.terminal import say, unguarded_streams
 from robench.core.errors import RobenchError, UsageError
-from robench.declare import read_registries
+from robench.datasets.user import UserDataset
+from robench.declare import find_datasets, read_registries
 
 
 @click.command("timm", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -27,17 +28,21 @@ def command(registries: tuple[Path, ...], script: Path, arguments: tuple[str, ..
 
     Every model of the registry is a timm model there: rpc-symvit is robench_rpc_symvit, with initial weights. `robench
     timm train.py DATA --model robench_rpc_symvit` trains it with timm's own script; options of robench precede SCRIPT.
+    Class folders are numbered as robench does: in the order of their text, or of the registry's class_names.
     On several GPUs: `torchrun --nproc-per-node N -m robench timm train.py ...`.
     """
     # pathlib raises for a name that is too long.
     if not os.path.isfile(script):  # noqa: PTH113
         raise UsageError(f"no such file: {script}. SCRIPT is a Python file such as timm's train.py")
     checkpoints = read_registries(registries).values()
+    names = [each.class_names for each in find_datasets(registries).values() if isinstance(each, UserDataset)]
     from robench.models.timm_registry import register_in_timm
+    from robench.training.class_order import in_robench_order
     from robench.training.folder_images import posterizing_to_black
 
     register_in_timm(checkpoints)
-    with _as_main(script, arguments), unguarded_streams(), posterizing_to_black():
+    orders = [each for each in names if each is not None]
+    with _as_main(script, arguments), unguarded_streams(), posterizing_to_black(), in_robench_order(orders):
         return _run(script)
 
 

@@ -23,9 +23,11 @@ Kind = Literal[
     "other-file",
     "wrong-file",
     "wrong-mask",
+    "class-order",
+    "empty-class",
 ]
-# Findings about files that are read anyway or skipped, which do not invalidate numbers.
-HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file"))
+# Findings about files that are read anyway or skipped, and notes on classes, which do not invalidate numbers.
+HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file", "class-order", "empty-class"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class Verification:
         sha256: digest of arrays of images, or of tokens, and their labels, or of a file of series; None for all others.
         num_sequences: number of sequences of tokens, or of pairs; ``num_series``, ``num_channels``, ``num_steps``:
             numbers of series, their channels and the steps of the longest one; None for all others.
+        classes: name and number of examples of each class of a user's dataset, in their order; the number of masks
+            with the class for segmentation, whose files are read with ``decode`` alone.
     """
 
     dataset: str
@@ -78,6 +82,7 @@ class Verification:
     num_series: int | None = None
     num_channels: int | None = None
     num_steps: int | None = None
+    classes: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_absent(self) -> bool:

@@ -20,7 +20,7 @@ from robench.core.protocols import Dataset
 from robench.datasets.arrays_impl import ArrayInputs
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
-from robench.datasets.labels import numbered_labels
+from robench.datasets.labels import numbered_labels, unknown_class
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import IMAGE_COLUMN, CsvTable, ImageFolder
 from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows, tree_fingerprint
@@ -41,26 +41,32 @@ def open_class_folders(
     content: ImageFolder = declared.content  # type: ignore[assignment]  # the format of this implementation
     root, title = content.place, f"dataset {declared.name!r}"
     try:
-        classes = class_folders(root, title)
-        names, sizes, targets = list[str](), array("q"), array("q")
-        for target, name in enumerate(classes):
+        folders = class_folders(root, title)
+        classes = declared.class_names or folders
+        numbers = {name: number for number, name in enumerate(classes)}
+        names, sizes, targets, empty = list[str](), array("q"), array("q"), list[str]()
+        for name in folders:
+            if name not in numbers:
+                raise unknown_class(f"{title} in {root}", name, classes)
+            before = len(names)
             for image, num_bytes in files_below(root, name, title):
                 names.append(image)
                 sizes.append(num_bytes)
-                targets.append(target)
+                targets.append(numbers[name])
                 if len(names) > MOST_IMAGES:
                     raise MissingDataError(f"{title} in {root} has more than {MOST_IMAGES:,} images; check its links")
+            empty += [name] if len(names) == before else []
     except OSError as error:
         raise MissingDataError(f"cannot read {error.filename} of {title}: {error.strerror}") from error
-    labels = np.asarray(targets, dtype=np.int64)
-    _refuse_empty(title, root, classes, labels)
+    _refuse_empty(title, root, empty)
     if content.num_classes not in (None, len(classes)):
         raise DeclarationError(
             f"{title} has {len(classes)} class folders in {root}, and num_classes is {content.num_classes} in its"
-            " entry; class numbers follow the sorted folders, so both must be equal"
+            " entry; class numbers follow the sorted folders, so both must be equal. State class_names if a class of"
+            " the model has no folder"
         )
-    check_classes(declared, labels, len(classes), str(root))
-    return FileImages(
+    check_classes(declared, np.asarray(targets, dtype=np.int64), len(classes), str(root))
+    found = FileImages(
         declared,
         root=root,
         names=names,
@@ -70,6 +76,8 @@ def open_class_folders(
         preprocessing=preprocessing,
         decode_workers=decode_workers,
     )
+    found.class_names = classes
+    return found
 
 
 def class_folders(root: Path, title: str, suffixes: Collection[str] = SUFFIXES) -> list[str]:
@@ -138,11 +146,7 @@ def _suffix(name: str) -> str:
     return (dot + ending).lower() if dot else ""
 
 
-def _refuse_empty(
-    title: str, root: Path, classes: list[str], targets: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> None:
-    counts = np.bincount(targets, minlength=len(classes))
-    empty = [name for name, count in zip(classes, counts, strict=True) if not count]
+def _refuse_empty(title: str, root: Path, empty: Sequence[str]) -> None:
     if not empty:
         return
     shown = ", ".join(str(root / name) for name in empty[:_SHOWN]) + (", ..." if len(empty) > _SHOWN else "")
@@ -169,23 +173,28 @@ def open_list(
             raise MissingDataError(f"{where}: {path} was listed before, in line {first}; list each image once")
         sizes.append(size_on_disk(root / name, where))
         labels.append(label)
-    numbers, num_classes = numbered_labels(declared, {TEST_SPLIT: labels})
+    numbers, num_classes, class_names = numbered_labels(declared, {TEST_SPLIT: labels})
     targets = numbers[TEST_SPLIT]
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, content.path)
     if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
         fingerprint = tree_fingerprint(declared, list(lines), sizes, targets)
         inputs = _stacked(declared.name, [root / name for name in lines])
-        return ArrayInputs(declared, inputs, np.asarray(targets, np.int64), fingerprint, num_classes, list(lines))
-    return FileImages(
-        declared,
-        root=root,
-        names=list(lines),
-        sizes=sizes,
-        targets=targets,
-        num_classes=num_classes,
-        preprocessing=preprocessing,
-        decode_workers=decode_workers,
-    )
+        found: ArrayInputs | FileImages = ArrayInputs(
+            declared, inputs, np.asarray(targets, np.int64), fingerprint, num_classes, list(lines)
+        )
+    else:
+        found = FileImages(
+            declared,
+            root=root,
+            names=list(lines),
+            sizes=sizes,
+            targets=targets,
+            num_classes=num_classes,
+            preprocessing=preprocessing,
+            decode_workers=decode_workers,
+        )
+    found.class_names = class_names
+    return found
 
 
 def _stacked(name: str, paths: Sequence[Path]) -> NDArray[Any]:

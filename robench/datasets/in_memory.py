@@ -29,10 +29,12 @@ class OrderedExamples:
         task: name of the task of its targets; None for classification.
         ids: one id per example, such as ``digits/0042``; ``targets``: (N, ...) class of each or of its pixels, int64;
             (N, 0) where subclasses read them on access.
+        class_names: names of the classes in the files or in the entry; None for classes that are numbers alone.
     """
 
     domain: str | None = None
     task: str | None = None
+    class_names: Sequence[str] | None = None
 
     def __init__(self, name: str, fingerprint: str, ids: Sequence[str], targets: NDArray[np.int64]) -> None:
         self._order = hash_positions(ids)

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
-from robench.core.errors import DeclarationError, MissingDataError
+from robench.core.errors import DeclarationError, MissingDataError, did_you_mean
 from robench.core.inert import clipped
 from robench.datasets.user import UserDataset
 
@@ -16,25 +16,37 @@ _MOST_DIGITS: Final = 18
 _MISSING: Final = frozenset(("nan", "na", "<na>", "n/a", "null", "none", "?"))
 
 
-def numbered_labels(declared: UserDataset, labels: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[int]], int]:
-    """Return the class number of each label of each split, and the number of classes of all splits.
+class Numbered(NamedTuple):
+    """Class numbers of the labels of each split, the number of classes of all splits, and their names or None."""
 
-    Labels that are all whole numbers, in any spelling, such as 1.0, are class numbers; otherwise they are names, which
-    are numbered in the order of their text.
+    numbers: Mapping[str, Sequence[int]]
+    num_classes: int
+    class_names: Sequence[str] | None
+
+
+def numbered_labels(declared: UserDataset, labels: Mapping[str, Sequence[str]]) -> Numbered:
+    """Return the class number of each label of each split.
+
+    Labels that are all names of ``class_names`` are numbered in its order. Others that are all whole numbers, in any
+    spelling, such as 1.0, are class numbers; otherwise they are names, which are numbered in the order of their text.
 
     Raises:
         MissingDataError: numbers are not whole, are beside missing values, or are those of one split, and another one
             has names.
-        DeclarationError: the entry states another number of classes than there are names.
+        DeclarationError: the entry states another number of classes than there are names, or no such name.
     """
     values = {label: _number(label) for label in sorted(set().union(*labels.values()))}
+    stated, names = declared.num_classes, declared.class_names
+    if names is not None and (places := _places(names, values)) is not None:
+        return Numbered({split: [places[each] for each in some] for split, some in labels.items()}, len(names), names)
     _check_kinds(f"dataset {declared.name!r}", values, labels)
-    stated = declared.num_classes
     if None not in values.values():
         numbers = {label: int(value) for label, value in values.items() if value is not None}
         num_classes = stated or max(numbers.values(), default=0) + 1
+    elif names is not None:
+        raise unknown_class(f"dataset {declared.name!r}", next(each for each in values if each not in names), names)
     else:
-        numbers = {label: number for number, label in enumerate(values)}
+        numbers, names = {label: number for number, label in enumerate(values)}, tuple(values)
         num_classes = len(numbers)
         if stated not in (None, num_classes):
             raise DeclarationError(
@@ -42,7 +54,25 @@ def numbered_labels(declared: UserDataset, labels: Mapping[str, Sequence[str]]) 
                 " entry; names are numbered in sorted order, so both must be equal. Give class numbers as labels"
                 " instead"
             )
-    return {split: [numbers[label] for label in some] for split, some in labels.items()}, num_classes
+    return Numbered({split: [numbers[each] for each in some] for split, some in labels.items()}, num_classes, names)
+
+
+def _places(names: Sequence[str], values: Mapping[str, Decimal | None]) -> dict[str, int] | None:
+    """Return the place of each label, given with its number, among names of classes; None if one is not there."""
+    places = {name: place for place, name in enumerate(names)}
+    spelled = {
+        label: label if label in places or value is None or value != int(value) else str(int(value))
+        for label, value in values.items()
+    }
+    return {label: places[name] for label, name in spelled.items()} if {*spelled.values()} <= {*places} else None
+
+
+def unknown_class(title: str, name: str, names: Sequence[str]) -> DeclarationError:
+    """Return the error of a class that the entry's names lack."""
+    return DeclarationError(
+        f"{title} has the class '{clipped(name)}', which is not in class_names of its entry.{did_you_mean(name, names)}"
+        " Add it there, or correct it"
+    )
 
 
 def _number(label: str) -> Decimal | None:

@@ -115,7 +115,6 @@ class ImageMasks(FilesFormat):
         masks: path of the folder of the masks, relative as ``path`` is; None for a CSV file.
         image_column, mask_column: names of the columns of a CSV file.
         delimiter: character between columns of CSV files; None for a comma.
-        class_names: names of the classes 0, 1, ...; with ``colours`` they are its names.
         ignore_index: value in masks of pixels that count nowhere; None for none.
         reduce_zero_label: whether 0 in masks is ignored, and all others are one class less.
         colours: colour [red, green, blue] of each class, in their order; empty for masks of class numbers.
@@ -134,7 +133,6 @@ class ImageMasks(FilesFormat):
     image_column: str = "image"
     mask_column: str = "mask"
     delimiter: str | None = None
-    class_names: tuple[str, ...] | None = None
     ignore_index: Annotated[int | None, Ge(0), Le(65_535)] = None
     reduce_zero_label: bool = False
     colours: Mapping[str, Colour] = field(default_factory=dict)
@@ -194,7 +192,7 @@ class ImageMasks(FilesFormat):
             return [("ignore_colour", "must be left out without colours")]
         if self.num_classes is None and self.class_names is None:
             return [("num_classes", "must be given without class_names or colours: masks may lack some classes")]
-        return class_name_problems(self.class_names, self.num_classes)
+        return []
 
     def _colour_problems(self) -> list[FieldProblem]:
         given: dict[str, object] = {

@@ -71,30 +71,35 @@ def opened_split(declared: UserDataset, split: str, read: Callable[[str], Labell
             " files the same channels"
         )
     common_interval([(f"{title}: {path}", each.interval) for path, each in zip(paths.values(), every, strict=True)])
-    targets, num_classes = _targets(declared, files, split)
+    targets, num_classes, class_names = _targets(declared, files, split)
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, paths[split])
     learned = files.get(TRAIN_SPLIT)
     is_standardised = learned is not None and content.standardise is not False
     steps = length_of(title, [series for each in every for series in each.series], content.num_steps)
     values = standardised(asked.series, learned.series) if learned and is_standardised else as_given(asked.series)
-    return ClassifiedSeries(declared.name, asked.ids, targets, values, steps, num_classes=num_classes)
+    found = ClassifiedSeries(declared.name, asked.ids, targets, values, steps, num_classes=num_classes)
+    found.class_names = class_names
+    return found
 
 
-def _targets(declared: UserDataset, files: dict[str, LabelledSeries], split: str) -> tuple[list[int], int]:
-    """Return the class numbers of a split, and the number of classes of all of them."""
+def _targets(
+    declared: UserDataset, files: dict[str, LabelledSeries], split: str
+) -> tuple[Sequence[int], int, Sequence[str] | None]:
+    """Return the class numbers of a split, the number of classes of all of them, and their names, if they have any."""
     every, title = list(files.values()), f"dataset {declared.name!r}"
     if classes := every[0].classes:
         if any(each.classes != classes for each in every):
             raise MissingDataError(f"{title} has different classes in its files; give both the same @classLabel")
-        if declared.num_classes not in (None, len(classes)):
+        if declared.class_names is None and declared.num_classes not in (None, len(classes)):
             found = f"{len(classes)} classes in @classLabel, and num_classes is {declared.num_classes} in its entry"
             raise DeclarationError(f"{title} has {found}; both must be equal")
-        places = {label: place for place, label in enumerate(classes)}
-        return [places[str(label)] for label in files[split].labels], len(classes)
-    numbers, num_classes = numbered_labels(
+        if declared.class_names is None:
+            places = {label: place for place, label in enumerate(classes)}
+            return [places[str(label)] for label in files[split].labels], len(classes), classes
+    numbers, num_classes, class_names = numbered_labels(
         declared, {name: [str(label) for label in each.labels] for name, each in files.items()}
     )
-    return numbers[split], num_classes
+    return numbers[split], num_classes, class_names
 
 
 def _existing(declared: UserDataset, path: str) -> Path:

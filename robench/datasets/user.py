@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from robench.core.errors import did_you_mean
 from robench.core.files import absolute
-from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.datasets.base import TEST_SPLIT, DatasetBase, class_name_problems
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
@@ -71,6 +71,7 @@ class StatedFormat(FormatBase):
         source, licence: origin of the data, and terms of use.
         task: name of the task.
         num_classes: number of classes, checked against the files; None to take it from them.
+        class_names: names of the classes 0, 1, ...; None for names in the files, in the order of their text.
     """
 
     # Field that the default title names, and the number of classes that any data of the format have.
@@ -82,6 +83,7 @@ class StatedFormat(FormatBase):
     licence: str = NOT_STATED
     task: str = DEFAULT_TASK
     num_classes: Annotated[int | None, Ge(2), Le(LARGEST)] = None
+    class_names: tuple[str, ...] | None = None
 
     @property
     def input_domain(self) -> str:
@@ -96,7 +98,7 @@ class StatedFormat(FormatBase):
     @property
     def names_of_classes(self) -> tuple[str, ...] | None:
         """Return the names of the classes; None where the entry has none."""
-        return None
+        return self.class_names
 
     def located(self, folder: Path) -> Self:
         """Return the same format with absolute paths; relative ones are relative to ``folder``."""
@@ -121,10 +123,11 @@ class StatedFormat(FormatBase):
         )
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse an unknown task."""
+        """Refuse an unknown task, and names of other classes."""
+        problems = class_name_problems(self.class_names, self.num_classes or self.known_classes)
         if self.task in TASKS:
-            return []
-        return [("task", f"unknown task {self.task!r}.{did_you_mean(self.task, TASKS)}")]
+            return problems
+        return [*problems, ("task", f"unknown task {self.task!r}.{did_you_mean(self.task, TASKS)}")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

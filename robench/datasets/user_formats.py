@@ -11,7 +11,7 @@ from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, described
 from robench.core.identity import key_of
 from robench.core.user_code import is_target, module_of, what_was_raised
-from robench.datasets.base import TEST_SPLIT, DatasetBase, class_name_problems
+from robench.datasets.base import TEST_SPLIT, DatasetBase
 from robench.datasets.text_formats import TRAIN_SPLIT, TextTable
 from robench.datasets.user import (
     FilesFormat,
@@ -37,8 +37,8 @@ IMAGE_COLUMN = "path"
 class ImageFolder(FilesFormat):
     """Images in class folders, read as torchvision's ImageFolder reads them.
 
-    The folders below ``path``, sorted by name as text, are classes 0, 1, ...; images lie in them at any depth. Names
-    that begin with a dot are ignored, as are files without the suffix of an image.
+    The folders below ``path``, in the order of ``class_names`` or sorted by name as text, are classes 0, 1, ...; images
+    lie in them at any depth. Names that begin with a dot are ignored, as are files without the suffix of an image.
 
     Attributes:
         image_size: side of the square images that the model sees, in pixels: the shorter side of each image is resized
@@ -113,7 +113,7 @@ class Arrays(FilesFormat):
             such as ``x_test`` and ``y_test``.
         lengths: name of the array of the N lengths of time series, from 1.
         train, standardise, num_steps: of time series alone, as in ``ts``.
-        class_names: names of the classes 0, 1, ...; ``ignore_index``: value in masks of pixels that count nowhere.
+        ignore_index: value in masks of pixels that count nowhere.
     """
 
     kind: ClassVar[str] = "npz"
@@ -126,13 +126,7 @@ class Arrays(FilesFormat):
     train: str | None = None
     standardise: bool | None = None
     num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
-    class_names: tuple[str, ...] | None = None
     ignore_index: int | None = None
-
-    @property
-    def names_of_classes(self) -> tuple[str, ...] | None:
-        """Return the names of the classes; None where the entry has none."""
-        return self.class_names
 
     @property
     def input_domain(self) -> str:
@@ -157,7 +151,6 @@ class Arrays(FilesFormat):
             problems.append(("targets", f"must differ from inputs, got {targets!r} for both"))
         elif len(set(names)) < len(names):
             problems.append(("lengths", f"must differ from inputs and targets, got {self.lengths!r}"))
-        problems += class_name_problems(self.class_names, self.num_classes)
         if self.task == SEGMENTATION.name and self.domain != IMAGES.name:
             problems.append(("domain", f"must be {IMAGES.name} for {self.task}, got {self.domain}"))
         elif self.task != SEGMENTATION.name and self.ignore_index is not None:

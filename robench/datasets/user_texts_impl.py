@@ -49,11 +49,13 @@ class Labelled(NamedTuple):
 
 
 class ClassifiedTexts(LabelledTexts):
-    """Texts with classes, and the number of classes of all splits."""
+    """Texts with classes, and the number and names of the classes of all splits."""
 
-    def __init__(self, name: str, texts: Sequence[tuple[str, str, int]], num_classes: int) -> None:
+    def __init__(
+        self, name: str, texts: Sequence[tuple[str, str, int]], num_classes: int, class_names: Sequence[str] | None
+    ) -> None:
         super().__init__(name, texts)
-        self.num_classes = num_classes
+        self.num_classes, self.class_names = num_classes, class_names
 
 
 def open_csv(declared: UserDataset, **options: Any) -> Dataset:
@@ -88,12 +90,13 @@ def _opened(
     order = hash_positions([example_id for example_id, _ in texts])
     if not content.has_labels:
         return Texts(declared.name, [texts[place] for place in order])
-    numbers, num_classes = numbered_labels(
+    numbers, num_classes, class_names = numbered_labels(
         declared, {name: [each.label for each in some] for name, some in found.items()}
     )
     for name, part in numbers.items():
         check_classes(declared, np.asarray(part, dtype=np.int64), num_classes, content.paths[name])
-    return ClassifiedTexts(declared.name, [(*texts[place], numbers[split][place]) for place in order], num_classes)
+    examples = [(*texts[place], numbers[split][place]) for place in order]
+    return ClassifiedTexts(declared.name, examples, num_classes, class_names)
 
 
 def _checked(title: str, found: Labelled, is_spaced: bool) -> str:

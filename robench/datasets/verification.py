@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from robench.core.declared import DatasetDeclaration
-from robench.core.errors import DeclarationError, ExampleError, MissingDataError, UnknownNameError
+from robench.core.errors import MissingDataError, UnknownNameError
 from robench.core.files import read_regular
-from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.base import DatasetBase
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.findings import Finding, Kind, Verification, refused
-from robench.datasets.image_verification import decoding_findings, verify_images
+from robench.datasets.image_verification import verify_images
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import TokenSet
@@ -31,10 +30,8 @@ from robench.datasets.ts_files import LARGEST_FILE
 from robench.datasets.uea import UeaSet
 from robench.datasets.uea_impl import check_file, path_of, published_split
 from robench.datasets.user import UserDataset
-from robench.datasets.user_impl import FileImages
+from robench.datasets.user_verification import mask_findings, of_series, verify_user
 from robench.datasets.wikitext_impl import counted, read_split
-from robench.domains.series import SERIES
-from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
 
@@ -57,7 +54,7 @@ def verify(
     """
     if isinstance(declared := datasets.get(name), UserDataset):
         splits = declared.splits if declared.domain == TEXTS.name else (declared.evaluation_split,)
-        yield from (_verify_user(declared, split, decode=decode) for split in splits)
+        yield from (verify_user(declared, split, decode=decode) for split in splits)
         return
     if declared is not None and name not in DATASETS:
         yield _verify_embedded(declared)
@@ -87,32 +84,11 @@ def _verify_published(declared: DatasetBase, data_root: Path | None, *, decode: 
         yield verify_images(layout_of(declared), data_root, decode=decode)
 
 
-def _verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verification:
-    """Verify a user's dataset by opening it, which compares it with its entry and reads all arrays or texts."""
-    try:
-        dataset = open_dataset(declared, data_root=None, preprocessing=None, split=split)
-    except (MissingDataError, DeclarationError) as error:
-        noun = {TEXTS.name: "num_texts", SERIES.name: "num_series", TOKENS.name: "num_sequences"}.get(declared.domain)
-        known: dict[str, Any] = {"split": split} if declared.domain == TEXTS.name else {}
-        return refused(declared.name, "unreadable", error, **known, **({} if noun is None else {noun: 0}))
-    if declared.domain == TEXTS.name:
-        return Verification(dataset=declared.name, is_decoded=True, split=split, num_texts=len(dataset))
-    assert isinstance(dataset, ClassifiedDataset)  # what all formats open
-    if isinstance(dataset, SeriesInMemory):
-        return _of_series(declared.name, dataset)
-    if isinstance(dataset, MaskedImages):
-        found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
-        return replace(found, is_decoded=decode, findings=tuple(_mask_findings(dataset)) if decode else ())
-    paths = [*map(dataset.stored, range(len(dataset)))] if isinstance(dataset, FileImages) else []
-    found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
-    return replace(found, is_decoded=decode or not paths, findings=tuple(decoding_findings(paths)) if decode else ())
-
-
 def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     """Verify an embedded dataset, or one of the user's code, by opening it."""
     dataset = open_dataset(declared, data_root=None, preprocessing=None)
     if isinstance(dataset, SeriesInMemory):
-        return _of_series(declared.name, dataset)
+        return of_series(declared.name, dataset)
     found, size = Verification(dataset=declared.name, is_decoded=True), len(dataset)
     if declared.num_examples not in (None, size):
         message = f"dataset {declared.name!r} has {size:,} examples here, wanted {declared.num_examples:,}"
@@ -136,7 +112,7 @@ def _verify_masks(declared: Ade20k, data_root: Path | None, split: str, *, decod
         is_absent = data_root is None or len(error.lines) > 1
         return refused(declared.name, "absent" if is_absent else "wrong-file", error, split=split)
     assert isinstance(dataset, MaskedImages)  # what it opens
-    findings, wanted = list(_mask_findings(dataset)) if decode else [], declared.num_examples_of(split)
+    findings, wanted = mask_findings(dataset)[0] if decode else [], declared.num_examples_of(split)
     if len(dataset) != wanted:
         title = f"dataset {declared.name!r} in {dataset.place}"
         message = f"{title} has {len(dataset):,} images with masks of the {split} split, wanted {wanted:,}"
@@ -151,16 +127,6 @@ def _verify_masks(declared: Ade20k, data_root: Path | None, split: str, *, decod
         is_decoded=decode,
         findings=tuple(findings),
     )
-
-
-def _mask_findings(dataset: MaskedImages) -> Iterator[Finding]:
-    """Decode all images and read all masks, and yield the unusual and the wrong ones."""
-    yield from decoding_findings([*map(dataset.stored, range(len(dataset)))])
-    for position in range(len(dataset)):
-        try:
-            dataset.mask(position)
-        except ExampleError as error:
-            yield Finding(kind="wrong-mask", message=str(error))
 
 
 def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, split: str) -> Verification:
@@ -179,18 +145,6 @@ def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, 
         kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
         return refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
     return Verification(dataset=declared.name, is_decoded=True, num_texts=num_texts, num_tokens=num_tokens, **known)
-
-
-def _of_series(name: str, dataset: SeriesInMemory) -> Verification:
-    """Return the numbers of series in memory."""
-    inputs = dataset.batch(0, len(dataset)).inputs
-    num_classes = getattr(dataset, "num_classes", len(set(dataset.targets.tolist())))
-    known: dict[str, Any] = {
-        "num_series": len(dataset),
-        "num_channels": inputs.shape[2],
-        "num_steps": int(lengths(inputs).max()),
-    }
-    return Verification(dataset=name, num_classes=num_classes, is_decoded=True, **known)
 
 
 def _verify_series(declared: UeaSet, data_root: Path | None) -> list[Verification]:
