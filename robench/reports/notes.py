@@ -1,6 +1,6 @@
 """Notes beside the numbers of a row, and the provenance of a report."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from robench.core.flags import COUPLED_ROWS
 from robench.core.records import Provenance
@@ -164,7 +164,9 @@ def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
     return notes
 
 
-def _reading_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> Iterator[str]:
+def _reading_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
+    """Return the counts of what a model's tokenizer does not read of texts; equal counts of several conditions are one note."""
+    names: dict[str, list[str]] = {}
     for column, what in (
         ("num_lost", "words that the model's tokenizer reads as unknown pieces, or without some of their letters"),
         ("num_cut", "tokens beyond the context of the model, which are cut off"),
@@ -173,4 +175,5 @@ def _reading_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
             outcomes = [record.outcomes for record in coverages[condition.name].records]
             if num_texts := sum(int(each.known(column).sum()) for each in outcomes):
                 count, total = sum(int(each.filled(column, 0).sum()) for each in outcomes), sum(map(len, outcomes))
-                yield f"{condition.name}: {num_texts} of {total} texts have {count} {what}"
+                names.setdefault(f"{num_texts} of {total} texts have {count} {what}", []).append(condition.name)
+    return [f"{', '.join(found)}: {note}" for note, found in names.items()]

@@ -97,7 +97,7 @@ def test_a_tokenizer_that_loses_words_is_named_and_kept_out_of_comparisons(
     for key in ("clean/word_perplexity", "clean/bits_per_byte", "swap-10/kept_damage"):
         assert row[key] is None
     notes = "\n".join(row["notes"])
-    assert f"clean: 4 of 4 texts have {num_lost} words that the model's tokenizer reads as unknown pieces" in notes
+    assert f"clean: 4 of 4 texts have {num_lost} words that the model's tokenizer reads as unknown" in notes
     assert f"tokenizer loses {num_lost} of {len(words)} words (" in notes
 
 
