@@ -165,7 +165,7 @@ def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condi
 
 
 def _reading_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:
-    """Return the counts of what a model's tokenizer does not read of texts; equal counts of several conditions are one note."""
+    """Return the counts of what a model's tokenizer does not read of texts, equal ones in one note."""
     names: dict[str, list[str]] = {}
     for column, what in (
         ("num_lost", "words that the model's tokenizer reads as unknown pieces, or without some of their letters"),
