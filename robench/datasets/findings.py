@@ -25,9 +25,17 @@ Kind = Literal[
     "wrong-mask",
     "class-order",
     "empty-class",
+    "odd-class",
+    "dark-images",
+    "turned-image",
 ]
 # Findings about files that are read anyway or skipped, and notes on classes, which do not invalidate numbers.
-HARMLESS: frozenset[Kind] = frozenset(("cmyk-image", "16-bit-image", "other-file", "class-order", "empty-class"))
+HARMLESS: frozenset[Kind] = frozenset(
+    (
+        *("cmyk-image", "16-bit-image", "other-file", "class-order", "empty-class"),
+        *("odd-class", "dark-images", "turned-image"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,4 +134,13 @@ def decoding_findings(images: Sequence[Stored]) -> list[Finding]:
     # Pillow's decoders let other threads run.
     with ThreadPoolExecutor(cpu_count()) as threads:
         oddities = threads.map(examine, images)
-        return [Finding(kind=oddity.kind, message=oddity.message) for oddity in oddities if oddity is not None]
+        unusual = [oddity for oddity in oddities if oddity is not None]
+    findings = [Finding(kind=oddity.kind, message=oddity.message) for oddity in unusual]
+    of_16_bits = [oddity.is_dark for oddity in unusual if oddity.kind == "16-bit-image"]
+    if of_16_bits and all(of_16_bits):
+        message = (
+            f"none of the {len(of_16_bits):,} images of 16 bits a channel has a value in the upper half of the range:"
+            " they are read dark. If they have 12 bits, as scanners write them, multiply their values by 16"
+        )
+        findings.append(Finding(kind="dark-images", message=message))
+    return findings

@@ -1,8 +1,11 @@
 """Verification of users' datasets by opening them: their classes in order, with counts, and unusual files."""
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +16,16 @@ from robench.core.protocols import ClassifiedDataset, Dataset
 from robench.datasets import open_dataset
 from robench.datasets.findings import Finding, Verification, refused
 from robench.datasets.image_verification import decoding_findings
+from robench.datasets.imagenet_folder import SUFFIXES
 from robench.datasets.in_memory import OrderedExamples
+from robench.datasets.segmentation import ImageMasks
 from robench.datasets.segmentation_impl import MaskedImages
 from robench.datasets.series_in_memory import SeriesInMemory
+from robench.datasets.text_formats import TextFiles
 from robench.datasets.user import UserDataset
+from robench.datasets.user_formats import ImageFolder
 from robench.datasets.user_impl import FileImages
+from robench.datasets.user_texts_impl import SUFFIX as TEXT_SUFFIX
 from robench.datasets.user_texts_impl import ClassifiedTexts
 from robench.domains.series import SERIES
 from robench.domains.series_impl import lengths
@@ -25,6 +33,13 @@ from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
 
 _SHOWN: Final = 5
+_SPLIT: Final = "a split: state the folder of one split as path if it is one"
+_THUMBNAILS: Final = "a folder that programs add: remove it"
+# Names of folders that are hardly classes, in lower case.
+_ODD_CLASSES: Final = {
+    **dict.fromkeys(("train", "training", "test", "testing", "val", "valid", "validation"), _SPLIT),
+    **dict.fromkeys(("@eadir", "__macosx", "lost+found", "$recycle.bin", "#recycle"), _THUMBNAILS),
+}
 _PARTS: Final = re.compile(r"([0-9]+)")
 
 
@@ -80,6 +95,29 @@ def mask_findings(dataset: MaskedImages) -> tuple[list[Finding], list[int] | Non
     return findings, None if any(each.kind == "wrong-mask" for each in findings) else [*map(int, counts)]
 
 
+def _folder_findings(declared: UserDataset) -> Iterator[Finding]:
+    """Yield notes on files that are left out, by their ending, and on folders that are hardly classes."""
+    content = declared.content
+    if not isinstance(content, ImageFolder | ImageMasks | TextFiles) or not content.place.is_dir():
+        return
+    suffixes: Collection[str] = (TEXT_SUFFIX,) if isinstance(content, TextFiles) else SUFFIXES
+    endings = Counter[str]()
+    # Links that lead back were refused when the dataset was opened.
+    for _, folders, files in os.walk(content.place, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        endings.update(Path(name).suffix.lower() for name in files if not name.startswith("."))
+    if left_out := {ending: count for ending, count in sorted(endings.items()) if ending not in suffixes}:
+        shown = ", ".join(f"{count:,} {ending or 'without an ending'}" for ending, count in left_out.items())
+        message = f"files in {content.path} left out by their ending: {shown}; read are {', '.join(sorted(suffixes))}"
+        yield Finding(kind="other-file", message=message)
+    has_classes = isinstance(content, ImageFolder) or (isinstance(content, TextFiles) and content.has_labels)
+    for name in sorted(each.name for each in content.place.iterdir() if has_classes and each.is_dir()):
+        if reason := _ODD_CLASSES.get(name.lower()):
+            yield Finding(
+                kind="odd-class", message=f"{content.place / name} is read as a class, and has the name of {reason}"
+            )
+
+
 def _counts(dataset: Dataset) -> list[int] | None:
     """Return the number of examples of each class, or of masks that have it; None for texts without labels."""
     if isinstance(dataset, ClassifiedTexts):
@@ -104,7 +142,8 @@ def _classes_in(mask: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 def _with_classes(
     declared: UserDataset, dataset: Dataset, counts: Sequence[int] | None, found: Verification
 ) -> Verification:
-    """Add the classes in order, with their counts, and notes on them."""
+    """Add the classes in order, with their counts, and notes on them and on the folder."""
+    found = replace(found, findings=(*found.findings, *_folder_findings(declared)))
     if counts is None:
         return found
     names: Sequence[str] | None = getattr(dataset, "class_names", None) or declared.class_names

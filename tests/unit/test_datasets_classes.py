@@ -150,3 +150,43 @@ def test_timms_reader_numbers_classes_as_robench_does(tmp_path: Path, order: lis
     assert found() == {name: int(name) for name in NUMBERS}
     with in_robench_order([NUMBERS, sorted(NUMBERS)]), pytest.raises(DeclarationError, match="several entries"):
         found()
+
+
+def kinds(found: Verification) -> dict[str, str]:
+    assert found.is_whole
+    return {each.kind: each.message for each in found.findings}
+
+
+def test_files_left_out_are_counted_by_ending_and_odd_folders_are_noted(tmp_path: Path) -> None:
+    write_classes(tmp_path / "data", ["@eaDir", "cat", "train"])
+    for name in ("cat/a.gif", "cat/b.GIF", "train/c.jfif", "notes", ".hidden.gif"):
+        (tmp_path / "data" / name).write_bytes(b"x")
+    found = verified(tmp_path, "{kind: image-folder, path: data}")
+    assert "ending: 1 without an ending, 2 .gif, 1 .jfif; read are .bmp, " in kinds(found)["other-file"]
+    notes = [each.message for each in found.findings if each.kind == "odd-class"]
+    assert ["@eaDir is read as a class" in notes[0], "train is read as a class" in notes[1], len(notes)] == [
+        True,
+        True,
+        2,
+    ]
+    (tmp_path / "data" / "train" / "x.txt").write_text("Words")
+    assert "2 .gif" in kinds(verified(tmp_path, "{kind: texts, path: data}"))["other-file"]
+
+
+@pytest.mark.parametrize("highest", [4095, 32768])
+def test_images_of_16_bits_without_the_upper_half_are_noted(tmp_path: Path, highest: int) -> None:
+    write_classes(tmp_path / "data", ["a", "b"])
+    for name, level in (("a", 100), ("b", highest)):
+        Image.fromarray(np.full((4, 4), level, np.uint16)).save(tmp_path / "data" / name / "x.png")
+    found = kinds(verified(tmp_path, "{kind: image-folder, path: data}", decode=True))
+    assert ("dark-images" in found) == (highest == 4095)
+
+
+def test_an_exif_orientation_is_ignored_and_said(tmp_path: Path) -> None:
+    write_classes(tmp_path / "data", ["a", "b"])
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "data" / "a" / "x.png", exif=exif)
+    found = kinds(verified(tmp_path, "{kind: image-folder, path: data}", decode=True))
+    assert "a/x.png has an EXIF orientation, which is ignored" in found["turned-image"]
+    assert set(found) == {"turned-image"}
