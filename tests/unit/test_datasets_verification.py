@@ -158,7 +158,9 @@ class TestFiles:
         self, folder: Path, read: Callable[..., list[tuple[str, str]]]
     ) -> None:
         (folder / "x.JPEG").write_bytes(encoded("PNG", "I;16"))
-        ((kind, message),) = read()
+        (kind, message), *others = read()
+        # It is black.
+        assert [each for each, _ in others] == ["dark-images"]
         assert kind == "16-bit-image"
         assert "its upper 8 bits are kept" in message
 
