@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Self
 
 import numpy as np
 import torch
@@ -15,16 +16,20 @@ from robench.core.protocols import AdversarialStore, Batch, Dataset, Model, Pert
 from robench.core.providers import releases_of
 from robench.core.records import Provenance, Record
 from robench.core.seeds import Stream, example_seed, stream_seed
-from robench.core.shard import Measurement, Shard
+from robench.core.shard import Measurement, Shard, is_compiled
 from robench.devices import to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
+from robench.evaluation.coupling import LOGITS_LIMIT, answer, answer_difference
 from robench.evaluation.keeping import Attacked, Source
 from robench.models.loaded import LoadedModel
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import ManyAnswers, Scoring
 from robench.tasks.consistency import contradiction_of
+
+# Passes from which on a shard's first answer is compared with its last.
+LONG = 20
 
 
 def evaluate(
@@ -45,9 +50,14 @@ def evaluate(
     attacked = Attacked(collects=kept is not None and measurement.condition.makes_inputs)
     outcomes: list[Outcomes] = []
     with fixed_arithmetic(model.device):
+        before = None
         for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
+            if start == shard.start and source is None and _is_long(shard):
+                before = _Answered.of(measurement, batch, model)
             outcomes.append(_outcomes_of(measurement, batch, model, source or attacked))
+        if before is not None:
+            before.require_same(model)
     condition, checkpoint = measurement.condition, measurement.checkpoint
     used = condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
     measured = provenance(model.device, started, limit, condition.perturbation.backend, used)
@@ -58,6 +68,47 @@ def evaluate(
         # Before the record, so that no record exists without them when a run is killed.
         kept.put(attacked.examples(record.shard))
     return record
+
+
+def _is_long(shard: Shard) -> bool:
+    """Return whether a shard has so many passes that a few more rows cost nothing."""
+    measurement = shard.measurement
+    passes = measurement.condition.perturbation.most_passes
+    num_batches = -(-(shard.stop - shard.start) // measurement.batch_size)
+    is_long = passes is None or num_batches * (1 + sum(passes)) >= LONG
+    # Two rows would be compiled on their own.
+    return is_long and not is_compiled(measurement.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """Answer of a model at the start of a shard: inputs (B, ...), their seeds, and the outputs (B, K)."""
+
+    inputs: torch.Tensor
+    seeds: list[int]
+    outputs: torch.Tensor
+
+    @classmethod
+    def of(cls, measurement: Measurement, batch: Batch, model: Model) -> Self:
+        """Return the answer to the first two examples of a batch."""
+        inputs = to_device(batch.inputs[:2], model.device)
+        seeds = prediction_seeds(measurement, batch.ids[:2])[0]
+        return cls(inputs, seeds, answer(model, inputs, seeds))
+
+    def require_same(self, model: Model) -> None:
+        """Refuse a model that has another answer now, and the same again at once: it draws no random numbers.
+
+        Raises:
+            ContractError: the message says by how much the answers differ.
+        """
+        now, again = (answer(model, self.inputs, self.seeds) for _ in range(2))
+        found = answer_difference(self.outputs, now)
+        if found > LOGITS_LIMIT >= answer_difference(now, again):
+            raise ContractError(
+                f"at the end of the shard the model answers the same examples otherwise than at its start, by up to "
+                f"{found:.2%} of the range of outputs: it changes with its calls or with time, and no number of it is "
+                "of one function"
+            )
 
 
 def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) -> torch.Tensor:

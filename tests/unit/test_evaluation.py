@@ -32,7 +32,7 @@ from robench.tasks.base import Scoring
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 EXAMPLES = Examples(25, (1, 2, 2), num_classes=3)
@@ -71,6 +71,34 @@ class TestEvaluate:
         victim = Watched()
         evaluate(shard_of(FGSM), victim, EXAMPLES)
         assert victim.shapes == [(10, 1, 2, 2)] * 6
+
+    @pytest.mark.parametrize(
+        ("shift", "is_refused"),
+        [
+            (lambda number: number > 30, True),
+            (lambda number: number > 2, True),
+            (lambda number: 0.0, False),
+            (lambda number: number, False),  # all answers differ, as those of random numbers
+            (lambda number: float(torch.rand(())), False),
+            (lambda number: float(np.random.rand()), False),
+        ],
+    )
+    def test_an_answer_that_is_another_one_at_the_end_of_a_shard_is_refused(
+        self, shift: Callable[[int], float], is_refused: bool
+    ) -> None:
+        class Changing(Watched):
+            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+                logits = super().outputs(inputs, seeds)
+                return logits + shift(len(self.shapes)) * torch.eye(3)[0]
+
+        pgd = Pgd(epsilon=Fraction(8, 255), relative_step=Fraction(1, 4), num_steps=10)
+        if not is_refused:
+            assert len(evaluate(shard_of(pgd), Changing(), EXAMPLES).outcomes) == SIZE
+            return
+        with pytest.raises(
+            ContractError, match="at the end of the shard the model answers the same examples otherwise"
+        ):
+            evaluate(shard_of(pgd), Changing(), EXAMPLES)
 
     def test_computes_with_one_thread_and_restores_the_callers(self) -> None:
         before = torch.get_num_threads()

@@ -55,7 +55,9 @@ def test_a_batch_waits_for_its_checks_and_its_columns_alone(perturbation: Any, a
     record, num_waits = record_on(DEVICE, perturbation)
     on_cpu, none = record_on(torch.device("cpu"), perturbation)
     assert none == 0
-    assert num_waits <= a_batch * SIZE // BATCH_SIZE
+    # A shard of many passes ends with a comparison of the model's answer with that at the start.
+    at_the_end = 4 if sum(perturbation.most_passes or (0,)) >= 10 else 0
+    assert num_waits <= a_batch * SIZE // BATCH_SIZE + at_the_end
     assert record.outcomes == on_cpu.outcomes
     assert record.shard == on_cpu.shard
     assert record.provenance.device == DEVICE.type
