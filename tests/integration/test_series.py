@@ -208,7 +208,7 @@ def test_what_is_of_images_is_refused_before_a_run(folder: Path) -> None:
 
 def test_a_model_of_another_number_of_channels_is_refused_before_a_run(folder: Path) -> None:
     one = Normalisation(inputs=SERIES.name, mean=(0.0,), std=(1.0,))
-    with pytest.raises(UsageError, match=r"inputs must be test-series \(batch, time, 1\), got \(2, 20, 2\)"):
+    with pytest.raises(UsageError, match=r"inputs must be test-series \(batch, time, 1\), got \(4, 20, 2\)"):
         robench.run(str(folder / "suite.yaml"), {"net": (model()[0], one)}, registry=folder / "registry.yaml")
 
 
