@@ -29,7 +29,6 @@ IMAGES = "kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]"
 # Network, preprocessing and task of the models of each set; the entries of the sets.
 KINDS = {
     "photos": ("images", f"{{{IMAGES}, resize: 36, crop: 32}}", "classification"),
-    "large": ("images", f"{{{IMAGES}, resize: 224, crop: 224}}", "classification"),
     "masked": ("masks", f"{{{IMAGES}}}", "segmentation"),
     "series": ("series", "{kind: normalise, inputs: series, mean: [0.0, 0.0], std: [1.0, 1.0]}", "classification"),
     "texts": ("texts", "{kind: none, inputs: texts}", "classification"),
@@ -38,11 +37,10 @@ KINDS = {
 SETS = """\
 datasets:
   photos: {kind: image-folder, path: photos}
-  large: {kind: image-folder, path: photos}
   masked: {kind: image-masks, path: images, masks: masks, num_classes: 5}
   series: {kind: ts, path: test.ts, train: test.ts}
-  texts: {kind: csv, path: texts.csv}
-  prose: {kind: csv, path: texts.csv, task: language-modeling}
+  texts: {kind: csv, path: texts.csv, text_column: text}
+  prose: {kind: csv, path: texts.csv, text_column: text, task: language-modeling}
 checkpoints:
 """
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.names import complete_models, shown
+from robench.cli.names import complete_models, say_limited, shown
 from robench.cli.options import (
     all_examples_option,
     all_seeds_option,
@@ -85,6 +85,7 @@ def command(selection: Selection, model: str, output: Path | None) -> int:
             average_seeds=selection.all_seeds,
             is_tested=False,
         )
+        say_limited(board.limited, name)
         if board.rows:
             suites.append(CardSuite(suite, board, _command(name, suite, selection, model)))
     if not suites:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.names import model_of_registry, run_command
+from robench.cli.names import model_of_registry, run_command, say_limited
 from robench.cli.options import (
     AbsolutePath,
     conditions_option,
@@ -89,7 +89,8 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
     )
     for path, num_rows in exported.files.items():
         say(f"wrote {num_rows} rows to {path}")
-    if not all(exported.files.values()):
+    say_limited(exported.limited)
+    if not all(exported.files.values()) and not exported.limited:
         say(f"There are no outcomes in {selection.results}: measure them with '{run_command()}'.")
     elif exported.num_missing:
         say(f"{exported.num_missing} cells have no number yet: 'robench run' measures what is missing.")

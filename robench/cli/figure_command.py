@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.names import models_of_registry
+from robench.cli.names import models_of_registry, say_limited
 from robench.cli.options import (
     AbsolutePath,
     all_seeds_option,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from robench.figures import CostAxis, Plot
+    from robench.leaderboard import Leaderboard
     from robench.training.history import TrainingHistory
 
 
@@ -52,6 +53,12 @@ panel_option = option(
 )
 
 
+def _board(selection: Selection) -> Leaderboard:
+    board = selection.leaderboard(is_tested=False)
+    say_limited(board.limited)
+    return board
+
+
 @command.command("budget")
 @selecting((*OF_RESULTS, all_seeds_option))
 @panel_option
@@ -64,7 +71,7 @@ def budget(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     from robench.figures import budget_plot
 
     all_models = bool(selection.models)
-    return _draw(lambda: budget_plot(selection.leaderboard(is_tested=False), all_models=all_models), panels, output)
+    return _draw(lambda: budget_plot(_board(selection), all_models=all_models), panels, output)
 
 
 @command.command("corruptions")
@@ -79,7 +86,7 @@ def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> 
     from robench.figures import corruption_plot
 
     all_models = bool(selection.models)
-    return _draw(lambda: corruption_plot(selection.leaderboard(is_tested=False), all_models=all_models), panels, output)
+    return _draw(lambda: corruption_plot(_board(selection), all_models=all_models), panels, output)
 
 
 @command.command("seeds")
@@ -91,7 +98,7 @@ def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     from robench.figures import seeds_plot
 
     of_all_seeds = replace(selection, all_seeds=True)
-    return _draw(lambda: seeds_plot(of_all_seeds.leaderboard(is_tested=False)), panels, output)
+    return _draw(lambda: seeds_plot(_board(of_all_seeds)), panels, output)
 
 
 @command.command("cost")
@@ -120,7 +127,7 @@ def cost(selection: Selection, column: str, against: str, rule: str, output: Pat
     from robench.figures import cost_plot
 
     def plot_of() -> Plot:
-        board = selection.leaderboard(is_tested=False)
+        board = _board(selection)
         return cost_plot(board, column, _cost_axis(selection, [row.model for row in board.rows], against, rule))
 
     return _draw(plot_of, (), output)

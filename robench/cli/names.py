@@ -8,7 +8,7 @@ as in file names. Messages suggest commands with the options of the command that
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from robench.cli.terminal import say
 from robench.core.checkpoint import SEED_MARK
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.files import is_file_name
@@ -218,6 +219,14 @@ def run_command(*further: str, suite: str | None = None, model: str = "NAME") ->
     ``suite`` is the only suite to name, as given; None means all suites of the current command.
     """
     return shlex.join(["robench", "run", *_repeated(suite), "--model", model, *further])
+
+
+def say_limited(limited: Mapping[str, int], suite: str | None = None) -> None:
+    """Print which models were left out because they were measured with a limit, and the command that shows them."""
+    for limit in sorted(set(limited.values())):
+        models = [model for model, each in limited.items() if each == limit]
+        was, again = "was" if len(models) == 1 else "were", same_command("--limit", str(limit), suite=suite)
+        say(f"{', '.join(models)} {was} measured with --limit {limit}; add it: {again}")
 
 
 def same_command(*further: str, suite: str | None = None, command: str | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from robench.cli.names import run_command, same_command
+from robench.cli.names import run_command, same_command, say_limited
 from robench.cli.options import (
     all_seeds_option,
     checked_trackers,
@@ -148,15 +148,7 @@ def holds_nothing(store: FolderStore) -> bool:
 
 def _explain_lack(report: Report, results: Path, given: str) -> None:
     """Print which models have no row because of a limit, or how to measure the models without any results."""
-    by_limit: dict[int, list[str]] = {}
-    for model, limit in report.limited.items():
-        by_limit.setdefault(limit, []).append(model)
-    for limit, models in sorted(by_limit.items()):
-        was = "was" if len(models) == 1 else "were"
-        say(
-            f"{', '.join(models)} {was} measured with --limit {limit}; add it: "
-            f"{same_command('--limit', str(limit), suite=given)}"
-        )
+    say_limited(report.limited, given)
     if not report.rows and not report.limited:
         scope = f"seed {report.seed}" if report.precision == EXACT_DTYPE else f"{report.precision}, seed {report.seed}"
         say(
@@ -220,7 +212,8 @@ def leaderboard_command(
     if output is not None and _is_folder(output):
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
         _put(render_manifest(board, files), output / MANIFEST_NAME)
-    if not board.rows:
+    say_limited(board.limited)
+    if not board.rows and not board.limited:
         say(f"No results for {board.suite_titles} in {selection.results}: measure them with '{run_command()}'.")
     return 0
 

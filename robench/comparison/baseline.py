@@ -180,10 +180,11 @@ def _provided(thing: object) -> dict[str, str]:
 def _whole(coverage: Coverage, model: str, suite: Suite) -> Record:
     """Join the results of a condition into one record under the model's name."""
     if coverage.missing != 0:
+        number = "" if coverage.limit is None else f" {coverage.limit}"
         lacking = "examples" if coverage.missing is None else f"{coverage.missing} examples"
         raise IncompleteError(
             f"{model} lacks {lacking} of condition {coverage.condition!r} of suite {suite.name!r}, which a baseline "
-            f"needs; measure them with '{run_command(suite, model)}', or use --limit"
+            f"needs; measure them with '{run_command(suite, model)}', or use --limit{number}"
         )
     wanted = coverage.num_wanted or 0
     shards = [record.shard for record in coverage.records]

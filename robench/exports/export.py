@@ -45,10 +45,11 @@ def outcomes_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Result of an export."""
+    """Result of an export; ``limited`` as of ``core.report.Report``."""
 
     files: Mapping[Path, int]
     num_missing: int
+    limited: Mapping[str, int]
 
 
 def export(
@@ -80,8 +81,10 @@ def export(
     schema = schema_for(suites)
     cells: list[pa.Table] = []
     measured: list[MeasuredCondition] = []
+    limited: dict[str, int] = {}
     for suite in suites:
         report = report_of_store(suite, store, models=models, limit=limit, seed=seed)
+        limited |= report.limited
         cells.append(cells_of(suite, report, seeds, all_seeds=all_seeds))
         measured += measured_by(suite, store, report, limit=limit)
     outcomes = (part for each in measured if not each.is_audit for part in outcomes_of(each, store, schema, seeds))
@@ -94,7 +97,8 @@ def export(
         files = {folder / name: count for name, count in num_rows.items()}
         manifest = manifest_of(files, suites, measured, seeds, options)
         write_whole(folder / MANIFEST_NAME, (inert_json(manifest) + "\n").encode())
-    return Exported(files=files, num_missing=sum(table.column("value").null_count for table in cells))
+    num_missing = sum(table.column("value").null_count for table in cells)
+    return Exported(files=files, num_missing=num_missing, limited=limited)
 
 
 MANIFEST_NAME = "manifest.json"

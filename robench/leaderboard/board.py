@@ -220,6 +220,7 @@ class Leaderboard(Rendered):
             ``comparison.pairing.MOST_PAIRED_ROWS`` rows.
         curves: metrics against the budget or distance; ``left_out``: conditions with a budget that are in none, and
             why. ``profiles``: accuracy against the severity of a corruption.
+        limited: limit of each model that a suite left out, as of ``core.report.Report``.
     """
 
     renderers: ClassVar[str] = "robench.leaderboard:RENDERERS"
@@ -232,6 +233,7 @@ class Leaderboard(Rendered):
     left_out: tuple[str, ...] = ()
     profiles: tuple[Chart, ...] = ()
     settings: Settings = PLAIN
+    limited: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

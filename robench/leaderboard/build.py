@@ -80,6 +80,7 @@ def leaderboard_of(
         ),
         profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies)),
         settings=settings,
+        limited={model: limit for report in reports for model, limit in report.limited.items()},
     ).headline_first()
 
 

@@ -23,6 +23,7 @@ from robench.reports.notes import (
     bias_notes,
     caveats_of,
     coupled_note,
+    limit_notes,
     notes_of,
     precision_note,
     provenance_of,
@@ -177,7 +178,8 @@ def row_of(
             reasons.setdefault(reason, []).append(column.label)
         # Devices and failures apply to a whole sweep.
         columns.append(replace(column, conditions=tuple(view.condition.name for view in read)))
-    without_number = [f"{', '.join(labels)}: {reason}" for reason, labels in reasons.items()]
+    without_number = limit_notes(coverages.values())
+    without_number += [f"{', '.join(labels)}: {reason}" for reason, labels in reasons.items()]
     covered = [*coverages.values(), *audits.values()]
     is_coupled = is_coupled or are_coupled(covered)
     findings = notes_of(columns, {**coverages, **audits}, suite.conditions)

@@ -82,6 +82,15 @@ def coupled_note(batch_size: int) -> str:
     )
 
 
+def limit_notes(coverages: Iterable[Coverage]) -> list[str]:
+    """Return a sentence on the conditions that lack examples because their runs had a limit; none if there are none."""
+    limits = {each.condition: each.limit for each in coverages if each.missing and each.limit is not None}
+    if not limits:
+        return []
+    most = max(limit for limit in limits.values() if limit is not None)
+    return [f"{listed([*limits], 'conditions')}: measured with --limit {most} alone; add it for the numbers of these"]
+
+
 def caveats_of(coverages: Iterable[Coverage]) -> list[str]:
     """Return the sentences on the training of a model's weights, each once."""
     found = (record.shard.caveat for coverage in coverages for record in coverage.records)

@@ -152,6 +152,12 @@ class Coverage:
         return self._joined[epsilon]
 
     @property
+    def limit(self) -> int | None:
+        """Return the largest limit of the runs that measured the examples; None if one of them had none."""
+        limits = [record.provenance.limit for record in self.records]
+        return max((each for each in limits if each is not None), default=None) if None not in limits else None
+
+    @property
     def devices(self) -> set[str]:
         """Return the kinds of device that measured the outcomes."""
         return {record.provenance.device for record in self.records}

@@ -304,6 +304,14 @@ class TestLimits:
         assert [row.model for row in build_report(SUITE, [*whole(), *limited]).rows] == ["vit"]
         assert [row.model for row in build_report(SUITE, limited, limit=2).rows] == ["trial"]
 
+    def test_conditions_of_limited_runs_alone_are_named_with_the_limit_beside_whole_ones(self):
+        limited = [record(each, 0, 2, limit=2) for each in (FGSM, PGD)]
+        row = only_row(build_report(SUITE, [record(CLEAN), *limited, record(FGSM, 2, 4, limit=4)]))
+        assert "fgsm, pgd: measured with --limit 4 alone; add it for the numbers of these" in row.notes
+        # Of runs without a limit a gap may be closed by going on.
+        unfinished = only_row(build_report(SUITE, [record(CLEAN), record(FGSM, 0, 2, limit=2), record(FGSM, 2, 4)]))
+        assert not any("--limit" in note for note in unfinished.notes)
+
     def test_an_unfinished_limited_run_is_shown_under_its_limit(self):
         row = only_row(build_report(SUITE, [record(CLEAN, 0, 2, limit=4)], limit=4))
         assert row.cells["clean/top1_accuracy"] == Cell(estimate=None, num_examples=2, missing=2)

@@ -67,6 +67,33 @@ class TestReport:
         assert "one" in shown.stdout
         assert "other" in shown.stdout
 
+    @pytest.mark.parametrize(
+        ("command", "code"),
+        [
+            (("compare", "one", "other"), 0),
+            (("leaderboard", "--format", "json"), 0),
+            (("export", "tables", "--output", "tables"), 0),
+            (("card", "one"), 2),
+            (("figure", "budget", "--output", "figure.svg"), 1),
+            (("baseline", "write", "baseline.parquet", "--model", "one"), 1),
+        ],
+    )
+    def test_every_command_that_reads_results_proposes_the_limit(
+        self,
+        robench: Robench,
+        small_suite: Callable[..., Path],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        command: tuple[str, ...],
+        code: int,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        suite, results = small_suite(), tmp_path / "r"
+        fill(results, find_suite(suite), "one", limit=50)
+        fill(results, find_suite(suite), "other", limit=50)
+        ended = robench(*command, "--suite", suite, "--results", results)
+        assert (ended.code, "--limit 50" in ended.stdout + ended.stderr) == (code, True)
+
     def test_it_is_named_beside_the_rows_of_others(
         self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
     ) -> None:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from conftest import Robench
 
+# Without corruptions-live-224: it has the conditions of corruptions-live, and takes many minutes.
 SETS = {
     "autoattack-standard": "photos",
     "corruptions-live": "photos",
-    "corruptions-live-224": "large",
     "masks-adv": "masked",
     "masks-c": "masked",
     "pgd-standard": "photos",
