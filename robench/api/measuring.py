@@ -255,7 +255,7 @@ def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callabl
 def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
     prepared = prepare(request)
     (suite,) = request.suites
-    for _ in rounds(store):
+    for _ in rounds(store, prepared):
         prepared.fill(store, prepared.executor(store), on_progress)
         report = prepared.report(suite, store)
         if not request.smoke:

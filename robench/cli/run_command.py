@@ -98,7 +98,7 @@ def command(
     if dry_run:
         print_plan(prepared, store, as_json=as_json)
         return 0
-    for _ in rounds(store):
+    for _ in rounds(store, prepared):
         stopped_with, progress = fill_with_progress(prepared, store)
         reports = _reports(prepared, store)
         if stopped_with:

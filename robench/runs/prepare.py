@@ -267,15 +267,18 @@ def folder_of(store: Store | None) -> AdversarialFolder:
     return store.adversarial
 
 
-def rounds(store: Store) -> Iterator[None]:
-    """Yield once, and a second time if results that were measured or read meanwhile turned out damaged.
+def rounds(store: Store, prepared: PreparedRun | None = None) -> Iterator[None]:
+    """Yield once, and a second time if results that were measured or read meanwhile turned out damaged or gone.
 
-    A run only lists stored keys (``Store.keys``); damage is found on reading, which sets the file aside, so that the
-    second round measures it. A file that is damaged again after that is left to the next run.
+    A run only lists stored keys (``Store.keys``); damage is found on reading, which sets the file aside. The second
+    round measures it, and shards of ``prepared`` with neither record nor failure, which another command has moved.
+    A file that is damaged again after that is left to the next run.
     """
     num_lost = store.num_lost
     yield
-    if store.num_lost > num_lost:
+    failed = set() if prepared is None else {failure.shard.key for failure in store.failures()}
+    gone = prepared is not None and any(shard.key not in failed for shard in prepared.todo(store))
+    if gone or store.num_lost > num_lost:
         yield
 
 

@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from robench.core.errors import StoreError, StoreUnwritableError
@@ -88,6 +88,7 @@ def _with_digest(content: bytes, found: re.Match[bytes], digest: bytes) -> bytes
     return content[:start] + digest + content[stop:]
 
 
+_ATTEMPTS = 3
 # Errors of file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -106,6 +107,14 @@ def publish(path: Path, content: bytes) -> bool:
     Raises:
         OSError: it could not be written; nothing is left behind.
     """
+    for _ in range(_ATTEMPTS - 1):
+        # 'robench store gc' may move the folder away as it is being written.
+        with suppress(FileNotFoundError):
+            return _published(path, content)
+    return _published(path, content)
+
+
+def _published(path: Path, content: bytes) -> bool:
     if path.exists():
         return False
     beside = candidate(path)
@@ -134,8 +143,9 @@ def keeping(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        gone = "; if 'robench store gc --apply' is moving folders, wait for it" if error.errno == errno.ENOENT else ""
         raise _full(path, error) or StoreError(
-            f"{path} could not be written: {_reason(error)}. Everything kept so far is safe;"
+            f"{path} could not be written: {_reason(error)}{gone}. Everything kept so far is safe;"
             " repair the folder, or name another with --results, and run again"
         ) from error
 

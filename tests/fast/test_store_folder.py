@@ -162,6 +162,28 @@ def test_a_file_that_another_process_sets_aside_first_is_left_to_it(
     assert aside(store) == []
 
 
+@pytest.mark.parametrize(("moves", "is_kept"), [(1, True), (2, True), (3, False)])
+def test_a_folder_that_is_moved_while_a_record_is_written_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int, is_kept: bool
+) -> None:
+    store = FolderStore(tmp_path)
+    write, left = seal_module.write_whole, [moves]
+
+    def moved_away(path: Path, content: bytes) -> None:
+        write(path, content)
+        if path.parent.parent == store.path / "records" and left[0]:
+            left[0] -= 1
+            path.parent.rename(store.path / f"aside-{left[0]}")
+
+    monkeypatch.setattr(seal_module, "write_whole", moved_away)
+    if is_kept:
+        store.put(record_of(HEADER))
+        assert store.has(HEADER.measurement_key, HEADER.key)
+        return
+    with pytest.raises(StoreError, match=r"could not be written: No such file.*'robench store gc --apply'"):
+        store.put(record_of(HEADER))
+
+
 def test_a_copied_or_renamed_record_counts_for_no_other_shard(store: FolderStore) -> None:
     file_of(store).rename(file_of(store).with_stem("9" * 32))
     elsewhere = store.path / "records" / ("8" * 32)
