@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from user_data import scans
 
 import robench
 
@@ -60,6 +62,26 @@ class Noisy(Tiny):
         given = range(len(images)) if seeds is None else seeds
         noise = [torch.randn(10, generator=torch.Generator().manual_seed(seed % 2**63)) for seed in given]
         return super().forward(images) + 0.5 * torch.stack(noise)
+
+
+def write_few(folder: Path, weight: torch.Tensor) -> tuple[str, ...]:
+    """Write images of 16 pixels of K classes, and ``Few`` with a weight (K, 768) and the first class ahead if all tie.
+
+    Return the options of a run on them; the number of classes is in the file alone.
+    """
+    images, labels = scans(24, side=16)
+    np.savez(folder / "data.npz", inputs=images[labels < len(weight)], targets=labels[labels < len(weight)])
+    bias = 0.01 * (torch.arange(len(weight)) == 0)
+    save_file({"layer.weight": weight, "layer.bias": bias}, folder / "few.safetensors")
+    (folder / "few.yaml").write_text(
+        "datasets:\n  mine: {kind: npz, path: data.npz}\n"
+        "checkpoints:\n  few:\n"
+        "    architecture: {backbone: python, target: 'tiny_models:Few',"
+        f" arguments: {{num_classes: {len(weight)}}}}}\n"
+        "    weights: {uri: few.safetensors, sha256: null}\n"
+        "    preprocessing: {kind: image, mean: [0.0, 0.0, 0.0], std: [1.0, 1.0, 1.0]}\n"
+    )
+    return "--registry", str(folder / "few.yaml"), "--dataset", "mine", "--model", "few"
 
 
 def write_registry(folder: Path) -> Path:

@@ -145,9 +145,9 @@ def run(
 
     ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its training seeds, with
     a t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
-    stores adversarial examples: exactly (``float32``), or rounded toward the clean image before scoring (``float16``).
-    ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures the second of eight parts, so that
-    cells stay incomplete, and ``take_over`` then what is left of the others. ``smoke`` measures four examples
+    stores adversarial examples: exactly (``float32``), or rounded toward the clean image before scoring (``float16``,
+    or ``uint8`` as in image files). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures the
+    second of eight parts, so that cells stay incomplete, and ``take_over`` then the rest. ``smoke`` measures 4 examples
     of each condition, without audits or keys, and stores nothing. ``random_weights`` rehearses models of the registry
     with random weights; results go to the folder ``rehearsal`` of ``results``.
 

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from robench.attacks.base import Attack
+from robench.attacks.levels import as_read, as_written
 from robench.attacks.problem import Ledger, Problem, Reached
 from robench.attacks.regions import Region, region_of
+from robench.attacks.rows import chosen
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.core.providers import title_of
@@ -56,10 +58,17 @@ def attack(
         inputs = inputs.clamp(lower, upper)
     # The way through another space and back would move unmoved values by rounding errors.
     inputs = torch.where(reached.points == problem.clean, batch.inputs, inputs)
+    is_found = reached.found
+    if declaration.pixels == "8bit":
+        written = as_written(batch.inputs, inputs, is_nearest=declaration.is_minimum_norm)
+        inputs = as_read(batch.inputs, written)
+        if is_found is not None:
+            is_found = is_found & problem.fooled(problem.predict((inputs - problem.shift) / problem.scale))
+            inputs = chosen(is_found, inputs, batch.inputs)
     ledger = problem.ledger
     return Perturbed(
         inputs=inputs,
-        found=reached.found,
+        found=is_found,
         num_queries=ledger.num_queries,
         num_gradients=ledger.num_gradients,
         num_clamped=num_clamped,

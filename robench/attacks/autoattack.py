@@ -178,6 +178,9 @@ def _problems_of(members: Sequence[DeclarationBase], ensemble: AutoAttack) -> li
             problems.append(("members", f"must be attacks, got {member.kind} in members[{number}]"))
             continue
         given = {field.name for field in fields(member)}
+        if member.pixels != "real":
+            wanted = "must have pixels real, whose points the ensemble rounds"
+            problems.append(("members", f"{wanted}, got {member.pixels} in members[{number}]"))
         for name in ("epsilon", "backend", *SHARED_FIELDS):
             wanted, found = getattr(ensemble, name), getattr(member, name) if name in given else None
             if found not in (None, wanted):

@@ -24,6 +24,7 @@ import torch
 from robench.attacks.attack import AttackFunction, region_for
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.base import Attack
+from robench.attacks.levels import as_read, as_written
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.rows import put
 from robench.devices import indices_on_cpu, to_device
@@ -50,6 +51,9 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
         # An unclipped clean input returned by a member is not a point of the region, and not a success.
         is_clean = reached.points == active.clean
         candidates = torch.where(is_clean, reached.points, active.region.project(reached.points))
+        if declaration.pixels == "8bit" and declaration.space == "input":
+            # What the rounding undoes is attacked further.
+            candidates = as_read(active.clean, as_written(active.clean, candidates))
         logits = active.predict(candidates)
         fooled, member_margins = active.fooled(logits), margin_loss(logits, active.labels)
         better = fooled if published else fooled | (member_margins > margins[places])

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le
 from robench.attacks.backends.served import Backend, backend_problems, only_values
 from robench.core.budgets import ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration, classes_text
+from robench.core.errors import ContractError
 from robench.core.identity import Plain, to_plain
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
 from robench.domains import DOMAINS, Domain
@@ -22,6 +23,9 @@ Norm = Literal["linf", "l2", "l1"]
 Stop = Literal["never", "at_success"]
 # Limits that other libraries' attacks assume.
 UNIT_INTERVAL = (0.0, 1.0)
+# Of files with 8 bits a value, and how close to one a value is meant as it.
+NUM_LEVELS = 255
+CLOSE_TO_LEVEL = 1e-4
 # The objective of the task: cross-entropy in classification. Each is a loss of one task or several (``Task.losses``).
 Loss = Literal["ce", "margin", "dlr", "objective", "segpgd", "cospgd", "masked-ce", "balanced-ce", "js"]
 PLAIN = ("ce", "objective")
@@ -46,6 +50,8 @@ class Attack(PerturbationBase):
             not be a valid image; or clip all points, including the clean input, to [0, 1] after normalisation
             (``unit``), as attacks written for images do with inputs that are already normalised. A value outside by
             more than the budget is then set to the nearest limit.
+        pixels: any values (``real``); or only those of files with 8 bits a value (``8bit``): points are rounded toward
+            the clean levels, within the budget, and then scored; those of minimum-norm attacks to the nearest level.
         labels: labels that the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
         backend: implementation that runs: robench's own, or a library's (see ``backends.served``).
@@ -63,6 +69,7 @@ class Attack(PerturbationBase):
 
     space: Literal["input", "normalised"] = "input"
     clip: Literal["box", "none", "unit"] = "box"
+    pixels: Literal["real", "8bit"] = "real"
     labels: Literal["true", "predicted"] = "true"
     backend: Backend = "robench"
     gradients: Literal["own", "through_solvers"] = "own"
@@ -84,6 +91,8 @@ class Attack(PerturbationBase):
         PerturbationBase.__post_init__(self)
         if self.clip == "unit" and self.space == "input":
             raise FieldsError([("clip", "must be box with space input, where that is [0, 1], got unit")])
+        if self.clip != "box" and self.pixels == "8bit":
+            raise FieldsError([("clip", f"must be box with pixels 8bit, got {self.clip}")])
         if self.clip == "unit" and self.budget[0] != "linf":
             raise FieldsError([("norm", f"must be linf with clip unit, got {self.budget[0]}")])
         if self.loss in SCHEDULED and not self.follows_schedules:
@@ -112,6 +121,8 @@ class Attack(PerturbationBase):
         if self.backend != "robench" and domain.limits != UNIT_INTERVAL:
             message = f"must be robench on {dataset.name}, whose inputs ({dataset.domain}) are not limited to [0, 1]"
             return [("backend", f"{message}, got {self.backend}")]
+        if self.pixels == "8bit" and domain.levels != NUM_LEVELS:
+            return [("pixels", f"must be real on {dataset.name}, whose inputs ({dataset.domain}) have no levels")]
         if domain.is_padded and self.space != "input":
             message = f"must be input on {dataset.name}, whose inputs ({dataset.domain}) have padding, got {self.space}"
             return [("space", message)]
@@ -158,6 +169,12 @@ class Attack(PerturbationBase):
     def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:
         """Return why the budget cannot be meant in a domain; empty for attacks without one."""
         return []
+
+    def check_model(self, model: Any, inputs: Any) -> None:
+        """Refuse clean images whose values are not those of 8 bits, if the attack returns such."""
+        exact = inputs * NUM_LEVELS
+        if self.pixels == "8bit" and float((exact - exact.round()).abs().max()) > CLOSE_TO_LEVEL:
+            raise ContractError("pixels must be real: values of the clean images are not those of files with 8 bits")
 
     @property
     def follows_plain_loss(self) -> bool:
@@ -264,7 +281,8 @@ class BoundedAttack(Attack):
     @property
     def threat_model(self) -> ThreatModel:
         """Return the threat model."""
-        return ThreatModel(norm=self.norm, epsilon=self.epsilon, space=self.space, clip=self.clip, labels=self.labels)
+        where = {"space": self.space, "clip": self.clip, "pixels": self.pixels}
+        return ThreatModel(norm=self.norm, epsilon=self.epsilon, labels=self.labels, **where)
 
     def is_same_at_another_budget(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack except for its budget and the fields that scale with it."""

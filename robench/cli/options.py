@@ -229,8 +229,8 @@ data_root_option = path_option(
 )
 keep_adversarial_option = option(
     "--keep-adversarial",
-    type=click.Choice(["float32", "float16"]),
-    help="Store adversarial examples: exactly, or rounded toward the clean image before scoring.",
+    type=click.Choice(["float32", "float16", "uint8"]),
+    help="Store adversarial examples: exactly, or rounded toward the clean image before scoring (uint8: to 8 bits).",
 )
 
 

@@ -59,6 +59,7 @@ class ThreatModel:
         space: space of the budget: that of the ``input``, or ``normalised`` by the model's mean and standard deviation.
         clip: range of the returned inputs: [0, 1] (``box``), [0, 1] after normalisation, to which the clean input is
             clipped first (``unit``), or unlimited (``none``).
+        pixels: values of the returned images: any (``real``), or those of files with 8 bits a value (``8bit``).
         labels: whether the attack moves away from the ``true`` classes or from the model's ``predicted`` ones.
     """
 
@@ -67,10 +68,17 @@ class ThreatModel:
     space: str = "input"
     clip: str = "box"
     labels: str = "true"
+    pixels: str = "real"
 
     def __str__(self) -> str:
-        marks = {"normalised": "normalised", "none": "unclipped", "unit": "unit", "predicted": "predicted-labels"}
-        marked = [marks[value] for value in (self.space, self.clip, self.labels) if value in marks]
+        marks = {
+            "normalised": "normalised",
+            "none": "unclipped",
+            "unit": "unit",
+            "predicted": "predicted-labels",
+            "8bit": "8bit",
+        }
+        marked = [marks[value] for value in (self.space, self.clip, self.labels, self.pixels) if value in marks]
         return "-".join([self.norm, self.epsilon_text, *marked])
 
     @property

@@ -12,6 +12,8 @@ from robench.core.identity import Plain, key_of, to_plain
 from robench.core.suite import Condition
 
 EXACT_DTYPE: Literal["float32"] = "float32"
+# Of adversarial images as files of 8 bits a value have them.
+WRITTEN_DTYPE: Literal["uint8"] = "uint8"
 # Arithmetic in which the passes of a model can run: a number format, with fused operations if they are compiled.
 Precision = Literal["float32", "bfloat16", "float16", "float32-compiled", "bfloat16-compiled", "float16-compiled"]
 _COMPILED = "-compiled"
@@ -46,7 +48,8 @@ class Measurement:
         dtype: arithmetic of the model's passes, a ``Precision``; everything else is float32 or wider.
         code_digest: digest of the source of a model that robench does not build itself; None for all others.
         adversarial_dtype: number format that adversarial examples are rounded to before scoring, so that the stored
-            examples are the scored ones: ``float32`` leaves them unchanged, ``float16`` rounds each change toward zero.
+            examples are the scored ones: ``float32`` leaves them unchanged, ``float16`` rounds each change toward zero,
+            ``uint8`` each value toward its clean level of 255.
         foreign_code: names of the model, the perturbation or other parts that are not robench's code, such as
             ``model 'mine'``; empty if everything is. Measurements with different ones share no worker process. Not part
             of the key.

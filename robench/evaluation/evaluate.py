@@ -112,23 +112,23 @@ class _Answered:
 
 
 def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) -> torch.Tensor:
-    """Return the model's own answers (B, ...) to inputs of a shard of one batch, where its targets count.
+    """Return the model's own answers to inputs of a shard of one batch, as of the pass that scores the inputs.
 
-    They are those of the pass that scores the inputs, of a task whose rules are ``tasks.base.ManyAnswers``.
+    They are predictions (B,), or in a task whose rules are ``tasks.base.ManyAnswers`` (B, ...) where its targets count.
     """
     measurement = shard.measurement
     size, rules, condition = measurement.batch_size, TASKS[measurement.checkpoint.task].rules, measurement.condition
-    if not isinstance(rules, ManyAnswers):
-        raise ContractError(
-            f"the rules of task {measurement.checkpoint.task!r} have no own_labels, which its answers_as needs"
-        )
     batch = replace(dataset.batch(shard.start, shard.stop), inputs=inputs)
     padded = _padded(batch, size, model.device)
     seeds, *_ = prediction_seeds(measurement, padded.ids)
     given = padded.targets if condition.perturbation.scores_clean_targets else None
     with fixed_arithmetic(model.device):
         outputs = predict(model, padded.inputs, seeds, size, given)
-    return rules.own_labels(outputs, padded.targets)[: len(batch.ids)].cpu()
+    if isinstance(rules, ManyAnswers):
+        return rules.own_labels(outputs, padded.targets)[: len(batch.ids)].cpu()
+    scoring = Scoring(dataset=condition.dataset, keeps_scores=False)
+    predictions = rules.columns([outputs], padded.targets, scoring)["prediction"].array
+    return torch.from_numpy(predictions[: len(batch.ids)])
 
 
 def provenance(

@@ -3,7 +3,8 @@
 With ``adversarial_dtype`` float16 an attack's change of each value is rounded toward zero to a float16, and the clean
 input plus that change is scored. It lies between the clean input and the attack's, value by value, and so exceeds no
 budget in any norm and no box. Rounding the image itself would not work: near 0.5 float16 neighbours differ by an eighth
-of a grey level, with possibly none between the clean value and the attack's.
+of a grey level, with possibly none between the clean value and the attack's. With ``uint8`` the images themselves are
+those of files with 8 bits a value, rounded toward the clean levels (``attacks.levels``).
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from robench.attacks.levels import as_read, as_written
 from robench.core.declared import PerturbationDeclaration
 from robench.core.protocols import Batch, Draws, Model, Perturbed
-from robench.core.shard import EXACT_DTYPE, Measurement, ShardHeader
+from robench.core.shard import EXACT_DTYPE, WRITTEN_DTYPE, Measurement, ShardHeader
 from robench.domains import DOMAINS
 from robench.evaluation.foreign import title_of_foreign, watched
 from robench.perturbations.dispatch import perturb_each
@@ -61,8 +63,9 @@ class Attacked:
             if measurement.adversarial_dtype != EXACT_DTYPE:
                 # Before rounding, which could hide that the attack exceeded its budget.
                 domain.check_perturbed(perturbed.inputs, batch.inputs, attack, model)
-                points = rounded_change(batch.inputs, perturbed.inputs)
-                perturbed = replace(perturbed, inputs=moved(batch.inputs, points))
+                make = as_written if measurement.adversarial_dtype == WRITTEN_DTYPE else rounded_change
+                points = make(batch.inputs, perturbed.inputs)
+                perturbed = replace(perturbed, inputs=restored(batch.inputs, points))
             if self.collects:
                 name = None if attack is declaration else attack.epsilon_name
                 self._collect(name or ONE_BUDGET, batch.ids, points, perturbed.found)
@@ -102,6 +105,13 @@ def rounded_change(clean: torch.Tensor, adversarial: torch.Tensor) -> torch.Tens
 def moved(clean: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
     """Return float32 ``clean`` plus a float16 change: one addition, the same on every kind of device."""
     return clean + change.float()
+
+
+def restored(clean: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    """Return float32 inputs (B, ...) of kept points: inputs, float16 changes of clean ones, or uint8 levels."""
+    if points.dtype == torch.uint8:
+        return as_read(clean, points)
+    return moved(clean, points) if points.dtype == torch.float16 else points
 
 
 def _is_beyond(clean: torch.Tensor, change: torch.Tensor, adversarial: torch.Tensor) -> torch.Tensor:

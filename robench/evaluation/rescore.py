@@ -16,7 +16,7 @@ from robench.core.suite import views_of
 from robench.devices import to_device
 from robench.evaluation.actions import Rescore
 from robench.evaluation.evaluate import evaluate
-from robench.evaluation.keeping import moved
+from robench.evaluation.keeping import restored
 from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
 
 
@@ -79,7 +79,7 @@ class Kept:
             yield (
                 view.attack,
                 Perturbed(
-                    inputs=moved(batch.inputs, points) if points.dtype == torch.float16 else points,
+                    inputs=restored(batch.inputs, points),
                     found=None if found is None else to_device(torch.from_numpy(found[rows]), device),
                 ),
             )

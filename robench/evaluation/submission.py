@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from robench.attacks.levels import as_written
 from robench.core.columns import Field, Outcomes, fields_of
 from robench.core.errors import ContractError
 from robench.core.outcomes import Outcome
@@ -24,7 +25,7 @@ from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.evaluate import evaluate, prediction_seeds
-from robench.evaluation.keeping import Attacked, moved
+from robench.evaluation.keeping import Attacked, restored
 from robench.evaluation.rescore import rescore
 from robench.perturbations.draws import predict
 from robench.store.adversarial import ONE_BUDGET, AdversarialExamples
@@ -144,7 +145,7 @@ def _violations(view: View, examples: AdversarialExamples, batch: Batch, model: 
 
 def _points(view: View, examples: AdversarialExamples, batch: Batch) -> torch.Tensor:
     points = torch.from_numpy(examples.points[_name(view)]).to(batch.inputs.device)
-    return moved(batch.inputs, points) if points.dtype == torch.float16 else points
+    return restored(batch.inputs, points)
 
 
 def _name(view: View) -> str:
@@ -159,8 +160,11 @@ def _without(examples: AdversarialExamples, views: Sequence[View], violates: Row
     for view, wrong in zip(views, violates, strict=True):
         name = _name(view)
         points[name] = points[name].copy()
+        clean = batch.inputs.cpu()
+        if points[name].dtype == np.uint8:
+            clean = as_written(clean, clean)
         is_change = points[name].dtype == np.float16
-        points[name][wrong] = 0 if is_change else batch.inputs.cpu().numpy()[wrong]
+        points[name][wrong] = 0 if is_change else clean.numpy()[wrong]
     return replace(examples, points=points)
 
 

@@ -20,7 +20,10 @@ from robench.reports.markup import csv_of
 Pixels = NDArray[np.float32]
 
 GRID_NAME, TABLE_NAME, CLASSES_NAME, TRUE_NAME = "grid.png", "predictions.csv", "classes.csv", "true-mask"
-_HEADER = ("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf")
+_HEADER = (
+    *("example", "file", "condition", "target", "prediction", "confidence", "correct", "linf"),
+    *("prediction_of_file", "correct_of_file"),
+)
 # Of examples with masks, further columns.
 _HEADER_OF_MASKS = ("mask", "proportion_right")
 # In pixels; small images are enlarged by a whole factor to at least this side.
@@ -42,6 +45,7 @@ class Shot:
         is_right: None if the answer is not right or wrong.
         mask: class (H, W) that the model gives each pixel, below 0 where no answer counts; None if an answer is one
             label. ``proportion``: proportion of right pixels, among the ones that count; None if unknown.
+        of_file: the answer to the written file, whose pixels are rounded; None if unknown or no label.
         linf: largest change of a value; None if unknown. ``num_changed``: number of changed words or tokens, likewise.
     """
 
@@ -54,6 +58,7 @@ class Shot:
     num_changed: int | None = None
     mask: Mask | None = None
     proportion: float | None = None
+    of_file: str | None = None
 
     @property
     def pixels(self) -> Pixels:
@@ -100,8 +105,9 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
 
     A folder for each condition has a PNG file for each example, ``NAME-difference`` beside it the amplified changes
     around grey; ``grid.png`` shows everything, with predictions, and ``predictions.csv`` has them with the file names.
-    PNG files have 8 bits a value, so that scored pixels are rounded in them. Of answers that are masks ``NAME-mask``
-    has the masks, whose PNG indices are the classes, ``true-mask`` the true ones, ``classes.csv`` colours and names.
+    PNG files have 8 bits a value, so that scored pixels are rounded in them; ``predictions.csv`` has the answers to the
+    files too. Of answers that are masks ``NAME-mask`` has the masks, whose PNG indices are the classes, ``true-mask``
+    the true ones, ``classes.csv`` colours and names.
 
     Raises:
         UsageError: images have neither one channel nor three, or masks too many classes for colours.
@@ -120,7 +126,8 @@ def write_pictures(examples: Sequence[Pictured], folder: Path) -> list[Path]:
             correct = "" if shot.is_right is None else str(shot.is_right).lower()
             numbers = ["" if number is None else f"{number:.6g}" for number in (shot.confidence, shot.linf)]
             named = [each.example_id, file, shot.name, each.target, shot.prediction]
-            table.append([*named, numbers[0], correct, numbers[1]])
+            of_file = ["", ""] if shot.of_file is None else [shot.of_file, str(shot.of_file == each.target).lower()]
+            table.append([*named, numbers[0], correct, numbers[1], *of_file])
             if shot.mask is not None:
                 of_mask = f"{_folder_name(shot.name)}-mask/{name}.png"
                 files[of_mask] = png_of(indexed(shot.mask))
@@ -237,12 +244,17 @@ def difference(clean: Pixels, perturbed: Pixels, factor: float) -> Pixels:
 
 def image_of(pixels: Pixels) -> Image.Image:
     """Return an image (1 or 3, H, W) in [0, 1] with 8 bits a value; others raise a UsageError."""
-    levels = np.round(255 * np.clip(pixels, 0, 1)).astype(np.uint8)
+    levels = levels_of(pixels)
     if len(levels) == 1:
         return Image.fromarray(levels[0])
     if len(levels) == 3:
         return Image.fromarray(np.ascontiguousarray(levels.transpose(1, 2, 0)))
     raise UsageError(f"images must have 1 or 3 channels to be drawn, got {len(levels)}")
+
+
+def levels_of(pixels: Pixels) -> NDArray[np.uint8]:
+    """Return the values of 8 bits that an image in [0, 1] has in a file."""
+    return np.round(255 * np.clip(pixels, 0, 1)).astype(np.uint8)
 
 
 def png_of(image: Image.Image) -> bytes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from robench.attacks import ATTACKS
 from robench.attacks.base import BoundedAttack
@@ -73,6 +73,10 @@ class Sweep(PerturbationBase):
     def problems_with_classes(self, num_classes: int, where: str) -> list[FieldProblem]:
         """Return why the attack needs more classes."""
         return self.first.problems_with_classes(num_classes, where)
+
+    def check_model(self, model: Any, inputs: Any) -> None:
+        """Refuse a model, or clean inputs, that the attack cannot take."""
+        self.first.check_model(model, inputs)
 
     @property
     def batch_dependence(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from robench.attacks.levels import levels_of
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained, attributed_to
 from robench.core.declared import DatasetDeclaration, classes_text
@@ -31,6 +32,7 @@ from robench.core.errors import (
 from robench.core.library_watch import LibraryWatch, replacement_problem
 from robench.core.protocols import ClassifiedDataset, Dataset, Model
 from robench.core.providers import foreign_in, title_of
+from robench.core.shard import WRITTEN_DTYPE
 from robench.core.suite import Condition
 from robench.datasets import open_dataset
 from robench.declarations.base import imported
@@ -153,8 +155,12 @@ def _fitting_outputs(
     return of_batch(examples) if declared.has_one_size else [of_batch([each])[0] for each in examples]
 
 
-def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDeclaration, Dataset]) -> None:
+def check_shapes(
+    conditions: Iterable[Condition], datasets: Mapping[DatasetDeclaration, Dataset], kept: str | None = None
+) -> None:
     """Refuse conditions whose perturbation cannot be applied to a dataset of this shape or number of classes.
+
+    ``kept`` is the number format of adversarial examples, if they are kept.
 
     Raises:
         UsageError: the message names the first condition, its dataset and what was found; for shapes also the options
@@ -167,6 +173,9 @@ def check_shapes(conditions: Iterable[Condition], datasets: Mapping[DatasetDecla
         if declared not in shapes:
             found = _readable(datasets[declared], 1)
             shapes[declared] = tuple(found[0][0].shape) if found else None
+            if kept == WRITTEN_DTYPE and found:
+                with _refused(f"perturbed examples of dataset {declared.name!r} cannot be kept as {kept}"):
+                    levels_of(found[0][0])
         num_classes = _num_classes(declared, datasets[declared])
         if num_classes is not None:
             _check_classes(condition, num_classes)

@@ -24,7 +24,7 @@ from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import decoded
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
-from robench.exports.pictures import Pictured, Shot
+from robench.exports.pictures import Pictured, Shot, levels_of
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
@@ -110,7 +110,7 @@ def pictured(
     for number, shard in enumerate(shards):
         on_progress(number, len(shards))
         images.add(evaluator(shard))
-        images.add_masks(shard, dataset, evaluator)
+        images.add_answers(shard, dataset, evaluator)
     on_progress(len(shards), len(shards))
     by_condition = dict(zip(conditions, measured, strict=True))
     shown = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
@@ -147,6 +147,7 @@ class _Kept:
     _records: dict[str, Record] = field(default_factory=dict)
     # By shard and budget, (B, H, W) each.
     _masks: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    _of_files: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def put(self, examples: AdversarialExamples) -> None:
         """Keep the examples of a shard."""
@@ -162,14 +163,31 @@ class _Kept:
             raise RobenchError(f"{result.shard.title}: {result.error}")
         self._records[result.shard.key] = result
 
-    def add_masks(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
+    def add_answers(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
+        """Keep the answers that outcomes do not have: masks, and classes of images as files have them."""
+        self._add_masks(shard, dataset, evaluator)
+        self._add_of_files(shard, dataset, evaluator)
+
+    def _add_of_files(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
+        """Keep the classes that the model gives images of a shard once they are written as files of 8 bits a value."""
+        domain = DOMAINS[shard.measurement.condition.dataset.domain]
+        if domain.shown_as != "image" or self._records[shard.key].outcomes.values("prediction") is None:
+            return
+        for name, points in self._points(shard, dataset).items():
+            read = torch.from_numpy(levels_of(points.numpy())).float() / 255
+            self._of_files[shard.key, name] = [str(each) for each in evaluator.answers(shard, read).tolist()]
+
+    def _points(self, shard: Shard, dataset: Dataset) -> dict[str, Tensor]:
+        """Return the inputs (B, ...) of a shard, of each budget, or the clean ones."""
+        if shard.key in self._examples:
+            return {name: torch.from_numpy(each) for name, each in self._examples[shard.key].points.items()}
+        return {ONE_BUDGET: dataset.batch(shard.start, shard.stop).inputs}
+
+    def _add_masks(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
         """Keep the answers to the inputs of a shard, of each budget, or to the clean ones, if they are masks."""
         if TASKS[shard.measurement.checkpoint.task].answers_as != "mask":
             return
-        if shard.key in self._examples:
-            points = {name: torch.from_numpy(each) for name, each in self._examples[shard.key].points.items()}
-        else:
-            points = {ONE_BUDGET: dataset.batch(shard.start, shard.stop).inputs}
+        points = self._points(shard, dataset)
         self._masks |= {(shard.key, name): evaluator.answers(shard, each) for name, each in points.items()}
 
     def of_example(
@@ -185,7 +203,10 @@ class _Kept:
             domain=declared.domain,
             example_id=batch.ids[0],
             target="" if mask is not None else str(getattr(outcomes[0], "target", "")),
-            clean=_shot(CLEAN, batch.inputs[0], outcomes, clean, None if mask is None else mask[row]),
+            clean=replace(
+                _shot(CLEAN, batch.inputs[0], outcomes, clean, None if mask is None else mask[row]),
+                of_file=self._of_file(shard.key, ONE_BUDGET, row),
+            ),
             shots=tuple(self._perturbed(view, measurement, place) for view, measurement in wanted),
             true_mask=None if mask is None else batch.targets[0].numpy(),
             class_names=declared.class_names or (),
@@ -198,7 +219,12 @@ class _Kept:
         points = torch.from_numpy(self._examples[shard.key].points[budget][row])
         outcomes = self._records[shard.key].outcomes.at_budget(view.epsilon).take(slice(row, row + 1))
         mask = self._masks.get((shard.key, budget))
-        return _shot(view.name, points, outcomes, measurement, None if mask is None else mask[row])
+        shot = _shot(view.name, points, outcomes, measurement, None if mask is None else mask[row])
+        return replace(shot, of_file=self._of_file(shard.key, budget, row))
+
+    def _of_file(self, key: str, budget: str, row: int) -> str | None:
+        answers = self._of_files.get((key, budget))
+        return None if answers is None else answers[row]
 
 
 def _shot(view: str, inputs: Tensor, outcomes: Outcomes, measurement: Measurement, mask: Tensor | None) -> Shot:

@@ -298,7 +298,8 @@ def prepare(request: RunRequest) -> PreparedRun:
     opened, found = _found(request, declared)
     digests = {name: digest for name, (_, digest) in found.items()}
     for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
-        check_shapes(request.conditions, {each: opened[each, preprocessing] for each in declared})
+        shown = {each: opened[each, preprocessing] for each in declared}
+        check_shapes(request.conditions, shown, request.keep_adversarial)
     elsewhere = [checkpoint for checkpoint in request.checkpoints if checks_in_subprocess(checkpoint, request, workers)]
     seconds: dict[str, float] = {}
     loaded: dict[str, tuple[str, LoadedModel]] = {}

@@ -8,17 +8,18 @@ from typing import Literal, get_args
 
 from torch import nn
 
+from robench.attacks.base import NUM_LEVELS
 from robench.core.checkpoint import Checkpoint
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
-from robench.core.shard import EXACT_DTYPE, Precision, is_compiled, number_format
+from robench.core.shard import EXACT_DTYPE, WRITTEN_DTYPE, Precision, is_compiled, number_format
 from robench.core.suite import Condition, Suite
 from robench.domains import DOMAINS
 from robench.executors import ExecutorBase
 from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
 
-KeptDtype = Literal["float32", "float16"]
+KeptDtype = Literal["float32", "float16", "uint8"]
 SMOKE_EXAMPLES = 4
 # Folder of a results folder with what was measured with random weights.
 REHEARSALS = "rehearsal"
@@ -52,7 +53,8 @@ class RunRequest:
         audit: whether to measure the audits of suites that have one.
         shard_timeout: time limit in seconds of a shard in a worker process; None for a day.
         keep_adversarial: whether to store adversarial examples, exactly (``float32``) or in half the space
-            (``float16``), rounded toward the clean input before scoring; None stores outcomes alone.
+            (``float16``) or as images of 8 bits a value (``uint8``), rounded toward the clean input before scoring;
+            None stores outcomes alone.
         modules: modules of checkpoints in memory, by the checkpoint's name; they are measured in this process.
         precision: number format of the passes of the models; everything else stays float32.
         all_seeds: whether rows of reports are means over the training seeds of a model.
@@ -189,19 +191,29 @@ class RunRequest:
         if self.keep_adversarial is not None:
             for condition in (each for suite in self.suites for each in suite.conditions if each.makes_inputs):
                 check_keepable(condition.dataset)
-        if self.keep_adversarial != "float16":
+        kept = self.keep_adversarial
+        if kept not in {"float16", WRITTEN_DTYPE}:
             return
         for suite, condition in ((each, condition) for each in self.suites for condition in each.conditions):
             attack, title = condition.perturbation, f"condition {condition.name!r} of suite {suite.name!r}"
-            if attack.is_minimum_norm:
+            is_written = getattr(attack, "pixels", "") == "8bit"
+            if attack.is_minimum_norm and not (is_written and kept == WRITTEN_DTYPE):
+                advice = ", or give it pixels: 8bit" if kept == WRITTEN_DTYPE else ""
                 raise UsageError(
-                    f"{title} ({attack.kind}) is minimum-norm, whose examples float16 would round back across the "
-                    "boundary; use --keep-adversarial float32"
+                    f"{title} ({attack.kind}) is minimum-norm, whose examples {kept} would round back across the "
+                    f"boundary; use --keep-adversarial float32{advice}"
                 )
             if attack.clip == "unit":
                 raise UsageError(
-                    f"{title} cuts its inputs to [0, 1] after normalisation, and float16 would round values beyond; "
+                    f"{title} cuts its inputs to [0, 1] after normalisation, and {kept} would round values beyond; "
                     "use --keep-adversarial float32"
+                )
+            domain = condition.dataset.domain
+            has_levels = DOMAINS[domain].levels == NUM_LEVELS and attack.clip == "box"
+            if kept == WRITTEN_DTYPE and condition.makes_inputs and not has_levels:
+                raise UsageError(
+                    f"{title} has {domain} with other values than the levels 0 to 255 of uint8; use --keep-adversarial "
+                    "float32"
                 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from robench.core.columns import Outcomes
 from robench.core.containment import Contained
@@ -9,7 +10,7 @@ from robench.core.declared import DatasetDeclaration
 from robench.core.errors import StoreError, UnknownNameError, described
 from robench.core.protocols import Dataset, Model
 from robench.core.records import Record
-from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
 from robench.evaluation.submission import Agreement, agreement_of
@@ -19,11 +20,11 @@ from robench.models.loading import load_model
 from robench.reports.selection import tile
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
-from robench.runs.request import RunRequest, check_keepable
+from robench.runs.request import KeptDtype, RunRequest, check_keepable
 from robench.store import AdversarialFolder, FolderStore
 from robench.tasks import TASKS
 
-_ROUNDED_DTYPE = "float16"
+_DTYPES = get_args(KeptDtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,7 @@ def _as_kept(measurement: Measurement, store: FolderStore) -> tuple[Measurement,
     """Return the measurement in each number format in which its inputs are kept; in one if they are not."""
     if not measurement.condition.makes_inputs:
         return (measurement,)
-    formats = [replace(measurement, adversarial_dtype=dtype) for dtype in (EXACT_DTYPE, _ROUNDED_DTYPE)]
+    formats = [replace(measurement, adversarial_dtype=dtype) for dtype in _DTYPES]
     shards = {each.key: {record.shard.key for record in store.records_of([each.key])} for each in formats}
     measured = [each for each in formats if shards[each.key]]
     if not _reads_kept(measurement.condition):

@@ -2,9 +2,9 @@
 
 One tensor per budget: in a sweep named by the budget, such as ``4/255``, otherwise ``inputs``. With float32 it contains
 the inputs themselves, (N, ...), in pixels; with float16 their change from the clean ones, because float16 is an eighth
-of a grey level near 0.5, and 1/128 of one near a change of 8/255. ``found:NAME`` is the mask of the examples for
-which a minimum-norm attack found one. The entry ``robench`` of the metadata is JSON: the shard, the ids in order, and a
-digest of the tensors under a seal (see ``sealed``), so that any flipped bit is detected.
+of a grey level near 0.5, and 1/128 of one near a change of 8/255; with uint8 their levels of 255. ``found:NAME`` is the
+mask of the examples for which a minimum-norm attack found one. The entry ``robench`` of the metadata is JSON: the
+shard, the ids in order, and a digest of the tensors under a seal (see ``sealed``), so that any flipped bit is detected.
 
 A run that keeps them writes a shard's examples before its record, so that they exist whenever the record does. Of two
 writers of one shard the first wins, as with records. A StoreError says that a file cannot be read or written.
@@ -44,8 +44,8 @@ class AdversarialExamples:
     """Adversarial examples of one shard.
 
     Attributes:
-        points: (N, ...) float32 inputs, or float16 changes of the clean inputs, by ascending budget, or under
-            ``ONE_BUDGET`` if there is no sweep.
+        points: (N, ...) float32 inputs, float16 changes of the clean ones, or uint8 levels of 255, by ascending budget,
+            or under ``ONE_BUDGET`` if there is no sweep.
         found: (N,) booleans by the same names; only for minimum-norm attacks.
     """
 

@@ -83,6 +83,8 @@ def test_the_table_has_each_prediction_with_its_file(tmp_path: Path) -> None:
         "confidence": "0.934",
         "correct": "false",
         "linf": "0.25",
+        "prediction_of_file": "",
+        "correct_of_file": "",
     }
     assert all((tmp_path / row["file"]).is_file() for row in rows)
 
@@ -90,7 +92,7 @@ def test_the_table_has_each_prediction_with_its_file(tmp_path: Path) -> None:
 def test_what_is_unknown_is_empty_in_the_table(tmp_path: Path) -> None:
     unknown = replace(shot("clean", 0.5, is_right=None, linf=None), confidence=None)
     write_pictures([Pictured(domain="images", example_id="a", target="", clean=unknown, shots=())], tmp_path)
-    assert (tmp_path / "predictions.csv").read_text().splitlines()[1] == "a,clean/0000-a.png,clean,,7,,,"
+    assert (tmp_path / "predictions.csv").read_text().splitlines()[1] == "a,clean/0000-a.png,clean,,7,,,,,"
     assert unknown.answer == "7"
     assert shot("clean", 0.5).answer == "7 (93 %)"
 
