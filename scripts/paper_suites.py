@@ -24,7 +24,8 @@ SUITES = Path(__file__).parents[1] / "suites"
 BUDGETS = (1, 2, 3, 4, 5, 6)
 # Four times the budget moves the digits' accuracy about as far as the papers' moves ImageNet's.
 DIGITS_SCALE = 4
-UNCLIPPED = "space: normalised, labels: predicted, clip: none"
+IN_PIXELS = "labels: predicted, clip: none"
+UNCLIPPED = f"space: normalised, {IN_PIXELS}"
 # What the vendored AutoAttack does with inputs that are normalised already: it cuts them to the range of images.
 CUT = "space: normalised, clip: unit"
 
@@ -35,7 +36,8 @@ class Protocol:
 
     Attributes:
         source: where that was read, or what it was inferred from.
-        budgets: of FGSM and PGD, in 255ths.
+        budgets: of FGSM and PGD, in 255ths; ``budget_of_text``: as the paper's text has it, in pixels, None where this
+            is not measured.
         spsa: updates and budget of SPSA as it is called; ``spsa_of_text``: as the paper's text has them, None where
             they are the same.
         ensemble: budget of AutoAttack and of Square; ``cw``: its other fields. None where they are not called.
@@ -45,6 +47,7 @@ class Protocol:
     title: str
     source: str
     budgets: tuple[int, ...] = BUDGETS
+    budget_of_text: int | None = None
     spsa: tuple[int, Fraction] | None = None
     spsa_of_text: tuple[int, Fraction] | None = None
     ensemble: Fraction | None = None
@@ -72,6 +75,7 @@ PROTOCOLS = (
         name="rkde",
         title="robust KDE",
         source="aaronhan223/robust_transformer, imagenet/engine.py lines 88-105 and its scripts",
+        budget_of_text=1,
         spsa=(40, TENTH),
         # The text gives the budget of all attacks, and no number of updates.
         spsa_of_text=(40, LEVEL),
@@ -127,19 +131,22 @@ def _lines(family: str, protocol: Protocol) -> Iterator[str]:
     yield f"batch_size: {20 if digits else 48}"
     yield "conditions:"
     yield "  - {name: clean}"
+    scale = DIGITS_SCALE if digits else 1
     for budget in protocol.budgets:
-        yield from _gradients(budget, scale=DIGITS_SCALE if digits else 1)
+        yield from _gradients(str(budget), scale * budget, UNCLIPPED)
+    if protocol.budget_of_text is not None:
+        yield from _gradients("paper", scale * protocol.budget_of_text, IN_PIXELS)
     yield from _many_passes(protocol, digits=digits)
     yield "metrics: [top1_accuracy, top5_accuracy]"
 
 
-def _gradients(budget: int, scale: int) -> Iterator[str]:
-    epsilon = f"{scale * budget}/255"
-    yield f"  - {{name: fgsm-{budget}, perturbation: {{kind: fgsm, epsilon: {epsilon}, {UNCLIPPED}}}}}"
-    yield f"  - name: pgd-{budget}"
+def _gradients(suffix: str, budget: int, limits: str) -> Iterator[str]:
+    epsilon = f"{budget}/255"
+    yield f"  - {{name: fgsm-{suffix}, perturbation: {{kind: fgsm, epsilon: {epsilon}, {limits}}}}}"
+    yield f"  - name: pgd-{suffix}"
     yield "    perturbation:"
     yield f"      {{kind: pgd, epsilon: {epsilon}, relative_step: 0.15, num_steps: 20, returns: last,"
-    yield f"       {UNCLIPPED}}}"
+    yield f"       {limits}}}"
 
 
 def _many_passes(protocol: Protocol, *, digits: bool) -> Iterator[str]:

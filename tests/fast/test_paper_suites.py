@@ -46,6 +46,8 @@ SPSA: dict[str, dict[str, tuple[int, Fraction]]] = {
 # What normalised inputs meet in code that is written for images, and what the text says.
 READINGS = {"": ("normalised", "unit"), "-paper": ("input", "box")}
 BUDGETS = {"rpc": range(1, 7), "rkde": range(1, 7), "elliptical": range(1, 7), "twicing": [4], "boost": [1]}
+# FGSM and PGD by the text's budget, in pixels: else the call of the code.
+IN_PIXELS = {"rkde": ("fgsm-paper", "pgd-paper")}
 
 
 def suite(family: str, paper: str) -> Suite:
@@ -70,13 +72,19 @@ def test_the_file_is_what_the_script_writes(name: str) -> None:
 class TestParameters:
     @pytest.mark.parametrize("kind", RELEASED)
     def test_calls_are_those_of_the_released_code(self, paper: str, kind: str) -> None:
-        for attack in attacks("imagenet", paper, kind):
-            assert {name: getattr(attack, name) for name in RELEASED[kind]} == RELEASED[kind]
+        for condition, attack in named("imagenet", paper).items():
+            if attack.kind == kind:
+                wanted = RELEASED[kind] | ({"space": "input"} if condition in IN_PIXELS.get(paper, ()) else {})
+                assert {name: getattr(attack, name) for name in wanted} == wanted
 
-    def test_budgets_of_fgsm_and_pgd_are_those_of_the_loop_over_255ths(self, paper: str) -> None:
-        for kind in ("fgsm", "pgd"):
-            wanted = [Fraction(i, 255) for i in BUDGETS[paper]]
-            assert [attack.epsilon for attack in attacks("imagenet", paper, kind)] == wanted
+    @pytest.mark.parametrize(("family", "scale"), [("imagenet", 1), ("digits", 4)])
+    def test_budgets_of_fgsm_and_pgd_are_those_of_the_loop_and_of_the_text(
+        self, family: str, scale: int, paper: str
+    ) -> None:
+        wanted = {f"{kind}-{i}": scale * i * LEVEL for i in BUDGETS[paper] for kind in ("fgsm", "pgd")}
+        wanted |= dict.fromkeys(IN_PIXELS.get(paper, ()), scale * LEVEL)
+        found = named(family, paper)
+        assert {name: each.epsilon for name, each in found.items() if each.kind in ("fgsm", "pgd")} == wanted
 
     def test_spsa_has_the_updates_of_the_authors_scripts(self, paper: str) -> None:
         found = {name: attack for name, attack in named("imagenet", paper).items() if attack.kind == "spsa"}

@@ -265,7 +265,13 @@ def test_readings_by_code_and_text_have_conditions_and_protocols_of_their_own() 
         "code": ("spsa", linf | {"epsilon": "0.1"}),
         "text": ("spsa-paper", linf | {"epsilon": "1/255"}),
     }
-    assert readings("rkde", 2, "ViT", "FGSM top-1") == {None: ("fgsm-1", linf | {"epsilon": "1/255"})}
+    # The same numbers, in normalised units or in pixels.
+    for condition, column, steps in (("fgsm", "FGSM top-1", {}), ("pgd", "PGD top-5", {"num_steps": "20"})):
+        assert readings("rkde", 2, "ViT", column) == {
+            by: (f"{condition}-{suffix}", linf | {"epsilon": "1/255"} | steps)
+            for by, suffix in (("code", "1"), ("text", "paper"))
+        }
+    assert readings("rkde", 2, "ViT", "Clean top-1") == {None: ("clean", {})}
     counts = Counter(
         by
         for table in published_tables()
@@ -289,9 +295,9 @@ def test_readings_by_code_and_text_have_conditions_and_protocols_of_their_own() 
         *((by, name, ("own definition",)) for by, name in (("code", "released"), ("text", "clean"))),
         *((by, name, ("num_directions", "auxiliary_weight")) for by, name in (("code", "released"), ("text", "clean"))),
     }
-    # SPSA of both papers, AutoAttack and Square have both; SLD, CW and noise have no condition of the text. The code of
-    # the Long-Range Arena's models leaves the last batch of the test split out.
-    assert counts == {"code": 54 + 14 + 30 + 55, "text": 54 + 14 + 55}
+    # SPSA of both papers, AutoAttack and Square, and robust KDE's FGSM and PGD have both; SLD, CW and noise have no
+    # condition of the text. The code of the Long-Range Arena's models leaves the last batch of the test split out.
+    assert counts == {"code": 54 + 14 + 88 + 30 + 55, "text": 54 + 14 + 88 + 55}
 
 
 def test_what_papers_do_not_print_is_inferred() -> None:
