@@ -3,38 +3,29 @@
 The model runs on a few examples before anything is measured: sizes, channels and classes must fit the dataset, its
 outputs must be logits and not probabilities, and its accuracy must agree with its entry. So wrong weights, a wrong
 normalisation or classes in another order cost seconds and not a night. Rows must not influence each other, unless the
-entry permits it. A check in a separate process names a model that hangs or crashes.
+entry permits it.
 """
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from functools import partial
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
-from torch import nn
 
 from robench.attacks.levels import levels_of
 from robench.core.checkpoint import Checkpoint
-from robench.core.containment import Contained, attributed_to
+from robench.core.containment import Contained
 from robench.core.declared import DatasetDeclaration, classes_text
 from robench.core.errors import (
-    DeclarationError,
     ExampleError,
-    MissingDataError,
-    RobenchError,
     UsageError,
-    WeightsError,
     described,
 )
-from robench.core.library_watch import LibraryWatch, replacement_problem
 from robench.core.protocols import ClassifiedDataset, Dataset, Model
 from robench.core.providers import foreign_in, title_of
 from robench.core.shard import WRITTEN_DTYPE
 from robench.core.suite import Condition
-from robench.datasets import open_dataset
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import (
@@ -46,13 +37,6 @@ from robench.evaluation.coupling import (
     measure_padding,
 )
 from robench.evaluation.model_checks import require_logits
-from robench.executors import DEFAULT_LIMIT_SECONDS, Death, answers_in_a_process
-from robench.models.in_memory_impl import model_of
-from robench.models.loaded import LoadedModel
-from robench.models.loading import load_model
-from robench.runs.devices import Workers
-from robench.runs.reading import check_reading
-from robench.runs.request import RunRequest
 from robench.tasks import TASKS
 from robench.tasks.base import Contradiction, ModelCheck
 
@@ -63,22 +47,6 @@ FEW = 4
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 COUPLING_PASSES = 4 + COUPLING_COPIED
-PATCHING_ADVICE = (
-    "use functions of your own, or measure with --executor processes and write `patches: true` into the registry entry "
-    "of a model that must replace torch's or numpy's"
-)
-# Errors with special exit codes, and the one that represents all others.
-_ERRORS: tuple[type[RobenchError], ...] = (WeightsError, MissingDataError, DeclarationError, UsageError, RobenchError)
-
-
-def loaded_for_checks(checkpoint: Checkpoint, module: nn.Module | None = None) -> LoadedModel:
-    """Return a model on the CPU; ``module`` is that of a checkpoint in memory, None loads the checkpoint's weights.
-
-    Raises:
-        RobenchError: it cannot be loaded; the message names the model and what its code did.
-    """
-    with attributed_to(f"model {checkpoint.name!r} cannot be loaded"):
-        return load_model(checkpoint) if module is None else model_of(checkpoint, module)
 
 
 def check_fit(
@@ -126,7 +94,7 @@ def check_fit(
                         _check_classes(condition, len(outputs[0]))
                     with _refused(f"model {checkpoint.name!r} cannot be measured under condition {condition.name!r}"):
                         condition.perturbation.check_model(model, inputs)
-            if task.check is not None and _is_users(checkpoint):
+            if task.check is not None and runs_foreign_code(checkpoint):
                 check: ModelCheck = imported(task.check)
                 with _refused(f"model {checkpoint.name!r} does not fit {task.name}"):
                     check(model, [example for example, _ in examples])
@@ -258,7 +226,7 @@ def _check_rows_are_independent(
     else:
         return None
     is_real_valued = DOMAINS[declared.domain].is_real_valued
-    if not is_real_valued and _is_users(checkpoint):
+    if not is_real_valued and runs_foreign_code(checkpoint):
         alone = [_excerpts(declared, [each]) for each in inputs]
         with _refused(f"model {checkpoint.name!r} cannot take an example alone"):
             padding = measure_padding(model, _excerpts(declared, inputs), alone, range(len(inputs)))
@@ -310,22 +278,14 @@ def _readable(dataset: Dataset, most: int) -> list[tuple[torch.Tensor, Any]]:
     return examples
 
 
-def checks_in_subprocess(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
-    """Return whether a model is checked in a separate process.
-
-    With worker processes these are models with third-party code, and with ``shard_timeout`` all models.
-    """
-    return not workers.in_process and (_is_users(checkpoint) or request.shard_timeout is not None)
-
-
-def _is_users(checkpoint: Checkpoint) -> bool:
+def runs_foreign_code(checkpoint: Checkpoint) -> bool:
     """Return whether a model has code other than robench's."""
     return checkpoint.architecture.runs_user_code or foreign_in(checkpoint.architecture) is not None
 
 
 def foreign_code_of(checkpoint: Checkpoint, condition: Condition) -> str:
     """Return the names of the parts of a measurement that are not robench's code (``Measurement.foreign_code``)."""
-    is_users = _is_users(checkpoint)
+    is_users = runs_foreign_code(checkpoint)
     things = {
         "dataset": condition.dataset,
         "perturbation": condition.perturbation,
@@ -338,74 +298,3 @@ def foreign_code_of(checkpoint: Checkpoint, condition: Condition) -> str:
         if (found := foreign_in(thing)) is not None:
             names.append(title_of(noun, found, str(getattr(found, "kind", getattr(found, "name", noun)))))
     return " with ".join(names) if is_users or not names else f"{' with '.join(names)} on model {checkpoint.name!r}"
-
-
-def check_libraries(request: RunRequest, watch: LibraryWatch) -> None:
-    """Refuse a run in this process, in which functions of libraries are replaced or may be.
-
-    Raises:
-        UsageError: the message names the functions, whose code replaced them, and what to do.
-    """
-    patching = [each.name for each in request.checkpoints if each.patches]
-    if patching and len(request.checkpoints) > 1:
-        raise UsageError(
-            f"model {patching[0]!r} may replace functions of libraries (patches: true), and would share this process "
-            "with other models: measure it alone, or with --executor processes"
-        )
-    if problem := replacement_problem(watch.replaced, patches=bool(patching)):
-        raise UsageError(f"{problem}; {PATCHING_ADVICE}")
-
-
-def check_fit_in_subprocess(
-    checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
-) -> None:
-    """Check models as ``check_fit`` does, in a separate process and each within the time limit of a shard.
-
-    Raises:
-        UsageError: see ``check_fit``, or a model crashed, hung or ended the process.
-        RobenchError: see ``check_fit``.
-    """
-    if not checkpoints:
-        return
-    limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
-    answers = answers_in_a_process(
-        partial(_refusal, tuple(datasets), request.conditions, request.data_root, request.limit),
-        checkpoints,
-        limit,
-        is_foreign=_is_users,
-    )
-    # Closed at once if a model is refused, which ends the process.
-    with closing(answers):
-        for checkpoint, found in zip(checkpoints, answers, strict=True):
-            if isinstance(found, tuple):
-                kind, message = found
-                raise kind(message)
-            if isinstance(found, Death):
-                names = ", ".join(each.name for each in datasets)
-                raise UsageError(
-                    f"model {checkpoint.name!r} cannot be checked on {names}: the process that checks "
-                    f"it {found.what}; {found.advice}"
-                )
-
-
-def _refusal(
-    datasets: Sequence[DatasetDeclaration],
-    conditions: Sequence[Condition],
-    data_root: Path | None,
-    limit: int | None,
-    checkpoint: Checkpoint,
-) -> tuple[type[RobenchError], str] | str:
-    """Return class and message of the error that refuses a model, or that it fits; called in another process."""
-    preprocessing = checkpoint.preprocessing
-    try:
-        opened = {each: open_dataset(each, data_root=data_root, preprocessing=preprocessing) for each in datasets}
-        watch = LibraryWatch()
-        model = loaded_for_checks(checkpoint)
-        check_reading(checkpoint, opened, model, limit)
-        check_fit(checkpoint, opened, model, conditions)
-        watch.look(f"model {checkpoint.name!r}")
-        if problem := replacement_problem(watch.replaced, patches=checkpoint.patches):
-            raise UsageError(f"{problem}; {PATCHING_ADVICE}")
-    except RobenchError as error:
-        return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
-    return "fits"

@@ -8,8 +8,8 @@ from robench.core.protocols import Store
 from robench.core.shard import Shard
 from robench.datasets import open_dataset
 from robench.runs.calibration import calibrated, flops_of
+from robench.runs.checks import checks_in_subprocess
 from robench.runs.estimate import Work, cost_of, pace_of, work_of
-from robench.runs.fit import checks_in_subprocess
 from robench.runs.prepare import PreparedRun
 from robench.scheduling.pace import Pace, Paces, Source
 from robench.scheduling.simulation import joined, makespan

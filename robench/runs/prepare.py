@@ -7,45 +7,32 @@ from pathlib import Path
 
 import torch
 
-from robench.attacks.backends.installed import check_installed
-from robench.core.declared import DatasetDeclaration, Declaration
-from robench.core.errors import MissingDataError, UsageError, WeightsError
-from robench.core.library_watch import LibraryWatch, replaced_by_imports
-from robench.core.protocols import Claims, Dataset, Executor, Store
+from robench.core.checkpoint import Checkpoint
+from robench.core.errors import UsageError
+from robench.core.library_watch import replaced_by_imports
+from robench.core.protocols import Claims, Executor, Store
 from robench.core.records import Failure, Record
 from robench.core.report import Report
-from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard
 from robench.core.suite import Suite
-from robench.datasets import open_dataset
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS, WorkerPool
 from robench.models.loaded import LoadedModel
-from robench.models.loading import resolve
 from robench.models.state_files import digest_of, load_state
 from robench.reports import report_of_store
 from robench.runs.calibration import calibrated
+from robench.runs.checks import Checked, check
 from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.estimate import STARTUP_SECONDS, Work, cost_of, measured_paces, work_of
-from robench.runs.fit import (
-    check_fit,
-    check_fit_in_subprocess,
-    check_libraries,
-    check_shapes,
-    checks_in_subprocess,
-    foreign_code_of,
-    loaded_for_checks,
-)
-from robench.runs.reading import check_reading
+from robench.runs.finding import Found, find
+from robench.runs.fit import foreign_code_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
 from robench.scheduling.measure import Results
 from robench.scheduling.pace import Pace, Paces, Source
 from robench.store import AdversarialFolder, FolderStore
-
-# Further ones are loaded again, so that memory holds few models.
-MOST_LOADED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,110 +270,50 @@ def rounds(store: Store, prepared: PreparedRun | None = None) -> Iterator[None]:
 
 
 def prepare(request: RunRequest) -> PreparedRun:
-    """Find and check the data and the weights of every model, and divide the request into shards.
+    """Find the data and the weights of every model, check them, and divide the request into shards.
 
     Raises:
-        UsageError: no such device, a library that runs attacks is not installed, or a model does not fit a dataset.
-        MissingDataError: a dataset was not found.
-        WeightsError: weights are missing, or differ from the registry's.
+        RobenchError: see ``find`` and ``check``.
     """
-    workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
-    watch = LibraryWatch()
-    for condition in request.conditions:
-        check_installed(condition.perturbation.backend)
-    declared = request.datasets
-    opened, found = _found(request, declared)
-    digests = {name: digest for name, (_, digest) in found.items()}
-    for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
-        shown = {each: opened[each, preprocessing] for each in declared}
-        check_shapes(request.conditions, shown, request.keep_adversarial)
-    elsewhere = [checkpoint for checkpoint in request.checkpoints if checks_in_subprocess(checkpoint, request, workers)]
-    seconds: dict[str, float] = {}
-    loaded: dict[str, tuple[str, LoadedModel]] = {}
-    for checkpoint in request.checkpoints:
-        if checkpoint not in elsewhere:
-            shown = {each: opened[each, checkpoint.preprocessing] for each in declared}
-            planned = replace(checkpoint.weights, sha256=digests[checkpoint.name])
-            module = request.modules.get(checkpoint.name)
-            model = loaded_for_checks(replace(checkpoint, weights=planned), module)
-            check_reading(checkpoint, shown, model, request.limit)
-            taken = check_fit(checkpoint, shown, model, request.conditions)
-            watch.look(f"model {checkpoint.name!r}")
-            seconds |= {} if taken is None else {checkpoint.name: taken}
-            if not checkpoint.architecture.runs_user_code and len(loaded) < MOST_LOADED:
-                loaded[checkpoint.name] = digests[checkpoint.name], model
-    if workers.in_process:
-        check_libraries(request, watch)
-    check_fit_in_subprocess(elsewhere, declared, request)
-    identities = {each: dataset.identity for (each, _), dataset in opened.items()}
-    tensors = {
-        each.name: None
-        if (path := found[each.name][0]) is None or path.is_dir()
-        else digest_of(load_state(path, each.weights))
-        for each in request.checkpoints
-    }
+    return _planned(check(find(request)))
+
+
+def _planned(checked: Checked) -> PreparedRun:
+    """Divide a request into shards: audits come first, so that long runs do not fail late."""
+    request = checked.found.request
+    files = checked.found.files
+    tensors = {each.name: _tensors_digest(each, files[each.name][0]) for each in request.checkpoints}
     measurements: dict[str, tuple[Measurement, ...]] = {}
     shards: list[Shard] = []
     for suite in request.suites:
         # With a batch size of their own, so that all suites share them.
         asked = audits_of(suite) if request.audit else ()
         audit = replace(suite, conditions=asked, batch_size=AUDIT_EXAMPLES)
-        audits, measured = (_measurements(each, request, digests, tensors, identities) for each in (audit, suite))
+        audits, measured = (_measurements(each, checked.found, tensors) for each in (audit, suite))
         measurements[suite.name] = (*audits, *measured)
-        # Audits first, so that long runs do not fail late.
         shards += plan(audits, 1, request.limit)
         shards += plan(measured, suite.batches_per_shard, request.limit)
     return PreparedRun(
         request=request,
         measurements=measurements,
         shards=tuple(shards),
-        seconds_per_example=seconds,
-        loaded=loaded,
+        seconds_per_example=checked.seconds_per_example,
+        loaded=checked.loaded,
     )
 
 
-def _found(
-    request: RunRequest, datasets: Sequence[DatasetDeclaration]
-) -> tuple[dict[tuple[DatasetDeclaration, Declaration], Dataset], dict[str, tuple[Path | None, str]]]:
-    """Open every dataset as required by every model, and find and digest all weights.
-
-    All missing ones are named at once. A module in memory has no file, and the digest with which it was chosen.
-    """
-    opened: dict[tuple[DatasetDeclaration, Declaration], Dataset] = {}
-    files: dict[str, tuple[Path | None, str]] = {}
-    problems: dict[str, MissingDataError | WeightsError] = {}
-    for checkpoint in request.checkpoints:
-        try:
-            known = checkpoint.weights.sha256 if checkpoint.name in request.modules else None
-            files[checkpoint.name] = resolve(checkpoint) if known is None else (None, known)
-        except WeightsError as error:
-            problems[str(error)] = error
-        for declared in datasets:
-            key = declared, checkpoint.preprocessing
-            try:
-                opened[key] = opened.get(key) or open_dataset(
-                    declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing
-                )
-            except MissingDataError as error:
-                problems[str(error)] = error
-    if problems:
-        lines = [line for problem in problems.values() for line in problem.lines]
-        raise type(next(iter(problems.values())))(*lines)
-    return opened, files
+def _tensors_digest(checkpoint: Checkpoint, path: Path | None) -> str | None:
+    return None if path is None or path.is_dir() else digest_of(load_state(path, checkpoint.weights))
 
 
-def _measurements(
-    suite: Suite,
-    request: RunRequest,
-    digests: Mapping[str, str],
-    tensors: Mapping[str, str | None],
-    datasets: Mapping[DatasetDeclaration, DatasetIdentity],
-) -> tuple[Measurement, ...]:
+def _measurements(suite: Suite, found: Found, tensors: Mapping[str, str | None]) -> tuple[Measurement, ...]:
+    request = found.request
+    datasets = {declared: dataset.identity for (declared, _), dataset in found.opened.items()}
     return tuple(
         Measurement(
             checkpoint=checkpoint,
             condition=condition,
-            weights_digest=digests[checkpoint.name],
+            weights_digest=found.digest_of(checkpoint),
             tensors_digest=tensors[checkpoint.name],
             dataset=datasets[condition.dataset],
             seed=suite.seed if request.seed is None else request.seed,

@@ -186,7 +186,7 @@ class RunRequest:
     def _check_kept(self) -> None:
         if self.keep_adversarial not in (None, *get_args(KeptDtype)):
             raise UsageError(
-                f"--keep-adversarial must be {' or '.join(get_args(KeptDtype))}, got {self.keep_adversarial!r}"
+                f"--keep-adversarial must be one of {', '.join(get_args(KeptDtype))}, got {self.keep_adversarial!r}"
             )
         if self.keep_adversarial is not None:
             for condition in (each for suite in self.suites for each in suite.conditions if each.makes_inputs):

@@ -76,7 +76,7 @@ def test_a_store_without_files_has_no_place_for_them() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", ""])
 def test_an_unknown_format_is_refused(dtype: KeptDtype) -> None:
-    with pytest.raises(UsageError, match=f"must be float32 or float16, got '{dtype}'"):
+    with pytest.raises(UsageError, match=f"must be one of float32, float16, uint8, got '{dtype}'"):
         RunRequest(suites=(SUITE,), checkpoints=(CHECKPOINT,), keep_adversarial=dtype)
 
 
