@@ -136,8 +136,6 @@ def _ctrl_c_is_heard() -> None:
 def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("ROBENCH_")]:
         monkeypatch.delenv(name)
-    # Estimates are of tests' own calibrations, not of this machine's.
-    monkeypatch.setenv("ROBENCH_CALIBRATION", "/nonexistent/calibration.json")
 
 
 @pytest.fixture

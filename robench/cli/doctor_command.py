@@ -18,7 +18,6 @@ from robench.cli.options import (
     device_option,
     json_option,
     model_option,
-    option,
     precision_option,
     registry_option,
     results_option,
@@ -39,12 +38,6 @@ _OF_DATASET = "dataset "
 @precision_option
 @results_option
 @data_root_option
-@option(
-    "--calibrate",
-    "calibrates",
-    is_flag=True,
-    help="First time each kind of device for a few seconds; estimates of run --dry-run use it.",
-)
 @json_option
 def command(
     models: tuple[str, ...],
@@ -53,7 +46,6 @@ def command(
     precision: str,
     results: Path,
     data_root: Path | None,
-    calibrates: bool,
     as_json: bool,
 ) -> int:
     """Check this installation; say whether it is ready, then what works and what to do about the rest.
@@ -62,8 +54,6 @@ def command(
     Exits with 1 if robench's own parts are broken.
     """
     named = models_of_registry(models, registries) if models else ()
-    if calibrates:
-        _calibrate()
     checks = [
         *_checks(registries, results, data_root),
         *(_batch_size(name, registries, device, precision, data_root) for name in named),
@@ -104,7 +94,6 @@ def _checks(registries: tuple[Path, ...], results: Path, data_root: Path | None)
     for name in PACKAGES:
         yield _check(name, _version, name)
     yield _check("devices", _devices)
-    yield from _calibrations()
     yield _check("results", _results, results)
     yield _check("suites", lambda: ", ".join(shipped_suites()))
     # Parts of a published set are in one folder, so they are present together.
@@ -166,36 +155,6 @@ def _devices() -> str:
 
     workers = choose_workers("auto", None, "auto")
     return f"{len(workers.devices)} workers by default, on {', '.join(dict.fromkeys(workers.devices))}"
-
-
-def _calibrate() -> None:
-    from robench.runs import choose_workers
-    from robench.runs.calibration import calibrate
-
-    devices = choose_workers("auto", None, "auto").devices
-    # Workers of one run have devices of one kind; time the first.
-    say(f"timing {devices[0]} and the start of a worker process")
-    calibrate(devices[0])
-
-
-def _calibrations() -> Iterator[_Check]:
-    from robench.runs.calibration import calibrations
-
-    found = calibrations()
-    for kind, each in found.items():
-        yield _Check(
-            f"calibration {kind}",
-            "ok",
-            (
-                f"{1 / each.seconds_per_flop / 1e9:,.1f} GFLOP/s in passes of a small ViT, "
-                f"{each.matmul_flops / 1e9:,.1f} in products of matrices, "
-                f"workers start in {each.startup_seconds:.1f} s "
-                f"(torch {each.versions.get('torch', 'unknown')}, {each.at[:10]})",
-            ),
-        )
-    if not found:
-        message = "none; 'robench doctor --calibrate' times a device for estimates of 'robench run --dry-run'"
-        yield _Check("calibration", "note", (message,))
 
 
 def _results(results: Path) -> str:

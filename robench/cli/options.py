@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from functools import wraps
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -217,6 +218,22 @@ precision_option = option(
     default=EXACT_DTYPE,
     show_default=True,
     help="Number format of the models' passes, which torch.compile compiles with -compiled.",
+)
+
+
+def _flops_per_second(context: click.Context, parameter: click.Parameter, tflops: float | None) -> float | None:
+    """Return floating-point operations a second. Raises UsageError: the number of TFLOPS is not above 0."""
+    if tflops is not None and not 0 < tflops < inf:
+        raise UsageError(f"--device-speed must be a number of TFLOPS above 0, got {tflops:g}")
+    return None if tflops is None else tflops * 1e12
+
+
+device_speed_option = option(
+    "--device-speed",
+    type=float,
+    metavar="TFLOPS",
+    callback=_flops_per_second,
+    help="Hours are those of a device that achieves this speed in forward passes.",
 )
 all_seeds_option = option(
     "--all-seeds", is_flag=True, help="All training seeds of each model; a row is then their mean with a t interval."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +20,7 @@ from robench.papers import (
     tables_of,
     twin_tables_of,
 )
-from robench.papers.forecast import TERA, Forecast
+from robench.papers.forecast import Forecast
 from robench.papers.selection import chosen_cells, part_of, part_of_twins
 from robench.papers.signs import encodable
 from robench.reproduction.hours import with_hours
@@ -46,12 +45,6 @@ CHOOSING = (
 OPTIONS = (
     click.argument("names", nargs=-1, metavar="PAPER:NUMBER..."),
     *(*CHOOSING, limit_option, results_option, registry_option),
-)
-device_speed_option = option(
-    "--device-speed",
-    type=float,
-    metavar="TFLOPS",
-    help="Hours are those of a device that achieves this speed in forward passes.",
 )
 
 
@@ -113,7 +106,7 @@ class ChosenTables:
             return [part_of_twins(each, self.cells) for each in twins] if self.rows or self.columns else twins
         tables = tables_of(self.published, measured, store, self.registries, stored_costs(folder))
         if device_speed is not None:
-            forecast = Forecast(flops_per_second=flops_of(device_speed))
+            forecast = Forecast(flops_per_second=device_speed)
             tables = [
                 with_hours(table, published, measured.suites, measured.checkpoints, forecast)
                 for table, published in zip(tables, self.published, strict=True)
@@ -125,13 +118,6 @@ def print_tables(tables: Sequence[PaperTable | TwinTable], format_name: str) -> 
     """Print tables, with signs that the encoding of stdout has."""
     for table in tables:
         out_document(encodable(table.render(format_name), out_encoding()))
-
-
-def flops_of(device_speed: float) -> float:
-    """Return floating-point operations a second. Raises UsageError: the number of TFLOPS is not above 0."""
-    if not 0 < device_speed < inf:
-        raise UsageError(f"--device-speed must be a number of TFLOPS above 0, got {device_speed:g}")
-    return device_speed * TERA
 
 
 def choosing_tables(command: Command) -> Command:

@@ -10,6 +10,7 @@ import click
 from robench.cli.main import INTERRUPTED, TERMINATED
 from robench.cli.options import (
     PartType,
+    device_speed_option,
     executor_options,
     format_option,
     measuring_options,
@@ -17,13 +18,7 @@ from robench.cli.options import (
     number_option,
     option,
 )
-from robench.cli.paper_tables import (
-    ChosenTables,
-    choosing_tables,
-    device_speed_option,
-    flops_of,
-    print_tables,
-)
+from robench.cli.paper_tables import ChosenTables, choosing_tables, print_tables
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
 from robench.papers import FORMATS
@@ -87,14 +82,14 @@ def command(
     """Train what the models of papers' tables lack, measure what the numbers need and no more, and print the tables.
 
     New weights are in the folder weights of --results, and declared in its reproduced.yaml. Nothing that exists is
-    overwritten; the same command goes on after an interruption. Costs are measured by 'robench cost'. Without
-    --device-speed the hours of --dry-run are those of --device, if it is calibrated.
+    overwritten; the same command goes on after an interruption. Costs are measured by 'robench cost'. The hours of
+    --dry-run need --device-speed.
     """
     if device_speed is not None and not dry_run:
         raise UsageError("--device-speed is for the hours of --dry-run; add it")
     reproduction = reproduction_of(chosen, seeds)
     if dry_run:
-        forecast = _forecast(device_speed, settings["device"])
+        forecast = _forecast(device_speed)
         _print_plan(reproduction.plan(forecast), forecast, as_json=format_name == "json")
         return 0
     reproduction.reproduced.refresh()
@@ -205,13 +200,11 @@ def _compared(digest: str, known: str | None) -> str:
     return ": other weights than the registry has of this training, as on another kind of CPU or release of torch"
 
 
-def _forecast(device_speed: float | None, device: str) -> Forecast | None:
+def _forecast(device_speed: float | None) -> Forecast | None:
     from robench.papers.forecast import Forecast
     from robench.reproduction.operations import operations_of
-    from robench.runs.calibration import speed_of
 
-    speed = speed_of(device) if device_speed is None else flops_of(device_speed)
-    return None if speed is None else Forecast(flops_per_second=speed, operations=operations_of)
+    return None if device_speed is None else Forecast(flops_per_second=device_speed, operations=operations_of)
 
 
 def _print_plan(plan: Plan, forecast: Forecast | None, *, as_json: bool) -> None:
@@ -237,9 +230,7 @@ def _print_plan(plan: Plan, forecast: Forecast | None, *, as_json: bool) -> None
     rows.append(["all", "", "", str(len(plan.measurements)), _text(_total(plan.measurements))])
     _print_table(["measuring", "suite", "conditions", "seeds", "hours"], rows, forecast)
     if forecast is None:
-        out(
-            "", "No hours: this device is not calibrated ('robench doctor --calibrate'); or give --device-speed TFLOPS."
-        )
+        out("", "No hours: give the speed that your device achieves by --device-speed TFLOPS.")
     else:
         speed = f"{forecast.flops_per_second / TERA:.3g} TFLOPS"
         out(

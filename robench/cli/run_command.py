@@ -12,6 +12,7 @@ from robench.cli.options import (
     PartType,
     all_seeds_option,
     checked_trackers,
+    device_speed_option,
     executor_options,
     json_option,
     keep_adversarial_option,
@@ -24,6 +25,7 @@ from robench.cli.options import (
 )
 from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import duration, out, out_document, out_json, out_table, say
+from robench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from robench.runs import PreparedRun, RunRequest
     from robench.runs.outlook import Outlook
     from robench.scheduling import Progress
-    from robench.scheduling.pace import Source
+    from robench.scheduling.estimates import Source
 
 # Options that would change where or how much a smoke run measures or stores.
 _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
@@ -64,6 +66,7 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
     " --results, and into no other table.",
 )
 @option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
+@device_speed_option
 @log_to_option
 @json_option
 def command(
@@ -72,6 +75,7 @@ def command(
     smoke: bool,
     random_weights: bool,
     dry_run: bool,
+    device_speed: float | None,
     log_to: tuple[str, ...],
     as_json: bool,
     # Further options have the names and types of the request's fields.
@@ -81,6 +85,8 @@ def command(
 
     Repeating the command measures only what is missing. Ctrl-C once finishes the shards under way; twice stops.
     """
+    if device_speed is not None and not dry_run:
+        raise UsageError("--device-speed is for the hours of --dry-run; add it")
     log_to, results = checked_trackers(log_to), selection.results
     from robench.cli.progress import fill_with_progress, has_kept
     from robench.runs import REHEARSALS, prepare, rehearsal_request, rounds, smoke_request
@@ -96,7 +102,7 @@ def command(
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
     if dry_run:
-        print_plan(prepared, store, as_json=as_json)
+        print_plan(prepared, store, device_speed, as_json=as_json)
         return 0
     for _ in rounds(store, prepared):
         stopped_with, progress = fill_with_progress(prepared, store)
@@ -196,11 +202,11 @@ def _print_reports(reports: list[Report], as_json: bool, if_lost: str) -> None:
     out_document(documents[0] if len(documents) == 1 else f"[{','.join(documents)}]", if_lost=if_lost)
 
 
-def print_plan(prepared: PreparedRun, store: Store, *, as_json: bool) -> None:
+def print_plan(prepared: PreparedRun, store: Store, flops_per_second: float | None = None, *, as_json: bool) -> None:
     """Print the shards that ``store`` lacks, their passes and their time by condition and by number of workers."""
     from robench.runs.outlook import outlook_of
 
-    outlook = outlook_of(prepared, store)
+    outlook = outlook_of(prepared, store, flops_per_second)
     todo, num_shards = outlook.todo, len({shard.key for shard in prepared.mine})
     num_examples = sum(shard.stop - shard.start for shard in todo)
     if as_json:

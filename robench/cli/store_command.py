@@ -30,8 +30,8 @@ from robench.core.errors import DeclarationError, RobenchError, UsageError
 from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, find_suites, read_registries, shipped_suites
 from robench.evaluation.actions import audits_of
-from robench.papers.cost import seconds_left
 from robench.reports import Holding, Listing, holdings_of, unused_in, without_shared
+from robench.scheduling.estimates import Estimates
 from robench.store import FolderStore
 from robench.store.upkeep import check_exists, compact_store, merge_stores, move_aside, verify_store
 
@@ -295,9 +295,32 @@ def _holdings(suite: Suite, listing: Listing, selection: Selection) -> list[Hold
     return holdings_of(suite, listing, seed=selection.seed, precision=selection.precision)
 
 
+def _seconds_left(suite: Suite, holding: Holding) -> dict[str, float | None]:
+    """Return the seconds that one worker needs for the missing examples of a model, by condition; None if unknown.
+
+    They are those of the kind of device of the model's latest result.
+    """
+    records = [record for coverage in holding.coverages.values() for record in coverage.records]
+    latest = max(records, key=lambda each: each.provenance.finished_at, default=None)
+    conditions = {each.name: each for each in suite.conditions}
+    estimates = Estimates()
+    for name, coverage in holding.coverages.items():
+        for record in coverage.records:
+            if latest is not None and record.provenance.device == latest.provenance.device:
+                count = record.shard.stop - record.shard.start
+                estimates.add(name, holding.model, conditions[name], record.provenance.seconds, count)
+    left: dict[str, float | None] = {}
+    for name, coverage in holding.coverages.items():
+        found = estimates.of(name, holding.model, conditions[name])
+        left[name] = 0.0 if coverage.missing == 0 else None
+        if coverage.missing and found is not None:
+            left[name] = coverage.missing * found.seconds
+    return left
+
+
 def _rows_by_condition(suite: Suite, listing: Listing, selection: Selection) -> Iterator[Values]:
     for holding in _holdings(suite, listing, selection):
-        left = seconds_left(suite, holding)
+        left = _seconds_left(suite, holding)
         for condition, coverage in holding.coverages.items():
             yield {
                 "suite": suite.name,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from robench.cli.options import format_option, path_option
-from robench.cli.paper_tables import ChosenTables, choosing_tables, device_speed_option, print_tables
+from robench.cli.options import device_speed_option, format_option, path_option
+from robench.cli.paper_tables import ChosenTables, choosing_tables, print_tables
 from robench.cli.terminal import out
 from robench.core.files import write_whole, writing
 from robench.declare import published_tables

@@ -21,7 +21,7 @@ from robench.core.suite import Condition
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase
 from robench.declare import shipped_folder
-from robench.scheduling.pace import BACKWARD_TO_INPUTS, passes_of
+from robench.scheduling.estimates import BACKWARD_TO_INPUTS, passes_of
 
 SECONDS_PER_HOUR, MINUTES_PER_HOUR = 3600, 60
 TERA = 1e12

@@ -3,16 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from robench.core.errors import RobenchError
 from robench.core.identity import key_of, to_plain
 from robench.core.protocols import Store
 from robench.core.shard import Shard
-from robench.datasets import open_dataset
-from robench.runs.calibration import calibrated, flops_of
-from robench.runs.checks import checks_in_subprocess
-from robench.runs.estimate import Work, cost_of, pace_of, work_of
+from robench.costs import DEFAULT_RULE
+from robench.costs.counting import counts_of
 from robench.runs.prepare import PreparedRun
-from robench.scheduling.pace import Pace, Paces, Source
-from robench.scheduling.simulation import joined, makespan
+from robench.scheduling.estimates import (
+    BACKWARD_TO_INPUTS,
+    STARTUP_SECONDS,
+    Estimate,
+    Estimates,
+    Source,
+    Work,
+    work_of,
+)
 
 NUMBERS_OF_WORKERS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -59,68 +65,50 @@ class Outlook:
     seconds_on: Mapping[int, float]
 
 
-def outlook_of(run: PreparedRun, store: Store) -> Outlook:
-    """Return the outlook of what ``store`` lacks of a run, by the time of earlier results, of passes or of operations.
+def outlook_of(run: PreparedRun, store: Store, flops_per_second: float | None = None) -> Outlook:
+    """Return the outlook of what ``store`` lacks of a run, by the time of earlier results and of timed passes.
 
-    Operations are counted for models without times of their own, where their device has been calibrated.
+    With a speed, the seconds of a pass are those of its counted operations on a device that achieves it.
     """
-    todo = run.todo(store)
-    paces = run.paces(store)
-    unknown = {
-        each.measurement.checkpoint.name
-        for each in todo
-        if (pace := pace_of(each.measurement, paces)) is None or pace.source is Source.TIMED_ON_CPU
-    }
-    if unknown:
-        paces = run.paces(store, _counted(run, unknown))
-    work, workers = work_of(todo, paces), run.workers(store)
+    todo, workers = run.todo(store), run.workers(store)
+    estimates = run.estimates(store, None if flops_per_second is None else _counted(run, flops_per_second))
+    work, count = work_of(todo, estimates), len(workers.devices)
     seconds_on: dict[int, float] = {}
-    seconds = None
-    if work.seconds is not None and todo:
-        # An estimate of 64 workers needs no million shards.
-        fewer, cost, startup = joined(todo), cost_of(paces), run.startup_seconds
-        numbers = sorted({*NUMBERS_OF_WORKERS, len(workers.devices)} - {0})
-        alone = {count: makespan(fewer, cost, count) for count in numbers}
-        seconds_on = {count: startup + alone[count] for count in numbers}
-        if workers.in_process:
-            seconds = alone[1]
-        elif workers.devices:
-            seconds = seconds_on[len(workers.devices)]
+    if todo:
+        ends = {each: work.seconds_on(each) for each in sorted({*NUMBERS_OF_WORKERS, count} - {0})}
+        seconds_on = {each: STARTUP_SECONDS + end for each, end in ends.items() if end is not None}
     return Outlook(
         todo=todo,
         work=work,
         device=run.device_kind,
-        num_workers=len(workers.devices) if workers.are_processes else 0,
+        num_workers=count if workers.are_processes else 0,
         elsewhere=workers.executor.kind if workers.executor.is_elsewhere else None,
-        conditions=tuple(_by_condition(run, todo, paces)),
-        seconds=seconds,
+        conditions=tuple(_by_condition(run, todo, estimates)),
+        seconds=work.seconds if workers.in_process and todo else seconds_on.get(count),
         seconds_on=seconds_on,
     )
 
 
-def _counted(run: PreparedRun, names: set[str]) -> dict[str, Pace]:
-    """Return the seconds of a pass of models, from its operations and the calibration of the run's device."""
-    found = None if run.device_kind is None else calibrated(run.device_kind)
-    if found is None:
-        return {}
-    paces: dict[str, Pace] = {}
+def _counted(run: PreparedRun, flops_per_second: float) -> dict[str, Estimate]:
+    """Return the seconds of a forward and a backward pass of models, by their operations, as far as they are known."""
+    found: dict[str, Estimate] = {}
     # Models of one architecture have the same operations.
     counted: dict[str, int | None] = {}
-    request, workers = run.request, run.workers()
-    for checkpoint in (each for each in request.checkpoints if each.name in names):
-        declared, module = request.datasets[0], request.modules.get(checkpoint.name)
-        built = [to_plain(checkpoint.architecture), to_plain(checkpoint.preprocessing)]
-        key = key_of([*built, checkpoint.name if module else ""])
-        # Code of others runs in a process of its own, or not at all.
-        if key not in counted and not checks_in_subprocess(checkpoint, request, workers):
-            dataset = open_dataset(declared, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
-            counted[key] = flops_of(checkpoint, declared, dataset, module)
-        if (flops := counted.get(key)) is not None:
-            paces[checkpoint.name] = Pace(flops * found.seconds_per_flop, Source.COUNTED)
-    return paces
+    for checkpoint in run.request.checkpoints:
+        key = key_of([to_plain(checkpoint.architecture), to_plain(checkpoint.preprocessing)])
+        if key not in counted:
+            try:
+                counts = counts_of(checkpoint.name, checkpoint.architecture, checkpoint.preprocessing)
+                counted[key] = counts.multiply_adds(DEFAULT_RULE)
+            except RobenchError:
+                counted[key] = None
+        if (multiply_adds := counted[key]) is not None:
+            seconds = 2 * multiply_adds * (1 + BACKWARD_TO_INPUTS) / flops_per_second
+            found[checkpoint.name] = Estimate(seconds, Source.COUNTED)
+    return found
 
 
-def _by_condition(run: PreparedRun, todo: Sequence[Shard], paces: Paces) -> list[OfCondition]:
+def _by_condition(run: PreparedRun, todo: Sequence[Shard], estimates: Estimates) -> list[OfCondition]:
     left: dict[str, int] = {}
     for shard in todo:
         left[shard.measurement.key] = left.get(shard.measurement.key, 0) + shard.stop - shard.start
@@ -128,16 +116,16 @@ def _by_condition(run: PreparedRun, todo: Sequence[Shard], paces: Paces) -> list
     for suite, measurements in run.measurements.items():
         for name in dict.fromkeys(each.condition.name for each in measurements):
             keys = {each.key: each for each in measurements if each.condition.name == name and each.key in left}
-            found = {key: pace_of(each, paces) for key, each in keys.items()}
-            known = {key: pace for key, pace in found.items() if pace is not None}
-            seconds = sum(left[key] * pace.seconds for key, pace in known.items())
+            found = {key: estimates.of_measurement(each) for key, each in keys.items()}
+            known = {key: each for key, each in found.items() if each is not None}
+            seconds = sum(left[key] * each.seconds for key, each in known.items())
             rows.append(
                 OfCondition(
                     suite=suite,
                     condition=name,
                     num_examples=sum(left[key] for key in keys),
                     seconds=seconds if len(known) == len(found) else None,
-                    sources=tuple(each for each in Source if each in {pace.source for pace in known.values()}),
+                    sources=tuple(each for each in Source if each in {every.source for every in known.values()}),
                 )
             )
     return rows

@@ -1,6 +1,7 @@
 """Preparation of runs: all checks of weights and data, before the first shard is measured."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -8,10 +9,10 @@ from pathlib import Path
 import torch
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import UsageError
+from robench.core.errors import StoreError, UsageError
 from robench.core.library_watch import replaced_by_imports
 from robench.core.protocols import Claims, Executor, Store
-from robench.core.records import Failure, Record
+from robench.core.records import Failure, Manifest, Record
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard
 from robench.core.suite import Suite
@@ -22,16 +23,14 @@ from robench.executors import IN_PROCESS, WorkerPool
 from robench.models.loaded import LoadedModel
 from robench.models.state_files import digest_of, load_state
 from robench.reports import report_of_store
-from robench.runs.calibration import calibrated
 from robench.runs.checks import Checked, check
 from robench.runs.devices import AUTO, Workers, choose_workers
-from robench.runs.estimate import STARTUP_SECONDS, Work, cost_of, measured_paces, work_of
 from robench.runs.finding import Found, find
 from robench.runs.fit import foreign_code_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
 from robench.scheduling import Progress, missing, part_of, plan, run_shards
+from robench.scheduling.estimates import Estimate, Estimates, Source, Work, work_of
 from robench.scheduling.measure import Results
-from robench.scheduling.pace import Pace, Paces, Source
 from robench.store import AdversarialFolder, FolderStore
 
 
@@ -74,18 +73,29 @@ class PreparedRun:
         """Return the shards, of the requested part, that ``store`` lacks."""
         return missing(self.mine, self._demanding(store))
 
-    def paces(self, store: Store, per_pass: Mapping[str, Pace] | None = None) -> Paces:
-        """Return the seconds per example, from what ``store`` holds and from the timed passes.
+    def estimates(self, store: Store, per_pass: Mapping[str, Estimate] | None = None) -> Estimates:
+        """Return the seconds of an example, as far as ``store`` and the timed passes know them.
 
-        ``per_pass`` are further estimates of a pass by model, preferred to those timed on another device.
+        ``per_pass`` are other estimates of a pass by model, preferred to the timed ones. Without a device of
+        this machine, results of the kind of device that measured last count.
         """
         device = self.device_kind
-        is_cpu = device is not None and device.startswith("cpu")
-        source = Source.TIMED if is_cpu else Source.TIMED_ON_CPU
-        timed = {name: Pace(seconds, source) for name, seconds in self.seconds_per_example.items()}
-        counted = dict(per_pass or {})
-        known = {each.key: each for of_suite in self.measurements.values() for each in of_suite}
-        return measured_paces(known.values(), store, device, counted | timed if is_cpu else timed | counted)
+        source = Source.TIMED if (device or "").startswith("cpu") else Source.TIMED_ON_CPU
+        timed = {name: Estimate(seconds, source) for name, seconds in self.seconds_per_example.items()}
+        found = Estimates(timed | dict(per_pass or {}))
+        known = {each.key: each for each in self.planned}
+        kept: list[Manifest] = []
+        # A run goes on without an estimate.
+        with suppress(StoreError):
+            kept.extend(store.manifests(known.keys()))
+        if device is None and kept:
+            device = max(kept, key=lambda each: each.provenance.finished_at).provenance.device
+        for each in kept:
+            measurement, header = known[each.shard.measurement_key], each.shard
+            if each.provenance.device == device:
+                name, count = measurement.checkpoint.name, header.stop - header.start
+                found.add(measurement.key, name, measurement.condition, each.provenance.seconds, count)
+        return found
 
     @property
     def device_kind(self) -> str | None:
@@ -93,16 +103,9 @@ class PreparedRun:
         devices = self.workers().devices
         return device_kind(torch.device(devices[0])) if devices else None
 
-    @property
-    def startup_seconds(self) -> float:
-        """Return the time that a worker process takes to start, as calibrated."""
-        kind = self.device_kind
-        found = None if kind is None else calibrated(kind)
-        return STARTUP_SECONDS if found is None else found.startup_seconds
-
     def work(self, store: Store) -> Work:
         """Return the estimated work of the shards that ``store`` lacks."""
-        return work_of(self.todo(store), self.paces(store))
+        return work_of(self.todo(store), self.estimates(store))
 
     def workers(self, store: Store | None = None) -> Workers:
         """Return the workers for the requested devices.
@@ -116,7 +119,7 @@ class PreparedRun:
         is_cpu, count = set(workers.devices) == {"cpu"}, len(workers.devices)
         codes = {each.foreign_code for of_suite in self.measurements.values() for each in of_suite}
         is_free &= len(codes) < 2 and not replaced_by_imports()
-        if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(count, self.startup_seconds):
+        if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(count):
             return choose_workers(request.device, 1, IN_PROCESS)
         return workers
 
@@ -156,10 +159,8 @@ class PreparedRun:
             executor,
             _OfSuites(self._demanding(store), self._suites()),
             on_progress,
-            cost=cost_of(self.paces(store)),
+            estimates=self.estimates(store),
             later=self.of_others,
-            # Timed on the CPU.
-            seconds_per_pass=self.seconds_per_example if (self.device_kind or "").startswith("cpu") else None,
         )
 
     def _suites(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -15,8 +15,8 @@ from typing import Protocol
 from robench.core.protocols import Claims, Executor
 from robench.core.records import Failure, Record
 from robench.core.shard import Measurement, Shard
+from robench.scheduling.estimates import Estimates, TimeLeft
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
-from robench.scheduling.time_left import TimeLeft
 
 # Results that wait to be written; they are lost, and measured again, if the run is killed.
 MAX_WAITING = 8
@@ -60,7 +60,7 @@ class Progress:
         num_elsewhere: number of shards that other runs have measured meanwhile.
         num_refused: number of failed shards whose declaration was refused, as it will be again.
         result: the latest result, which may be on its way to the store; None at the start.
-        seconds_left: estimate of the rest; None where it may be wrong by more than a factor of three.
+        seconds_left: estimate of the rest; None where it is unknown.
     """
 
     num_shards: int
@@ -107,17 +107,15 @@ def run_shards(
     store: Results,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     *,
-    cost: Callable[[Shard], float] = size_of,
+    estimates: Estimates | None = None,
     later: Sequence[Shard] = (),
-    seconds_per_pass: Mapping[str, float] | None = None,
 ) -> Progress:
     """Measure the shards that the store lacks, store each result, and return how the run ended.
 
     Several runs on one store share the work: a shard that another one measures is left to it, and taken over if that
-    run ends without a result. Of each model the shards of highest ``cost`` come first. ``later`` are shards that are
-    measured once no other is left to be taken, such as those of other machines. ``on_progress`` is called at the start
-    and after each result. ``seconds_per_pass``, timed by model, serve the estimate of the time left, which is not made
-    where other runs share the work.
+    run ends without a result. Of each model the shards that take longest by ``estimates`` come first. ``later`` are
+    shards that are measured once no other is left to be taken, such as those of other machines. ``on_progress`` is
+    called at the start and after each result. The time left is not estimated where other runs share the work.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
@@ -132,7 +130,8 @@ def run_shards(
         is_in_process = executor.num_workers == 0
         first = {shard.key for shard in shards}
         queues = [[shard for shard in todo if (shard.key in first) == is_first] for is_first in (True, False)]
-        time_left = TimeLeft(todo, executor.num_workers, seconds_per_pass)
+        cost = size_of if estimates is None else estimates.cost()
+        time_left = TimeLeft(todo, executor.num_workers, estimates)
         work = InTurn([ShardQueue(each, cost, claims, is_alone=is_in_process) for each in queues], time_left)
 
         def keep(result: Record | Failure) -> None:

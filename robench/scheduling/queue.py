@@ -15,7 +15,7 @@ from itertools import islice
 
 from robench.core.protocols import Claimed, Claims
 from robench.core.shard import Measurement, Shard
-from robench.scheduling.time_left import TimeLeft
+from robench.scheduling.estimates import TimeLeft
 from robench.store.leases import Unshared
 
 # Shards of other runs are looked for again after this time.
@@ -229,7 +229,7 @@ class InTurn:
         found = (each.take(worker) for each in self._queues)
         taken = next((shard for shard in found if shard is not None), None)
         if taken is not None and self._time_left is not None:
-            self._time_left.begins(worker, taken)
+            self._time_left.begins(taken)
         return taken
 
     def following(self, worker: Hashable) -> Shard | None:

@@ -111,7 +111,7 @@ def test_every_layer_exists() -> None:
         ("reports/build.py", "def late():\n    from robench.declare import find_suite"),
         ("perturbations/clean.py", "from robench.attention import rpc"),
         ("attacks/pgd.py", "from robench.corruptions import TYPES"),
-        ("runs/estimate.py", "from robench.papers.cost import seconds_left"),
+        ("runs/outlook.py", "from robench.papers.forecast import Forecast"),
         ("leaderboard/page.py", "from robench.figures import rendered"),
         ("api/reading.py", "from robench import cli"),
         ("api/reading.py", "from robench.testing import check_attack"),

@@ -13,7 +13,7 @@ from robench.core.suite import Suite
 from robench.declare import find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedCell
 from robench.papers.protocol import SETTINGS, MeasuredProtocol, differing_fields, measured_of
-from robench.scheduling.pace import passes_of
+from robench.scheduling.estimates import passes_of
 
 SPLIT = {"dataset": "imagenet-1k", "examples": "50000"}
 

@@ -27,7 +27,7 @@ from robench.perturbations.clean import Clean
 from robench.perturbations.draws import predict
 from robench.perturbations.word_swap import WordSwap
 from robench.runs.fit import check_fit
-from robench.scheduling.pace import passes_of
+from robench.scheduling.estimates import passes_of
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
 if TYPE_CHECKING:

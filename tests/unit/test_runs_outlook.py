@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from test_runs_calibration import CPU, KEPT
+import torch
 
 from examples import PROVENANCE, record_of
 from robench.cli.terminal import duration
+from robench.costs import DEFAULT_RULE
+from robench.costs.counting import counts_of
 from robench.declare import find_checkpoints, find_suites
+from robench.evaluation.arithmetic import device_kind
 from robench.runs import PreparedRun, RunRequest, prepare
-from robench.runs import outlook as module
-from robench.runs.estimate import STARTUP_SECONDS, cost_of
 from robench.runs.outlook import NUMBERS_OF_WORKERS, outlook_of
-from robench.scheduling.pace import Pace, Source, weighted_passes
+from robench.scheduling.estimates import STARTUP_SECONDS, Estimate, Source, weighted_passes
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from conftest import Robench
 
 SECONDS = 0.02
+CPU = device_kind(torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,6 @@ def test_a_total_counts_what_suites_share_once(prepared: PreparedRun) -> None:
 
 def test_measured_seconds_come_before_timed_passes(prepared: PreparedRun) -> None:
     store = store_with(prepared, "pgd", 500.0)
-    paces = prepared.paces(store)
     outlook = outlook_of(prepared, store)
     rows = {(each.suite, each.condition): each for each in outlook.conditions}
     pgd = rows["digits-adv", "pgd"]
@@ -75,7 +76,7 @@ def test_measured_seconds_come_before_timed_passes(prepared: PreparedRun) -> Non
     assert pgd.sources == (Source.MEASURED, Source.TIMED)
     assert rows["digits-adv", "fgsm"].sources == (Source.SCALED, Source.TIMED)
     # The queue puts shards in order by the same numbers.
-    cost = cost_of(paces)
+    cost = prepared.estimates(store).cost()
     measured = next(each for each in prepared.todo(store) if each.measurement.condition is condition)
     assert cost(measured) == pytest.approx(100 * 5.0)
 
@@ -90,50 +91,40 @@ def test_more_workers_end_sooner_down_to_the_longest_shard(prepared: PreparedRun
     assert set(outlook.seconds_on) >= set(NUMBERS_OF_WORKERS)
     ends = [outlook.seconds_on[count] - STARTUP_SECONDS for count in NUMBERS_OF_WORKERS]
     assert outlook.work.seconds is not None
-    longest = max(map(cost_of(prepared.paces(MemoryStore())), outlook.todo))
+    longest = max(map(prepared.estimates(MemoryStore()).cost(), outlook.todo))
     assert ends[0] == pytest.approx(outlook.work.seconds)
     for count, end in zip(NUMBERS_OF_WORKERS, ends, strict=True):
-        assert max(longest, outlook.work.seconds / count) <= end * (1 + 1e-9)
-        assert end <= outlook.work.seconds / count + longest
+        assert end == pytest.approx(max(longest, outlook.work.seconds / count))
     expected = outlook.seconds_on[outlook.num_workers] if outlook.num_workers else ends[0]
     assert outlook.seconds == pytest.approx(expected)
 
 
-def test_operations_are_counted_once_an_architecture_where_nothing_else_is_known(
-    prepared: PreparedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_a_stated_speed_the_seconds_of_a_pass_are_those_of_its_operations(prepared: PreparedRun) -> None:
     untimed = replace(prepared, seconds_per_example={})
     unknown = outlook_of(untimed, MemoryStore())
     assert (unknown.work.seconds, unknown.seconds, unknown.seconds_on) == (None, None, {})
     assert {each.seconds for each in unknown.conditions} == {None}
-    calibrated = replace(KEPT, device=CPU, seconds_per_flop=1e-9, startup_seconds=2.0)
-    monkeypatch.setattr("robench.runs.calibration.calibrations", lambda: {CPU: calibrated})
-    counted: list[str] = []
-
-    def flops(checkpoint, *rest):  # type: ignore[no-untyped-def]  # of flops_of
-        counted.append(checkpoint.name)
-        return 3_000_000
-
-    monkeypatch.setattr(module, "flops_of", flops)
-    outlook = outlook_of(untimed, MemoryStore())
-    assert counted == ["digits-vit", "digits-symvit"]
+    outlook = outlook_of(prepared, MemoryStore(), flops_per_second=1e9)
     assert outlook.work.sources.keys() == {Source.COUNTED}
-    assert outlook.work.seconds is not None
-    timed = outlook_of(replace(prepared, seconds_per_example=dict.fromkeys(counted, 3e-3)), MemoryStore())
-    assert outlook.work.seconds == pytest.approx(timed.work.seconds)
-    assert outlook.seconds_on[1] == pytest.approx(outlook.work.seconds + 2.0)
+    clean = next(each for each in outlook.conditions if each.condition == "clean")
+    counts = [counts_of(each.name, each.architecture, each.preprocessing) for each in prepared.request.checkpoints]
+    # A forward pass of both models is 1 of 3 parts of a pair; a pair is 2.3 forward passes of two operations a term.
+    flops = sum(2.3 * 2 * each.multiply_adds(DEFAULT_RULE) for each in counts)
+    assert clean.seconds == pytest.approx(600 * flops / 3 / 1e9)
 
 
-def test_passes_timed_on_a_cpu_serve_a_gpu_only_without_a_calibration(
+def test_passes_timed_on_a_cpu_serve_a_gpu_without_a_speed(
     prepared: PreparedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PreparedRun, "device_kind", "NVIDIA H200")
-    shard = prepared.shards[-1]
-    name, key = shard.measurement.checkpoint.name, shard.measurement.key
-    alone = prepared.paces(MemoryStore()).of(key, name, 1.0)
-    assert alone == Pace(SECONDS, Source.TIMED_ON_CPU)
-    both = prepared.paces(MemoryStore(), {name: Pace(1e-4, Source.COUNTED)}).of(key, name, 1.0)
-    assert both == Pace(1e-4, Source.COUNTED)
+    measurement = prepared.shards[-1].measurement
+    passes = weighted_passes(measurement.condition)
+    assert passes is not None
+    alone = prepared.estimates(MemoryStore()).of_measurement(measurement)
+    assert alone == Estimate(pytest.approx(SECONDS * passes), Source.TIMED_ON_CPU)
+    counted = {measurement.checkpoint.name: Estimate(1e-4, Source.COUNTED)}
+    both = prepared.estimates(MemoryStore(), counted).of_measurement(measurement)
+    assert both == Estimate(pytest.approx(1e-4 * passes), Source.COUNTED)
 
 
 def test_a_dry_run_prints_hours_by_condition_and_by_workers(
@@ -150,9 +141,37 @@ def test_a_dry_run_prints_hours_by_condition_and_by_workers(
     assert "of CPU time, from a few timed passes (9 shards)" in shown
     assert "until the end" in shown
     assert " on 64" in shown
+    stated = robench(*asked, "--dry-run", "--device-speed", 0.001).stdout
+    assert "of CPU time, from counted operations at the stated speed (9 shards)" in stated
+    refused = robench(*asked, "--device-speed", 1)
+    assert (refused.code, refused.stderr) == (2, "Error: --device-speed is for the hours of --dry-run; add it\n")
     assert robench(*asked).code == 0
     done = robench(*asked, "--dry-run")
     assert done.stdout == "9 shards, 9 kept, 0 to do (0 examples)\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asked", "in_process"),
+    [
+        (1e-6, {}, True),
+        (100.0, {}, False),
+        (None, {}, False),
+        (1e-6, {"workers": 2}, False),
+        (1e-6, {"executor": "processes"}, False),
+        (1e-6, {"shard_timeout": 60.0}, False),
+        (100.0, {"executor": "serial"}, True),
+    ],
+)
+def test_workers_start_where_they_help_or_are_asked_for(
+    seconds: float | None, asked: dict[str, object], in_process: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robench.runs.devices.os.sched_getaffinity", lambda _: {0, 1})
+    (suite,) = find_suites(("digits-adv",), (), None)
+    checkpoints = tuple(find_checkpoints(["digits-vit"], []))
+    request = RunRequest(suites=(suite,), checkpoints=checkpoints, device="cpu", **asked)  # type: ignore[arg-type]  # fields
+    prepared = prepare(request)
+    timed = {} if seconds is None else {"digits-vit": seconds}
+    assert replace(prepared, seconds_per_example=timed).workers(MemoryStore()).in_process is in_process
 
 
 @pytest.mark.parametrize(

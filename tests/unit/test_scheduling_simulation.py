@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,7 @@ from examples import MEASUREMENT
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.declare import find_suites
 from robench.scheduling import plan
-from robench.scheduling.pace import passes_of
-from robench.scheduling.simulation import joined, makespan
+from robench.scheduling.estimates import passes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,12 +179,6 @@ def planned(drawn: list[tuple[str, int, float]]) -> tuple[list[Shard], Callable[
     return list(shards), lambda shard: each[shard.measurement.condition.name]
 
 
-@given(drawn=MEASURED, num_workers=st.integers(1, 6))
-def test_estimates_are_the_makespan_of_equal_workers(drawn: list[tuple[str, int, float]], num_workers: int) -> None:
-    shards, cost = planned(drawn)
-    assert makespan(shards, cost, num_workers) == simulate(shards, cost, [PLAIN] * num_workers).makespan
-
-
 @given(drawn=MEASURED, workers=st.lists(WORKERS, min_size=1, max_size=6), load=st.floats(0.0, 5.0))
 def test_no_plan_exceeds_the_bound_of_list_scheduling(
     drawn: list[tuple[str, int, float]], workers: list[SimulatedWorker], load: float
@@ -224,18 +216,3 @@ def test_whoever_dies_each_shard_has_one_result(
     delays = (1 + len(dying)) * (max(map(cost, shards)) / slowest + detection + 1.0)
     loads = run.num_loads * 1.0 * max(each.speed for each in [*dying, *lasting])
     assert run.makespan <= (work + loads) / sum(each.speed for each in lasting) + delays + 1e-6
-
-
-def test_joined_shards_have_the_same_examples_and_nearly_the_same_makespan(
-    paper: tuple[list[Shard], Callable[[Shard], float]],
-) -> None:
-    shards, cost = paper
-    fewer = joined(shards, 2000)
-    assert 1500 < len(fewer) <= 2000 + 110
-    assert sum(shard.stop - shard.start for shard in fewer) == 5 * 22 * 50_000
-    for before, after in pairwise(fewer):
-        assert after.measurement is not before.measurement or after.start == before.stop
-    assert sum(map(cost, fewer)) == pytest.approx(sum(map(cost, shards)))
-    assert joined(shards[:5], 5) == shards[:5]
-    gaps = [shards[0], shards[2], shards[3]]
-    assert [(shard.start, shard.stop) for shard in joined(gaps, 1)] == [(0, 48), (96, 192)]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples import PROVENANCE, record_of
+from robench.cli.store_command import _seconds_left as seconds_left
 from robench.declare import find_suite
-from robench.papers.cost import seconds_left
 from robench.reports.holdings import Holding
 from robench.reports.selection import Coverage
-from robench.scheduling.pace import weighted_passes
+from robench.scheduling.estimates import weighted_passes
 from robench.store import FolderStore
 
 if TYPE_CHECKING:

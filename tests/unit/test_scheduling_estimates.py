@@ -1,0 +1,221 @@
+"""Estimates of time: what was measured first, then the model's other measurements by passes, then those of a pass."""
+
+from __future__ import annotations
+
+import heapq
+import tarfile
+from dataclasses import replace
+from fractions import Fraction
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import ROOT
+
+from examples import CHECKPOINT, MEASUREMENT, PGD, PROVENANCE, failure_of, record_of
+from robench.attacks.square import Square
+from robench.core.suite import Condition
+from robench.declare import find_suite
+from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
+from robench.perturbations.clean import Clean
+from robench.scheduling.estimates import (
+    FORWARD_FRACTION,
+    STARTUP_SECONDS,
+    Estimate,
+    Estimates,
+    Source,
+    TimeLeft,
+    Work,
+    weighted,
+    weighted_passes,
+    work_of,
+)
+from robench.scheduling.measure import plan
+from robench.scheduling.queue import ShardQueue
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from robench.core.declared import Perturbation
+    from robench.core.shard import Shard
+
+FACTOR = 3.0
+
+
+def condition(name: str, perturbation: Perturbation) -> Condition:
+    return Condition(name=name, dataset=MEASUREMENT.condition.dataset, perturbation=perturbation)
+
+
+def condition_of(passes: int) -> Condition:
+    """Return a condition whose attack asks for so many forward passes, its scoring included."""
+    queries = Square(epsilon=Fraction(8, 255), num_queries=passes - 1, p_init=0.8)
+    found = condition("square", queries)
+    assert weighted_passes(found) == pytest.approx(FORWARD_FRACTION * passes)
+    return found
+
+
+TEN, HUNDRED = condition_of(10), condition_of(100)
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "pairs"),
+    [(0, 0, 0.0), (1, 1, 1.0), (1, 0, FORWARD_FRACTION), (21, 20, 20 + FORWARD_FRACTION)],
+)
+def test_a_forward_pass_is_a_third_of_a_pair(forward: int, backward: int, pairs: float) -> None:
+    assert weighted(forward, backward) == pytest.approx(pairs)
+
+
+def test_a_measurement_takes_the_mean_of_its_own_examples_whatever_its_passes() -> None:
+    found = Estimates({"m": Estimate(9.0, Source.TIMED)})
+    found.add("a", "m", TEN, 8.0, 20)
+    found.add("a", "m", TEN, 2.0, 20)
+    assert found.of("a", "m", HUNDRED) == Estimate(0.25, Source.MEASURED)
+
+
+def test_other_conditions_scale_by_the_median_of_the_model_s_ratios() -> None:
+    found = Estimates({"m": Estimate(9.0, Source.TIMED), "other": Estimate(3.0, Source.COUNTED)})
+    for key, each, seconds in (("a", TEN, 2.0), ("b", TEN, 1.0), ("c", HUNDRED, 40.0)):
+        found.add(key, "m", each, seconds, 1)
+    assert found.of("d", "m", HUNDRED) == Estimate(pytest.approx(20.0), Source.SCALED)
+    assert found.of("d", "other", TEN) == Estimate(pytest.approx(3.0 * 10 * FORWARD_FRACTION), Source.COUNTED)
+    assert found.of("d", "unknown", TEN) is None
+
+
+def shards_of(conditions: Sequence[Condition], models: Sequence[str], batch_size: int = 100) -> list[Shard]:
+    measurements = [
+        replace(
+            MEASUREMENT,
+            checkpoint=replace(CHECKPOINT, name=name),
+            condition=each,
+            weights_digest=f"{number:064x}",
+            batch_size=AUDIT_EXAMPLES if each.num_examples == AUDIT_EXAMPLES else batch_size,
+        )
+        for number, name in enumerate(models)
+        for each in conditions
+    ]
+    return list(plan(measurements, 1))
+
+
+def test_models_of_unknown_time_cost_the_mean_of_the_others() -> None:
+    a, b, c = (shards_of([TEN], [name])[0] for name in "abc")
+    known = Estimates({"a": Estimate(1.0, Source.TIMED), "b": Estimate(3.0, Source.TIMED)}).cost()
+    passes = (a.stop - a.start) * 10 * FORWARD_FRACTION
+    assert [known(each) for each in (a, b, c)] == pytest.approx([passes, 3 * passes, 2 * passes])
+    assert Estimates().cost()(c) == pytest.approx(passes)
+
+
+def test_work_is_the_passes_and_seconds_of_its_shards() -> None:
+    shards = shards_of([condition("clean", Clean()), condition("pgd", PGD)], ["m"])
+    size, (forward, backward) = sum(each.stop - each.start for each in shards) // 2, PGD.most_passes or (0, 0)
+    work = work_of(shards, Estimates({"m": Estimate(0.03, Source.TIMED)}))
+    assert (work.forward, work.backward, work.is_whole) == (size * (2 + forward), size * backward, True)
+    assert work.seconds == pytest.approx(size * (0.01 * (2 + forward) + 0.02 * backward))
+    assert work.seconds_on(10**6) == pytest.approx(work.longest)
+    assert work.longest == pytest.approx(100 * (0.01 * (1 + forward) + 0.02 * backward))
+    unknown = work_of([*shards, *shards_of([TEN], ["untimed"])], Estimates({"m": Estimate(0.03, Source.TIMED)}))
+    assert (unknown.seconds, unknown.known_seconds) == (None, pytest.approx(work.seconds))
+    assert work_of([], Estimates()).seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "num_workers", "is_alone"),
+    [
+        (2 * STARTUP_SECONDS - 0.1, 2, True),
+        (2 * STARTUP_SECONDS + 0.1, 2, False),
+        (1e6, 64, False),
+        (1e6, 1, True),
+        (None, 2, False),
+    ],
+)
+def test_one_process_is_faster_where_others_start_for_longer(
+    seconds: float | None, num_workers: int, is_alone: bool
+) -> None:
+    sources = {None: 1} if seconds is None else {Source.TIMED: 1}
+    work = Work(forward=0, backward=0, is_whole=True, known_seconds=seconds or 0.0, sources=sources)
+    assert work.is_faster_alone(num_workers) is is_alone
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, int], float]:
+    """The seconds of the shards of ``make demo``, by model, condition and first example."""
+    folder: Path = tmp_path_factory.mktemp("demo")
+    with tarfile.open(ROOT / "reports" / "demo.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return {
+        (each.shard.checkpoint, each.shard.condition, each.shard.start): each.provenance.seconds
+        for each in FolderStore(folder).records(lambda shard: True)
+    }
+
+
+def course(
+    shards: Sequence[Shard], seconds: Callable[[Shard], float], num_workers: int, estimates: Estimates
+) -> tuple[list[tuple[float, float]], float]:
+    """Simulate a run; return the second of each result with what was then said, and the second of the last one."""
+    queue = ShardQueue(shards, estimates.cost(), is_alone=num_workers == 1)
+    now, order = 0.0, count()
+    left = TimeLeft(shards, num_workers, estimates, clock=lambda: now)
+    ends: list[tuple[float, int, int, Shard]] = []
+    said = []
+
+    def begin(worker: int) -> None:
+        if (shard := queue.take(worker)) is not None:
+            left.begins(shard)
+            heapq.heappush(ends, (now + seconds(shard), next(order), worker, shard))
+
+    for worker in range(num_workers):
+        begin(worker)
+    while ends:
+        now, _, worker, shard = heapq.heappop(ends)
+        left.ends(replace(record_of(shard.header), provenance=replace(PROVENANCE, seconds=seconds(shard))))
+        begin(worker)
+        if (found := left.seconds()) is not None:
+            said.append((now, found))
+    return said, now
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+def test_the_time_left_of_the_demo_is_within_a_factor_of_three(
+    demo: dict[tuple[str, str, int], float], num_workers: int
+) -> None:
+    suite = find_suite("digits-adv")
+    models = list(dict.fromkeys(model for model, _, _ in demo))
+    shards = shards_of([*audits_of(suite), *suite.conditions], models)
+    assert len(shards) == len(demo) == 111
+
+    def seconds(shard: Shard) -> float:
+        return demo[shard.measurement.checkpoint.name, shard.measurement.condition.name, shard.start]
+
+    timed = Estimates({model: Estimate(0.002, Source.TIMED) for model in models})
+    said, end = course(shards, seconds, num_workers, timed)
+    # The passes of audits, which come first, are unknown.
+    assert said[0][0] < end / 2
+    found = [(end - now, left) for now, left in said]
+    # An estimate is at most a second old, and a shard may end within it.
+    assert [each for each in found if not (each[0] - 1) / FACTOR <= each[1] <= FACTOR * (each[0] + 1)] == []
+
+
+def test_the_time_left_is_the_work_over_the_workers_and_at_least_the_longest_shard() -> None:
+    now = 0.0
+    first, second, third, *_ = shards_of([condition("clean", Clean())], ["m"], batch_size=10)
+    left = TimeLeft([first, second, third], 2, Estimates({"m": Estimate(0.3, Source.TIMED)}), clock=lambda: now)
+    left.begins(first)
+    left.begins(second)
+    # Three shards of 10 examples at a third of 0.3 s on two workers.
+    assert left.seconds() == pytest.approx(1.5)
+    now = 5.0
+    left.ends(replace(record_of(first.header), provenance=replace(PROVENANCE, seconds=5.0)))
+    assert left.seconds() == pytest.approx(5.0)
+    left.stops(second)
+    now = 7.0
+    assert left.seconds() == pytest.approx(5.0)
+
+
+def test_a_failed_shard_says_nothing_of_the_others() -> None:
+    now = 0.0
+    shard, *others = shards_of([condition("clean", Clean())], ["m"], batch_size=10)
+    left = TimeLeft([shard, *others], 1, clock=lambda: now)
+    left.begins(shard)
+    left.ends(failure_of(shard.header, "no luck"))
+    assert left.seconds() is None
