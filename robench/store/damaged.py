@@ -27,11 +27,13 @@ def read_whole(
     paths: Paths,
     *,
     max_bytes: int = MAX_BYTES,
+    on_gone: Callable[[], None] = lambda: None,
 ) -> Content | None:
     """Return the content of ``path``, or None if it is gone, or damaged and set aside.
 
     ``shard_of`` returns the shard of the content, whose place must be ``path``; None for packs.
-    Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none.
+    Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none. ``on_gone`` is called if
+    there is no file, such as after another command has moved it.
 
     Raises:
         StoreError: it cannot be read, or is of a later robench.
@@ -39,6 +41,7 @@ def read_whole(
     try:
         content = _content(path, max_bytes)
         if content is None:
+            on_gone()
             return None
         decoded = decode(content)
         if shard_of is not None:

@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from robench.core.errors import StoreError
@@ -21,7 +22,7 @@ from robench.store.leases import Leases
 from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import FAILURE_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.record_files import RecordFiles
-from robench.store.sealed import keeping, opening, publish
+from robench.store.sealed import keeping, opening, persistently, publish
 
 HOUR_SECONDS = 3600.0
 # Each further attempt means that another damaged file has appeared in the same place.
@@ -163,4 +164,4 @@ class FolderStore(RecordFiles):
         path = self.paths.failure(failure.shard)
         with keeping(path):
             if not self.has(failure.shard.measurement_key, failure.shard.key):
-                write_whole(path, content)
+                persistently(partial(write_whole, path, content))

@@ -14,12 +14,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from robench.core.protocols import Claimed
 from robench.store.paths import Paths
-from robench.store.sealed import candidate, keeping
+from robench.store.sealed import candidate, keeping, persistently
 
 # A run that pauses for longer, such as on a laptop that sleeps, loses its leases to other runs.
 LEASE_SECONDS = 60.0
@@ -116,7 +117,7 @@ class Leases:
 
     def _created(self, path: Path) -> bool:
         while True:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            persistently(partial(path.parent.mkdir, parents=True, exist_ok=True))
             try:
                 with path.open("xb") as file:
                     file.write(self._content)

@@ -13,6 +13,7 @@ A file being written begins with a dot and ends in ``.part``; readers ignore it.
 """
 
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -99,10 +100,12 @@ class Paths:
 
     def temporary(self) -> Iterator[Path]:
         """Yield all unfinished files and leases, including those of killed runs."""
-        for folder in (self.records, self.failures, self.adversarial):
-            yield from folder.rglob(f".*{PART_SUFFIX}")
-        if self.leases.is_dir():
-            yield from self.leases.iterdir()
+        for top in (self.records, self.failures, self.adversarial, self.leases):
+            # A folder that another command moves or removes meanwhile is passed over.
+            for folder, _, names in os.walk(top):
+                for name in names:
+                    if top == self.leases or (name.startswith(".") and name.endswith(PART_SUFFIX)):
+                        yield Path(folder, name)
 
 
 def measurement_folders(folder: Path) -> list[Path]:

@@ -43,8 +43,8 @@ class RecordFiles:
     def __init__(self, paths: Paths) -> None:
         self.num_lost = 0
         self.paths = paths
-        # By measurement: when its folder changed last, and the keys in its packs.
-        self._packed: dict[str, tuple[int, frozenset[str]]] = {}
+        # By measurement: its folder, which may be another by now, when it changed last, and the keys in its packs.
+        self._packed: dict[str, tuple[tuple[int, int], frozenset[str]]] = {}
         self._promises = Promises()
         self._data = DataClaims()
         # Headers of manifests that were read, and files that could not be set aside.
@@ -92,11 +92,10 @@ class RecordFiles:
 
     def _records_of(self, measurement_key: str) -> list[Record]:
         folder = self.paths.records / measurement_key
-        for _ in range(_ATTEMPTS):
-            stems = self._stems(folder)
-            found = {folder / f"{stem}{RECORD_SUFFIX}": self._records_in(folder, stem) for stem in stems}
-            if _packs(stems) == _packs(self._stems(folder)):
-                break
+        found = self._read_again(
+            folder,
+            lambda stems: {folder / f"{stem}{RECORD_SUFFIX}": self._records_in(folder, stem) for stem in stems},
+        )
         headers = {path: [record.shard for record in records] for path, records in found.items()}
         manifest = folder / MANIFEST_NAME
         if (stated := self._stated.get(measurement_key)) is not None:
@@ -139,15 +138,17 @@ class RecordFiles:
         single = self.paths.record(shard)
         with reading(single):
             is_single = single.exists()
-        if is_single:
-            found = self._records_in(single.parent, shard.key)
-        else:
-            found = self._records_of(shard.measurement_key) if self.has(shard.measurement_key, shard.key) else []
+        found = self._records_in(single.parent, shard.key) if is_single else ()
+        # A pack may have replaced it since.
+        if not found and self.has(shard.measurement_key, shard.key):
+            found = self._records_of(shard.measurement_key)
         return next((record for record in found if record.shard.key == shard.key), None)
 
     def _first(self, folder: Path) -> Record | None:
         """Return a record of a measurement without its outcomes; None if there is no sound one."""
-        return next((each for stem in self._stems(folder) for each in self._described_in(folder, stem)), None)
+        return self._read_again(
+            folder, lambda stems: next((each for stem in stems for each in self._described_in(folder, stem)), None)
+        )
 
     def outline(self, measurement_key: str) -> list[Record]:
         """Return records without outcomes that cover all shards of a measurement, by start; raises like ``records_of``.
@@ -156,7 +157,9 @@ class RecordFiles:
         record, whose provenance is that of an opened one, with the opened ones' mean of seconds for each shard.
         """
         folder = self.paths.records / measurement_key
-        stems = self._stems(folder)
+        return self._read_again(folder, partial(self._outline, folder))
+
+    def _outline(self, folder: Path, stems: Sequence[str]) -> list[Record]:
         single = [stem for stem in stems if extent_named(stem) is None]
         opened = single if len(single) <= MOST_OPENED else single[:: len(single) // MOST_OPENED][:MOST_OPENED]
         known = [each for stem in [*opened, *_packs(stems)] for each in self._described_in(folder, stem)]
@@ -171,14 +174,24 @@ class RecordFiles:
         found |= {each.shard.key: each for stem in sorted(rest) for each in self._described_in(folder, stem)}
         return sorted([*joined, *found.values()], key=lambda record: (record.shard.start, record.shard.stop))
 
+    def _read_again(self, folder: Path, read: Callable[[Sequence[str]], Content]) -> Content:
+        """Apply ``read`` to the names of the files of a folder, again if a pack replaced some meanwhile."""
+        for _ in range(_ATTEMPTS):
+            stems = self._stems(folder)
+            found = read(stems)
+            if _packs(stems) == _packs(self._stems(folder)):
+                break
+        return found
+
     def _stems(self, folder: Path) -> list[str]:
         return kept_keys(folder, RECORD_SUFFIX)
 
     def _keys_in_packs(self, folder: Path) -> frozenset[str]:
         try:
-            changed = folder.stat().st_mtime_ns
+            state = folder.stat()
         except FileNotFoundError:
             return frozenset()
+        changed = state.st_ino, state.st_mtime_ns
         known = self._packed.get(folder.name)
         if known is None or known[0] != changed:
             extents = map(extent_named, kept_keys(folder, RECORD_SUFFIX))

@@ -13,12 +13,16 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.files import write_whole
+
+Content = TypeVar("Content")
 
 PART_SUFFIX = ".part"
 # Format 1: records without the columns model, dataset, condition and budget; read, no longer written.
@@ -107,11 +111,16 @@ def publish(path: Path, content: bytes) -> bool:
     Raises:
         OSError: it could not be written; nothing is left behind.
     """
+    return persistently(partial(_published, path, content))
+
+
+def persistently(write: Callable[[], Content]) -> Content:
+    """Apply ``write``, again while 'robench store gc --apply' moves its folder away."""
     for _ in range(_ATTEMPTS - 1):
-        # 'robench store gc' may move the folder away as it is being written.
-        with suppress(FileNotFoundError):
-            return _published(path, content)
-    return _published(path, content)
+        # mkdir with exist_ok raises the second if the folder goes after it was found there.
+        with suppress(FileNotFoundError, FileExistsError):
+            return write()
+    return write()
 
 
 def _published(path: Path, content: bytes) -> bool:

@@ -3,6 +3,7 @@
 Merging copies files from folder to folder byte for byte, after they have been verified; nothing is encoded again.
 """
 
+import errno
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -36,6 +37,8 @@ from robench.store.sealed import keeping, publish, reading
 RECORDS, PACKS, MANIFESTS, FAILURES, ADVERSARIAL = "records", "packs", "manifests", "failures", "adversarial"
 # Manifests before records, as a run writes them, so that no record is ever without one.
 KINDS = (MANIFESTS, RECORDS, PACKS, FAILURES, ADVERSARIAL)
+# A file that replaces one that is gone may go as well.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +202,22 @@ def _files(store: FolderStore, kinds: Sequence[str] = KINDS) -> Iterator[KeptFil
         for folder in measurement_folders(top):
             for kind in kinds:
                 if folders[kind] == top:
-                    yield from (_read(kind, path, store) for path in _listed(kind, folder))
+                    yield from _read_all(kind, folder, store)
+
+
+def _read_all(kind: str, folder: Path, store: FolderStore) -> Iterator[KeptFile]:
+    """Yield the files of a kind in a folder, and files by which another command replaces some meanwhile."""
+    seen: set[Path] = set()
+    gone: list[Path] = []
+    for _ in range(_ATTEMPTS):
+        for path in _listed(kind, folder):
+            if path not in seen:
+                seen.add(path)
+                file = _read(kind, path, store, gone)
+                if path not in gone:
+                    yield file
+        if not gone:
+            break
 
 
 def _listed(kind: str, folder: Path) -> list[Path]:
@@ -213,7 +231,8 @@ def _listed(kind: str, folder: Path) -> list[Path]:
     return files
 
 
-def _read(kind: str, path: Path, store: FolderStore) -> KeptFile:
+def _read(kind: str, path: Path, store: FolderStore, gone: list[Path]) -> KeptFile:
+    """Return a file that has been read whole; if another command has moved it away, its path is added to ``gone``."""
     decoders: dict[str, Callable[[bytes], Any]] = {
         RECORDS: store.checked_record,
         PACKS: partial(store.checked_pack, path),
@@ -227,7 +246,7 @@ def _read(kind: str, path: Path, store: FolderStore) -> KeptFile:
 
     shard_of = None if kind == PACKS else lambda found: found[1].shard
     max_bytes = MAX_BYTES_OF_EXAMPLES if kind == ADVERSARIAL else MAX_BYTES
-    found = read_whole(path, decode, shard_of, store.paths, max_bytes=max_bytes)
+    found = read_whole(path, decode, shard_of, store.paths, max_bytes=max_bytes, on_gone=partial(gone.append, path))
     if found is None:
         return KeptFile(kind=kind, path=path, content=None)
     return KeptFile(kind=kind, path=path, content=found[0], value=found[1])
@@ -270,29 +289,34 @@ def compact_store(store: FolderStore, on_measurement: Callable[[], None] = lambd
         if extent_of(records) is None:
             num_left += 1
             continue
-        _pack(folder, files, records, paths)
-        num_packed += 1
-        num_files += len(files)
+        if _is_packed(folder, files, records, paths):
+            num_packed += 1
+            num_files += len(files)
     return Compacted(num_packed=num_packed, num_files=num_files, num_left=num_left)
 
 
-def _pack(folder: Path, files: Sequence[Path], records: Sequence[Record], paths: Paths) -> None:
-    """Write a pack of all records of a measurement, and remove the files that they came from."""
+def _is_packed(folder: Path, files: Sequence[Path], records: list[Record], paths: Paths) -> bool:
+    """Write a pack of all records of a measurement, remove the files they came from, and return whether it stays."""
     extent = extent_of(records)
     assert extent is not None  # the caller has looked
     content = encode_pack(records)
     place = paths.pack(folder.name, extent)
-    if decode_pack(content) != list(records):
+    if decode_pack(content) != records:
         raise StoreError(f"{folder} was not packed, since its pack would hold other outcomes; report this as a bug")
     with keeping(place):
         # An earlier pack of the same extent stays only if all files beside it are copies of its records.
-        if not publish(place, content) and read_whole(place, partial(pack_at, place), None, paths) != list(records):
+        kept = records if publish(place, content) else read_whole(place, partial(pack_at, place), None, paths)
+        if kept is None:
+            # Damaged, or moved away since: the files beside it stay.
+            return False
+        if kept != records:
             raise StoreError(f"{place} holds other outcomes than the files beside it; 'robench store verify' reads it")
         for path in files:
             if path != place:
                 # Another compaction may have removed it.
                 with suppress(FileNotFoundError):
                     path.unlink()
+    return True
 
 
 UNUSED = "unused"
@@ -315,6 +339,12 @@ def move_aside(store: FolderStore, measurement_keys: Iterable[str]) -> list[Path
 def _moved(source: Path, target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     # A measurement may have been moved aside before, and measured again.
-    names = itertools.chain([source.name], (f"{source.name}-{number}" for number in itertools.count(1)))
-    place = next(place for name in names if not (place := target / name).exists())
-    return source.rename(place)
+    for name in itertools.chain([source.name], (f"{source.name}-{number}" for number in itertools.count(1))):
+        if not (place := target / name).exists():
+            try:
+                return source.rename(place)
+            except OSError as error:
+                # Another command has moved the same measurement to the same place since.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+    raise AssertionError("there is always a further number")

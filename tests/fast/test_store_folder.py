@@ -15,11 +15,13 @@ from examples import HEADER, NEXT_HEADER, everything, failure_of, header_of, rec
 from robench.core import files
 from robench.core.errors import StoreError, StoreUnwritableError
 from robench.core.outcomes import Outcome
+from robench.core.records import Failure, Record
 from robench.core.shard import ShardHeader
 from robench.store import FolderStore, MemoryStore, adversarial, damaged
 from robench.store import sealed as seal_module
 from robench.store.paths import Paths
 from robench.store.sealed import candidate
+from robench.store.upkeep import compact_store
 from robench.tasks import TASKS, Task
 
 
@@ -182,6 +184,62 @@ def test_a_folder_that_is_moved_while_a_record_is_written_is_made_again(
         return
     with pytest.raises(StoreError, match=r"could not be written: No such file.*'robench store gc --apply'"):
         store.put(record_of(HEADER))
+
+
+@pytest.mark.parametrize("result", [record_of(HEADER), failure_of(HEADER)], ids=["record", "failure"])
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), FileExistsError(17, "found, and then gone")])
+def test_a_folder_that_goes_once_while_anything_is_written_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Record | Failure, error: OSError
+) -> None:
+    raised = [error]
+    mkdir = Path.mkdir
+
+    def vanishing(path: Path, *arguments: object, **options: object) -> None:
+        if path.name == HEADER.measurement_key and raised:
+            raise raised.pop()
+        mkdir(path, *arguments, **options)  # type: ignore[arg-type]  # as it was called
+
+    monkeypatch.setattr(Path, "mkdir", vanishing)
+    store = FolderStore(tmp_path)
+    store.put(result)
+    assert [*everything(store), *store.failures()] == [result]
+    assert not raised
+
+
+def test_a_folder_that_is_moved_while_a_run_begins_leaves_results_writable(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = os.scandir
+
+    def moved(path: str | Path = ".") -> object:
+        if Path(path).name == HEADER.measurement_key:
+            Path(path).rename(store.path / "aside")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", moved)
+    store.check_writable()
+    assert (store.path / "aside").exists()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [lambda store: store.record(HEADER), lambda store: next(iter(store.outline(HEADER.measurement_key)), None)],
+    ids=["record", "outline"],
+)
+def test_a_record_that_is_packed_while_it_is_read_is_read_from_the_pack(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, look: Callable[[FolderStore], Record | None]
+) -> None:
+    read = files.read_regular
+
+    def packed(path: Path, max_bytes: int) -> bytes:
+        monkeypatch.setattr(damaged, "read_regular", read)
+        assert compact_store(FolderStore(store.path)).num_packed == 1
+        return read(path, max_bytes)
+
+    monkeypatch.setattr(damaged, "read_regular", packed)
+    found = look(store)
+    assert found is not None
+    assert found.shard == HEADER
 
 
 def test_a_copied_or_renamed_record_counts_for_no_other_shard(store: FolderStore) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from leaderboard_examples import adv_suite, fill, shift_suite
 
-from examples import failure_of
+from examples import HEADER, NEXT_HEADER, failure_of, record_of
 from robench.core.columns import Values
 from robench.core.errors import UsageError
 from robench.reports import RENDERERS, report_of_store
-from robench.store import AdversarialExamples, FolderStore, MemoryStore
-from robench.store.upkeep import KINDS, merge_stores, verify_store
+from robench.store import AdversarialExamples, FolderStore, MemoryStore, upkeep
+from robench.store.upkeep import KINDS, RECORDS, compact_store, merge_stores, move_aside, verify_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +70,47 @@ def test_parts_of_several_machines_give_the_whole(parts: list[FolderStore], tmp_
     assert {name: content for name, content in files(target.path).items() if name.endswith(".parquet")} == {
         name: content for name, content in of_parts.items() if name.endswith(".parquet")
     }
+
+
+@pytest.mark.parametrize("other", ["compact", "gc"])
+def test_files_that_another_command_packs_or_moves_meanwhile_are_not_damaged_and_all_that_is_left_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    listed, found = upkeep._listed, [record_of(HEADER), record_of(NEXT_HEADER)]
+    moved = HEADER.measurement_key
+    keys = {record.shard.key for record in found if other == "compact"}
+
+    def overtaken(kind: str, folder: Path) -> list[Path]:
+        paths = listed(kind, folder)
+        if kind == RECORDS and folder.name == moved:
+            monkeypatch.setattr(upkeep, "_listed", listed)
+            store = FolderStore(folder.parent.parent)
+            compact_store(store) if other == "compact" else move_aside(store, [moved])
+        return paths
+
+    monkeypatch.setattr(upkeep, "_listed", overtaken)
+    target = FolderStore(tmp_path / "all")
+    assert merge_stores(target, [folder_of(tmp_path / "part", found)]).damaged == ()
+    assert target.keys() == keys
+    monkeypatch.setattr(upkeep, "_listed", overtaken)
+    assert verify_store(folder_of(tmp_path / "again", found)).damaged == ()
+
+
+def test_a_measurement_moved_aside_twice_at_once_takes_the_next_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = folder_of(tmp_path / "part", records())
+    key = records()[0].shard.measurement_key
+    exists = type(tmp_path).exists
+
+    def taken_since(path: Path) -> bool:
+        found = exists(path)
+        if path == store.path / "unused" / "records" / key and not found:
+            (path / "by another").mkdir(parents=True)
+        return found
+
+    monkeypatch.setattr(type(tmp_path), "exists", taken_since)
+    assert [path.name for path in move_aside(store, [key])] == [f"{key}-1"]
 
 
 def test_a_merged_record_takes_the_place_of_the_failure_of_its_shard(tmp_path: Path) -> None:
