@@ -211,7 +211,7 @@ def transfer(
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
 
-    for _ in rounds(store):
+    for _ in rounds(store, prepared):
         prepared.attacks.fill(store, prepared.attacks.executor(store), on_progress)
         scores = prepared.scorable(store)
         scores.fill(store, scores.executor(store), on_progress)

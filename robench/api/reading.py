@@ -286,7 +286,7 @@ def check(
     request = check_request(kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=folder)
     prepared = prepare(request)
     keys = {each.name: prepared.keys(each) for each in found}
-    for _ in rounds(store):
+    for _ in rounds(store, prepared):
         prepared.fill(store, prepared.executor(store))
         check = check_by(measurements=keys)
     return check

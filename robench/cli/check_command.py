@@ -130,7 +130,7 @@ def command(
         )
         prepared = prepare(request)
         keys = {suite.name: prepared.keys(suite) for suite in found}
-        for _ in rounds(store):
+        for _ in rounds(store, prepared):
             stopped_with, _ = fill_with_progress(prepared, store)
             check = check_by(measurements=keys)
             if stopped_with:

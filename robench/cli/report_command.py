@@ -27,7 +27,8 @@ from robench.core.shard import EXACT_DTYPE
 from robench.costs import DEFAULT_RULE, RULES
 from robench.leaderboard import MANIFEST_NAME, SUFFIXES, arranged_board, ranked, render_manifest
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
-from robench.reports import RENDERERS, arranged, report_of_store
+from robench.reports import RENDERERS, arranged, needs, report_of_store
+from robench.store.upkeep import UNUSED, shards_aside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +99,8 @@ def command(
             out_document(RENDERERS[format_name](report))
         if not is_empty:
             _explain_lack(report, store.path, given)
+        if is_empty or not report.rows or not report.is_complete:
+            say_moved(store, [suite])
     log_tables(log_to, whole, limit)
     return 0 if has_rows else 1
 
@@ -154,6 +157,17 @@ def _explain_lack(report: Report, results: Path, given: str) -> None:
         say(
             f"No results for suite {report.suite!r} ({scope}) in {results}: measure them with "
             f"'{run_command(suite=given)}'."
+        )
+
+
+def say_moved(store: FolderStore, suites: Sequence[Suite] = ()) -> None:
+    """Print how many measurements, of suites or all, 'robench store gc --apply' has moved away, if any."""
+    is_needed = [needs(suite, precision=None) for suite in suites] or [lambda shard: True]
+    if count := sum(any(each(shard) for each in is_needed) for shard in shards_aside(store)):
+        of_suites = f" of {', '.join(suite.name for suite in suites)}" if suites else ""
+        say(
+            f"'robench store gc --apply' has moved {count} measurement{'s' * (count != 1)}{of_suites} to"
+            f" {store.path / UNUSED}; to undo it, move the folders back."
         )
 
 
@@ -215,6 +229,7 @@ def leaderboard_command(
     say_limited(board.limited)
     if not board.rows and not board.limited:
         say(f"No results for {board.suite_titles} in {selection.results}: measure them with '{run_command()}'.")
+        say_moved(selection.store(), selection.found_suites())
     return 0
 
 

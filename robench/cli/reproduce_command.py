@@ -180,7 +180,7 @@ def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[s
         models, suites = (", ".join(each.name for each in asked) for asked in (request.checkpoints, request.suites))
         say(f"measurement {number} of {len(requests)}: {models} under {suites}")
         prepared = prepare(request)
-        for _ in rounds(store):
+        for _ in rounds(store, prepared):
             stopped_with, progress = fill_with_progress(prepared, store)
             if stopped_with:
                 return stopped_with

@@ -22,7 +22,7 @@ from robench.cli.options import (
     suite_option,
 )
 from robench.cli.progress import steps_shown
-from robench.cli.report_command import holds_nothing
+from robench.cli.report_command import holds_nothing, say_moved
 from robench.cli.selection import Selection, selecting
 from robench.cli.terminal import duration, out, out_json, out_table, say
 from robench.core.declared import DatasetDeclaration
@@ -188,6 +188,7 @@ def status_command(selection: Selection, show_all: bool, show_failures: bool, as
         if as_json:
             out_json([])
         say(f"No results in {store.path}: measure some with '{run_command(**({} if asked else _EXAMPLE))}'.")
+        say_moved(store, asked)
         return 1
     listing = Listing(store)
     rows = (

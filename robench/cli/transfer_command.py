@@ -102,7 +102,7 @@ def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[
     from robench.cli.progress import fill_with_progress
     from robench.runs import rounds
 
-    for _ in rounds(store):
+    for _ in rounds(store, prepared):
         say(f"attacking: {prepared.view.label}")
         stopped_with, attacked = fill_with_progress(prepared.attacks, store)
         if stopped_with:

@@ -69,6 +69,10 @@ def build_report(
     return _report(suite, given, models, limit, wanted_seed, coupled, precision)
 
 
+# Of reading results that another command moves meanwhile.
+_ATTEMPTS = 3
+
+
 def report_of_store(
     suite: Suite,
     store: Store,
@@ -84,14 +88,21 @@ def report_of_store(
     """Return the table of a suite from a store, one model in memory at a time.
 
     Arguments are those of ``build_report``. A measurement belongs to the model named in its first record. With
-    ``average_seeds`` the checkpoints ``NAME`` and ``NAME@SEED`` are one row, the mean over them.
+    ``average_seeds`` the checkpoints ``NAME`` and ``NAME@SEED`` are one row, the mean over them. Where numbers are
+    missing and results went meanwhile, the store is read again.
 
     Raises:
         StoreError: a file cannot be read, or is of a later robench; further errors are those of ``build_report``.
     """
     wanted_seed = suite.seed if seed is None else seed
-    results = Stored(suite, store, measurements, wanted_seed, precision)
-    report = _report(suite, results, models, limit, wanted_seed, coupled, precision)
+    for _ in range(_ATTEMPTS):
+        keys, num_lost = store.keys(), store.num_lost
+        results = Stored(suite, store, measurements, wanted_seed, precision)
+        report = _report(suite, results, models, limit, wanted_seed, coupled, precision)
+        is_whole = bool(report.rows) and report.is_complete
+        # Another command may have moved results as they were read.
+        if is_whole or (keys <= store.keys() and store.num_lost == num_lost):
+            break
     return over_seeds(report) if average_seeds else report
 
 

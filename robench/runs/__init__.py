@@ -6,9 +6,10 @@ This layer is below the two composition roots (``cli``, ``api``), which may not 
 from robench.runs.check import check_request, suites_to_check
 from robench.runs.chosen_models import ChosenModels, choose_models
 from robench.runs.devices import choose_workers
-from robench.runs.prepare import PreparedRun, prepare, rounds
+from robench.runs.prepare import PreparedRun, prepare
 from robench.runs.request import REHEARSALS, RunRequest, rehearsal_request, smoke_request
 from robench.runs.rescoring import rescore_results
+from robench.runs.rounds import rounds
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
 __all__ = [

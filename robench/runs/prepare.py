@@ -1,6 +1,6 @@
 """Preparation of runs: all checks of weights and data, before the first shard is measured."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -72,6 +72,12 @@ class PreparedRun:
     def todo(self, store: Store) -> list[Shard]:
         """Return the shards, of the requested part, that ``store`` lacks."""
         return missing(self.mine, self._demanding(store))
+
+    def gone(self, store: Store) -> list[Shard]:
+        """Return the shards, of the requested part, that have neither a record nor a failure in ``store``."""
+        todo = missing(self.mine, store)
+        failed = {failure.shard.key for failure in store.failures()} if todo else ()
+        return [shard for shard in todo if shard.key not in failed]
 
     def estimates(self, store: Store, per_pass: Mapping[str, Estimate] | None = None) -> Estimates:
         """Return the seconds of an example, as far as ``store`` and the timed passes know them.
@@ -253,21 +259,6 @@ def folder_of(store: Store | None) -> AdversarialFolder:
     if not isinstance(store, FolderStore):
         raise UsageError("adversarial examples are kept in a results folder; give a FolderStore")
     return store.adversarial
-
-
-def rounds(store: Store, prepared: PreparedRun | None = None) -> Iterator[None]:
-    """Yield once, and a second time if results that were measured or read meanwhile turned out damaged or gone.
-
-    A run only lists stored keys (``Store.keys``); damage is found on reading, which sets the file aside. The second
-    round measures it, and shards of ``prepared`` with neither record nor failure, which another command has moved.
-    A file that is damaged again after that is left to the next run.
-    """
-    num_lost = store.num_lost
-    yield
-    failed = set() if prepared is None else {failure.shard.key for failure in store.failures()}
-    gone = prepared is not None and any(shard.key not in failed for shard in prepared.todo(store))
-    if gone or store.num_lost > num_lost:
-        yield
 
 
 def prepare(request: RunRequest) -> PreparedRun:

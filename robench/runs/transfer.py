@@ -55,6 +55,10 @@ class PreparedTransfer:
         kept = folder_of(store).keys()
         return replace(self.scores, shards=tuple(shard for shard in self.scores.shards if _source_key(shard) in kept))
 
+    def gone(self, store: Store) -> list[Shard]:
+        """Return the shards of attacks and scores that have neither a record nor a failure in ``store``."""
+        return [*self.attacks.gone(store), *self.scorable(store).gone(store)]
+
     def report(self, store: Store) -> Report:
         """Return the matrix, a row per target and a column per source, from the results in ``store``."""
         keys: dict[str, set[str]] = {}

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from robench.core.errors import StoreError, UsageError
+from robench.core.files import read_regular
 from robench.core.records import Record
 from robench.core.shard import ShardHeader
 from robench.store.adversarial import MAX_BYTES as MAX_BYTES_OF_EXAMPLES
 from robench.store.adversarial import decode_examples
 from robench.store.consistency import DataClaims, headers_outvoted
 from robench.store.damaged import MAX_BYTES, read_whole
+from robench.store.envelope import decode_manifest
 from robench.store.folder import FolderStore
 from robench.store.packed import decode_pack, encode_pack, extent_of, pack_at
 from robench.store.parquet import encode_record
@@ -32,7 +34,7 @@ from robench.store.paths import (
     kept_files,
     measurement_folders,
 )
-from robench.store.sealed import keeping, publish, reading
+from robench.store.sealed import DamagedError, NewerFormatError, keeping, publish, reading
 
 RECORDS, PACKS, MANIFESTS, FAILURES, ADVERSARIAL = "records", "packs", "manifests", "failures", "adversarial"
 # Manifests before records, as a run writes them, so that no record is ever without one.
@@ -334,6 +336,13 @@ def move_aside(store: FolderStore, measurement_keys: Iterable[str]) -> list[Path
             with keeping(source), suppress(FileNotFoundError):
                 moved.append(_moved(source, store.path / UNUSED / folder.name))
     return moved
+
+
+def shards_aside(store: FolderStore) -> Iterator[ShardHeader]:
+    """Yield a header of each measurement that has been moved aside; those without a readable manifest are left out."""
+    for folder in measurement_folders(store.path / UNUSED / store.paths.records.name):
+        with suppress(OSError, DamagedError, NewerFormatError):
+            yield decode_manifest(read_regular(folder / MANIFEST_NAME, MAX_BYTES)).shard
 
 
 def _moved(source: Path, target: Path) -> Path:

@@ -15,14 +15,17 @@ from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcomes_o
 from robench.cli.main import cli
 from robench.core.shard import DatasetIdentity, Shard
 from robench.declare import find_suite
+from robench.reports import report_of_store
 from robench.store import FolderStore
+from robench.store.upkeep import move_aside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from conftest import Robench
 
+    from robench.core.records import Record
     from robench.core.suite import Suite
 
 
@@ -103,6 +106,46 @@ class TestReport:
         ended = robench("report", "--suite", suite, "--results", results)
         assert (ended.code, "limited" in ended.stdout) == (0, False)
         assert "limited was measured with --limit 50; add it" in ended.stderr
+
+    def test_what_was_moved_aside_is_named_beside_gaps_and_where_nothing_is_left(
+        self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        suite, results = small_suite(), tmp_path / "r"
+        fill(results, find_suite(suite), "one", num_examples=150)
+        first, *others = [each.shard.measurement_key for each in FolderStore(results).manifests()]
+        options = ("--suite", suite, "--results", results)
+        moved = "'robench store gc --apply' has moved {} measurement{}" + f" of small to {results / 'unused'}"
+        assert robench("report", *options).stderr == ""
+        move_aside(FolderStore(results), [first])
+        assert moved.format(1, "") in robench("report", *options).stderr
+        assert robench("report", "--suite", "pgd-standard", "--dataset", "digits", *options[2:]).stderr.count("gc") == 0
+        move_aside(FolderStore(results), others)
+        for command in ("report", "leaderboard", "status"):
+            ended = robench(command, *options)
+            assert "No results" in ended.stderr
+            assert moved.format(3, "s") in ended.stderr
+
+    def test_results_that_are_moved_and_measured_again_as_they_are_read_are_read_again(
+        self, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        suite, aside, folder = find_suite(small_suite()), tmp_path / "aside", tmp_path / "r" / "records"
+        fill(tmp_path / "r", suite, "one", num_examples=150)
+        moved, read, keys = min(folder.iterdir()), FolderStore.records_of, FolderStore.keys
+
+        def overtaken(store: FolderStore, keys: Collection[str]) -> Iterator[Record]:
+            moved.rename(aside)
+            monkeypatch.setattr(FolderStore, "records_of", read)
+            return read(store, keys)
+
+        def measured_again(store: FolderStore) -> set[str]:
+            found = keys(store)
+            if aside.exists():
+                aside.rename(moved)
+            return found
+
+        monkeypatch.setattr(FolderStore, "records_of", overtaken)
+        monkeypatch.setattr(FolderStore, "keys", measured_again)
+        assert report_of_store(replace(suite, audit=False), FolderStore(tmp_path / "r"), limit=150).is_complete
 
     @pytest.mark.parametrize("is_there", [False, True])
     @pytest.mark.parametrize("options", [(), ("--model", "digits-vit"), ("--format", "csv"), ("--limit", 5)])
