@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robench.core.columns import Outcomes
+from robench.core.columns import Outcomes, fields_of
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
@@ -170,8 +170,9 @@ class _Kept:
 
     def _add_of_files(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
         """Keep the classes that the model gives images of a shard once they are written as files of 8 bits a value."""
-        domain = DOMAINS[shard.measurement.condition.dataset.domain]
-        if domain.shown_as != "image" or self._records[shard.key].outcomes.values("prediction") is None:
+        domain, outcomes = DOMAINS[shard.measurement.condition.dataset.domain], self._records[shard.key].outcomes
+        has_classes = "prediction" in fields_of(outcomes.row_type) and outcomes.values("prediction") is not None
+        if domain.shown_as != "image" or not has_classes:
             return
         for name, points in self._points(shard, dataset).items():
             read = torch.from_numpy(levels_of(points.numpy())).float() / 255

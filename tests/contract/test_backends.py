@@ -431,7 +431,9 @@ def test_autoattack_with_too_few_classes_is_refused_as_robenchs_own() -> None:
     few = replace(part_of(BATCH, slice(0, 2)), targets=torch.tensor([0, 1]))
     for backend in ("robench", "autoattack"):
         declared = AutoAttack(backend=backend, epsilon=EPSILON, variant="standard")  # type: ignore[arg-type]  # both are
-        with pytest.raises(DeclarationError, match="which needs at least 4 classes, the model has 3"):
+        with pytest.raises(
+            DeclarationError, match="with a model of 3 classes: its apgd with loss dlr-targeted needs at least 4"
+        ):
             run(declared, few, victim=three)
 
 

@@ -254,7 +254,9 @@ def test_a_model_whose_code_changed_is_measured_again(
     """Its weights are the same bytes, so that nothing else would tell the two apart."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    save_file({"weight": torch.eye(10, 3 * 32 * 32), "bias": torch.zeros(10)}, tmp_path / "weights.safetensors")
+    # Not within [0, 1], as probabilities are.
+    weights = {"weight": 2 * torch.eye(10, 3 * 32 * 32), "bias": torch.zeros(10)}
+    save_file(weights, tmp_path / "weights.safetensors")
     registry = tmp_path / "registry.yaml"
     registry.write_text(PYTHON)
     command = ("run", "--suite", small_suite(), "--registry", registry, "--model", "mine", "--limit", 50)
