@@ -25,6 +25,8 @@ BACKWARD_TO_INPUTS = 1.3
 # From the start of worker processes to their first pass: the import of torch, and the loading of data and weights.
 STARTUP_SECONDS = 8.0
 SECONDS_BETWEEN_ESTIMATES = 1.0
+# Passes of a condition over those of the measurement that its time is scaled from, where a pass was timed as well.
+MOST_SCALED = 10.0
 
 
 class Source(Enum):
@@ -74,7 +76,8 @@ class Estimates:
         """Return the seconds of an example: as measured, by the model's others, or by passes; None if unknown."""
         if (measured := self._measured.get(key)) is not None:
             return Estimate(measured.seconds / measured.count, Source.MEASURED)
-        passes, each = weighted_passes(condition), self._of_pass(model)
+        passes = weighted_passes(condition)
+        each = None if passes is None else self._of_pass(model, passes)
         return None if passes is None or each is None else Estimate(each.seconds * passes, each.source)
 
     def of_measurement(self, measurement: Measurement) -> Estimate | None:
@@ -86,7 +89,8 @@ class Estimates:
 
         A model whose time is unknown counts as the mean of the others.
         """
-        each_pass = [each.seconds for model in self._per_pass.keys() | self._passes if (each := self._of_pass(model))]
+        models = self._per_pass.keys() | self._passes
+        each_pass = [each.seconds for model in models if (each := self._of_pass(model, 0.0)) is not None]
         usual = sum(each_pass) / len(each_pass) if each_pass else 1.0
         # A run may have a million shards of a thousand measurements.
         known: dict[int, float] = {}
@@ -101,11 +105,16 @@ class Estimates:
 
         return cost
 
-    def _of_pass(self, model: str) -> Estimate | None:
-        if passes := self._passes.get(model):
-            sums = {key: self._measured[key] for key in passes}
-            return Estimate(median(sums[key].seconds / sums[key].count / passes[key] for key in passes), Source.SCALED)
-        return self._per_pass.get(model)
+    def _of_pass(self, model: str, wanted: float) -> Estimate | None:
+        """Return the seconds of a pass for a condition of ``wanted`` passes."""
+        of_model = self._passes.get(model, {})
+        # Of a few passes most is not the passes: reading, scoring and storing.
+        similar = {key: passes for key, passes in of_model.items() if passes * MOST_SCALED >= wanted}
+        if not similar and model in self._per_pass:
+            return self._per_pass[model]
+        sums = {key: (self._measured[key], passes) for key, passes in (similar or of_model).items()}
+        ratios = [total.seconds / total.count / passes for total, passes in sums.values()]
+        return Estimate(median(ratios), Source.SCALED) if ratios else None
 
 
 def weighted(forward: int, backward: int) -> float:

@@ -83,6 +83,17 @@ def test_other_conditions_scale_by_the_median_of_the_model_s_ratios() -> None:
     assert found.of("d", "unknown", TEN) is None
 
 
+def test_many_passes_are_not_scaled_from_a_few_where_a_pass_was_timed() -> None:
+    thousand = condition_of(1000)
+    for timed, seconds in ((True, 9.0), (False, 6.0)):
+        found = Estimates({"m": Estimate(9.0, Source.TIMED)} if timed else None)
+        found.add("clean", "m", TEN, 6.0 * 10 * FORWARD_FRACTION, 1)
+        estimate = found.of("a", "m", thousand)
+        assert estimate is not None
+        assert estimate.seconds == pytest.approx(seconds * 1000 * FORWARD_FRACTION)
+        assert found.of("b", "m", HUNDRED) == Estimate(pytest.approx(6.0 * 100 * FORWARD_FRACTION), Source.SCALED)
+
+
 def shards_of(conditions: Sequence[Condition], models: Sequence[str], batch_size: int = 100) -> list[Shard]:
     measurements = [
         replace(
