@@ -10,8 +10,8 @@ from annotated_types import Ge, Gt, Le
 from robench.attacks.backends.served import Backend, backend_problems, only_values
 from robench.core.budgets import ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration, classes_text
-from robench.core.errors import ContractError
 from robench.core.identity import Plain, to_plain
+from robench.core.shard import NUM_LEVELS
 from robench.declarations.base import LARGEST, FieldProblem, FieldsError, PerturbationBase
 from robench.domains import DOMAINS, Domain
 from robench.tasks import TASKS, Task
@@ -23,9 +23,6 @@ Norm = Literal["linf", "l2", "l1"]
 Stop = Literal["never", "at_success"]
 # Limits that other libraries' attacks assume.
 UNIT_INTERVAL = (0.0, 1.0)
-# Of files with 8 bits a value, and how close to one a value is meant as it.
-NUM_LEVELS = 255
-CLOSE_TO_LEVEL = 1e-4
 # The objective of the task: cross-entropy in classification. Each is a loss of one task or several (``Task.losses``).
 Loss = Literal["ce", "margin", "dlr", "objective", "segpgd", "cospgd", "masked-ce", "balanced-ce", "js"]
 PLAIN = ("ce", "objective")
@@ -172,9 +169,10 @@ class Attack(PerturbationBase):
 
     def check_model(self, model: Any, inputs: Any) -> None:
         """Refuse clean images whose values are not those of 8 bits, if the attack returns such."""
-        exact = inputs * NUM_LEVELS
-        if self.pixels == "8bit" and float((exact - exact.round()).abs().max()) > CLOSE_TO_LEVEL:
-            raise ContractError("pixels must be real: values of the clean images are not those of files with 8 bits")
+        if self.pixels == "8bit":
+            from robench.attacks.levels import levels_of
+
+            levels_of(inputs)
 
     @property
     def follows_plain_loss(self) -> bool:

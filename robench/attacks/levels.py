@@ -7,8 +7,10 @@ attacks, which have no budget, are rounded to the nearest level, as programs tha
 import torch
 from torch import Tensor
 
-from robench.attacks.base import CLOSE_TO_LEVEL, NUM_LEVELS
 from robench.core.errors import ContractError
+from robench.core.shard import NUM_LEVELS
+
+CLOSE_TO_LEVEL = 1e-4  # By so much of a level a value may differ from it.
 
 
 def levels_of(clean: Tensor) -> Tensor:

@@ -79,8 +79,7 @@ class Weights:
         >>> Weights(uri="a.ckpt", sha256=None, key="state_dict", prefix="model.").form
         'key: state_dict, prefix: model.'
         """
-        stated = {"key": self.key, "prefix": self.prefix}
-        return ", ".join(f"{name}: {value}" for name, value in stated.items() if value) or self.layout
+        return ", ".join(f"{key}: {each}" for key in ("key", "prefix") if (each := getattr(self, key))) or self.layout
 
     @property
     def page(self) -> str:

@@ -14,6 +14,7 @@ from robench.core.suite import Condition
 EXACT_DTYPE: Literal["float32"] = "float32"
 # Of adversarial images as files of 8 bits a value have them.
 WRITTEN_DTYPE: Literal["uint8"] = "uint8"
+NUM_LEVELS = 255
 # Arithmetic in which the passes of a model can run: a number format, with fused operations if they are compiled.
 Precision = Literal["float32", "bfloat16", "float16", "float32-compiled", "bfloat16-compiled", "float16-compiled"]
 _COMPILED = "-compiled"

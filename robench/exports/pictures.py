@@ -244,7 +244,7 @@ def difference(clean: Pixels, perturbed: Pixels, factor: float) -> Pixels:
 
 def image_of(pixels: Pixels) -> Image.Image:
     """Return an image (1 or 3, H, W) in [0, 1] with 8 bits a value; others raise a UsageError."""
-    levels = levels_of(pixels)
+    levels = file_levels(pixels)
     if len(levels) == 1:
         return Image.fromarray(levels[0])
     if len(levels) == 3:
@@ -252,7 +252,7 @@ def image_of(pixels: Pixels) -> Image.Image:
     raise UsageError(f"images must have 1 or 3 channels to be drawn, got {len(levels)}")
 
 
-def levels_of(pixels: Pixels) -> NDArray[np.uint8]:
+def file_levels(pixels: Pixels) -> NDArray[np.uint8]:
     """Return the values of 8 bits that an image in [0, 1] has in a file."""
     return np.round(255 * np.clip(pixels, 0, 1)).astype(np.uint8)
 

@@ -31,9 +31,10 @@ _MOST_COLUMNS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """Means of one statistic of one model under one condition, and of each of its seeds."""
+    """Means of one statistic of one model, None for a formula, under one condition, and of each of its seeds."""
 
     label: str
+    model: str | None
     numbers: Numbers
     seeds: tuple[Means, ...]
 
@@ -77,13 +78,14 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
     if not panels:
         raise IncompleteError(f"there is nothing to draw: {results[0].title} has single numbers alone")
     labels = _labels(panels)
+    models = {line.label: line.model for lines in groups.values() for line in lines if line.model is not None}
     single = (line for lines in groups.values() for line in lines if not line.means.axes)
     notes = [f"{line.label} = {float(line.means.values):.4g}." for line in single]
     return Plot(
         panels=tuple(panels),
         models=labels,
         labels=labels,
-        colours=_colours(results, labels),
+        colours=tuple(colour_of(models[label]) if label in models else place for place, label in enumerate(labels)),
         notes=(*notes, *_notes(results, has_whiskers=not maps, by_layer=by_layer)),
         # The layers of one model in a row.
         columns=len(by_line[0]) if maps and 1 < len(by_line[0]) <= _MOST_COLUMNS else None,
@@ -93,13 +95,6 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
 def _labels(panels: Sequence[LinePanel | MapPanel]) -> tuple[str, ...]:
     lines = (series.model for panel in panels if isinstance(panel, LinePanel) for series in panel.series)
     return tuple(dict.fromkeys(lines)) or tuple(panel.title for panel in panels)
-
-
-def _colours(results: Sequence[Analysed], labels: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the lines' colours: a model's own under any condition, and of formulas one each."""
-    models = {entry_name(each.facts["model"]) for each in results if "model" in each.facts}
-    of = {label: model for label in labels for model in models if f"{label}, ".startswith(f"{model}, ")}
-    return tuple(colour_of(of[label]) if label in of else place for place, label in enumerate(labels))
 
 
 def _check_alike(results: Sequence[Analysed]) -> None:
@@ -114,13 +109,17 @@ def _check_alike(results: Sequence[Analysed]) -> None:
 def _lines(results: Sequence[Analysed], wanted: Numbers) -> list[_Line]:
     """Return the lines of one statistic, one for each entry and condition; of a formula one."""
     conditions = {each.facts.get("condition") for each in results}
-    groups: dict[str, list[Numbers]] = {}
+    groups: dict[tuple[str, str | None], list[Numbers]] = {}
     for each in results:
-        label = entry_name(each.facts["model"]) if "model" in each.facts else wanted.statistic.meaning
+        model = entry_name(each.facts["model"]) if "model" in each.facts else None
+        label = model or wanted.statistic.meaning
         if len(conditions) > 1:
             label = f"{label}, {each.facts['condition']}"
-        groups.setdefault(label, []).extend(found for found in each.numbers if found.name == wanted.name)
-    return [_Line(label=label, numbers=found[0], seeds=tuple(map(means_of, found))) for label, found in groups.items()]
+        groups.setdefault((label, model), []).extend(found for found in each.numbers if found.name == wanted.name)
+    return [
+        _Line(label=label, model=model, numbers=found[0], seeds=tuple(map(means_of, found)))
+        for (label, model), found in groups.items()
+    ]
 
 
 def _axis_label(line: _Line) -> str:

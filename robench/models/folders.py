@@ -11,15 +11,16 @@ from robench.core.checkpoint import HUB, Weights
 from robench.core.errors import DeclarationError, WeightsError
 from robench.core.files import open_regular, read_regular
 from robench.core.providers import install_command
+from robench.models.shards import INDEX, MOST_BYTES
 
 _CONFIG = "config.json"
 _WEIGHTS = "*.safetensors"
-_WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_WHOLE, _INDEX = "model.safetensors", f"model{INDEX}"
 # All that a model and its tokenizer are loaded from; other files are neither downloaded nor part of the digest.
 _READ = (
     _CONFIG,
     _WEIGHTS,
-    "*.safetensors.index.json",
+    f"*{INDEX}",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -30,7 +31,6 @@ _READ = (
     "*.model",
 )
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt", "*.h5", "*.msgpack")
-_MOST_BYTES = 1 << 26
 
 
 def resolve_folder(weights: Weights, root: Path, entry: str, *, random_weights: bool = False) -> tuple[Path, str]:
@@ -83,7 +83,7 @@ def _check(folder: Path, names: Sequence[str], entry: str, *, needs_weights: boo
         if name not in names:
             continue
         try:
-            stated = json.loads(read_regular(folder / name, _MOST_BYTES))
+            stated = json.loads(read_regular(folder / name, MOST_BYTES))
         except (ValueError, RecursionError) as error:
             raise WeightsError(f"{title}: {name} is not JSON ({error}); get the file again") from error
         if not isinstance(stated, dict):

@@ -7,7 +7,7 @@ from robench.core.errors import WeightsError
 from robench.core.files import read_regular
 
 INDEX = ".safetensors.index.json"
-_MOST_BYTES = 1 << 26
+MOST_BYTES = 1 << 26
 
 
 def is_index(path: Path) -> bool:
@@ -22,7 +22,7 @@ def shards_of(path: Path) -> list[Path]:
         WeightsError: it cannot be read, is not an index, or names files elsewhere.
     """
     try:
-        stated = json.loads(read_regular(path, _MOST_BYTES))
+        stated = json.loads(read_regular(path, MOST_BYTES))
         names = sorted({*stated["weight_map"].values()})
         if not names or any(PurePosixPath(name).name != name or not name.endswith(".safetensors") for name in names):
             raise ValueError("it names other files than *.safetensors beside it")

@@ -30,7 +30,7 @@ from robench.runs.request import RunRequest
 
 # Further ones are loaded again, so that memory holds few models.
 MOST_LOADED = 2
-PATCHING_ADVICE = (
+_PATCHING_ADVICE = (
     "use functions of your own, or measure with --executor processes and write `patches: true` into the registry entry "
     "of a model that must replace torch's or numpy's"
 )
@@ -62,7 +62,7 @@ def check(found: Found) -> Checked:
     request, workers = found.request, found.workers
     for preprocessing in dict.fromkeys(each.preprocessing for each in request.checkpoints):
         check_shapes(request.conditions, found.datasets_of(preprocessing), request.keep_adversarial)
-    elsewhere = [checkpoint for checkpoint in request.checkpoints if checks_in_subprocess(checkpoint, request, workers)]
+    elsewhere = [each for each in request.checkpoints if _checks_in_subprocess(each, request, workers)]
     checked = Checked(found=found)
     for checkpoint in (each for each in request.checkpoints if each not in elsewhere):
         digest = found.digest_of(checkpoint)
@@ -78,7 +78,7 @@ def check(found: Found) -> Checked:
             checked.loaded[checkpoint.name] = digest, model
     if workers.in_process:
         _check_libraries(request, found.watch)
-    _check_fit_in_subprocess(elsewhere, request.datasets, request)
+    _check_fit_in_subprocess(elsewhere, request)
     return checked
 
 
@@ -92,7 +92,7 @@ def _loaded(checkpoint: Checkpoint, module: nn.Module | None = None) -> LoadedMo
         return load_model(checkpoint) if module is None else model_of(checkpoint, module)
 
 
-def checks_in_subprocess(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
+def _checks_in_subprocess(checkpoint: Checkpoint, request: RunRequest, workers: Workers) -> bool:
     """Return whether a model is checked in a separate process.
 
     With worker processes these are models with third-party code, and with ``shard_timeout`` all models.
@@ -113,12 +113,10 @@ def _check_libraries(request: RunRequest, watch: LibraryWatch) -> None:
             "with other models: measure it alone, or with --executor processes"
         )
     if problem := replacement_problem(watch.replaced, patches=bool(patching)):
-        raise UsageError(f"{problem}; {PATCHING_ADVICE}")
+        raise UsageError(f"{problem}; {_PATCHING_ADVICE}")
 
 
-def _check_fit_in_subprocess(
-    checkpoints: Sequence[Checkpoint], datasets: Sequence[DatasetDeclaration], request: RunRequest
-) -> None:
+def _check_fit_in_subprocess(checkpoints: Sequence[Checkpoint], request: RunRequest) -> None:
     """Check models as ``check_fit`` does, in a separate process and each within the time limit of a shard.
 
     Raises:
@@ -129,7 +127,7 @@ def _check_fit_in_subprocess(
         return
     limit = DEFAULT_LIMIT_SECONDS if request.shard_timeout is None else request.shard_timeout
     answers = answers_in_a_process(
-        partial(_refusal, tuple(datasets), request.conditions, request.data_root, request.limit),
+        partial(_refusal, request.datasets, request.conditions, request.data_root, request.limit),
         checkpoints,
         limit,
         is_foreign=runs_foreign_code,
@@ -141,7 +139,7 @@ def _check_fit_in_subprocess(
                 kind, message = found
                 raise kind(message)
             if isinstance(found, Death):
-                names = ", ".join(each.name for each in datasets)
+                names = ", ".join(each.name for each in request.datasets)
                 raise UsageError(
                     f"model {checkpoint.name!r} cannot be checked on {names}: the process that checks "
                     f"it {found.what}; {found.advice}"
@@ -165,7 +163,7 @@ def _refusal(
         check_fit(checkpoint, opened, model, conditions)
         watch.look(f"model {checkpoint.name!r}")
         if problem := replacement_problem(watch.replaced, patches=checkpoint.patches):
-            raise UsageError(f"{problem}; {PATCHING_ADVICE}")
+            raise UsageError(f"{problem}; {_PATCHING_ADVICE}")
     except RobenchError as error:
         return next(kind for kind in _ERRORS if isinstance(error, kind)), str(error)
     return "fits"

@@ -16,7 +16,7 @@ from robench.core.columns import Outcomes, fields_of
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
-from robench.core.shard import Measurement, Shard
+from robench.core.shard import NUM_LEVELS, Measurement, Shard
 from robench.core.suite import Condition, Suite, View, views_of
 from robench.datasets import open_dataset
 from robench.declarations.base import imported
@@ -24,7 +24,7 @@ from robench.domains import DOMAINS, Domain
 from robench.domains.code_points import decoded
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS
-from robench.exports.pictures import Pictured, Shot, levels_of
+from robench.exports.pictures import Pictured, Shot, file_levels
 from robench.perturbations.clean import Clean
 from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
@@ -175,7 +175,7 @@ class _Kept:
         if domain.shown_as != "image" or not has_classes:
             return
         for name, points in self._points(shard, dataset).items():
-            read = torch.from_numpy(levels_of(points.numpy())).float() / 255
+            read = torch.from_numpy(file_levels(points.numpy())).float() / NUM_LEVELS
             self._of_files[shard.key, name] = [str(each) for each in evaluator.answers(shard, read).tolist()]
 
     def _points(self, shard: Shard, dataset: Dataset) -> dict[str, Tensor]:

@@ -8,11 +8,10 @@ from typing import Literal, get_args
 
 from torch import nn
 
-from robench.attacks.base import NUM_LEVELS
 from robench.core.checkpoint import Checkpoint
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import UnknownNameError, UsageError
-from robench.core.shard import EXACT_DTYPE, WRITTEN_DTYPE, Precision, is_compiled, number_format
+from robench.core.shard import EXACT_DTYPE, NUM_LEVELS, WRITTEN_DTYPE, Precision, is_compiled, number_format
 from robench.core.suite import Condition, Suite
 from robench.domains import DOMAINS
 from robench.executors import ExecutorBase
