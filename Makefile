@@ -105,7 +105,6 @@ generated: schemas suites ## every file that scripts write from the code: schema
 	@$(BIN)/python scripts/attention_page.py
 	@$(BIN)/python scripts/analysis_page.py
 	@$(BIN)/python scripts/contributing_page.py
-	@$(BIN)/python scripts/modules_page.py
 	@$(BIN)/python scripts/results_pages.py
 
 docs: generated  ## the site in build/site
