@@ -1,4 +1,4 @@
-"""Writes the tables of reports/cifar10.md, series.md and segmentation.md, and of docs/series.md, from committed results.
+"""Writes the tables of committed results in reports/cifar10.md, series.md, segmentation.md, and in docs/series.md.
 
 ``python scripts/results_pages.py NAME RESULTS`` first adds the results of a folder to the archive of that page: of
 published models under its suites, a file for each measurement. A measurement that is there already stays as it is. Then
