@@ -15,7 +15,7 @@ from robench.attention import ATTENTIONS
 from robench.declare import read_registry, shipped_registry
 from robench.figures.plots import LinePanel, MapPanel
 
-PAGE, PERFORMANCE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("gallery", "performance"))
+PAGE = (ROOT / "docs" / "gallery.md").read_text()
 MOST_BYTES = 40_000
 
 
@@ -65,15 +65,8 @@ def test_the_numbers_are_of_the_models_of_the_registry(gallery: Any) -> None:
     assert f"seeds of `digits-vit` it is {min(last):.3f} to {max(last):.3f} after" in " ".join(PAGE.split())
 
 
-def test_growth_is_that_of_the_page_on_performance(gallery: Any) -> None:
-    rows = re.findall(r"^\| ([\w-]+) \|((?: [\d.,]+ \|){6}) ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", PERFORMANCE, re.M)
-    kept = gallery.GROWTH["mechanisms"]
-    assert [row[0] for row in rows] == list(kept) == list(ATTENTIONS.builtin)
-    for kind, milliseconds, *exponents in rows:
-        printed = [float(each.replace(",", "")) for each in re.findall(r"[\d.,]+", milliseconds)]
-        np.testing.assert_allclose(printed, np.array(kept[kind]["seconds"]["median"]) * 1e3, rtol=0.006)
-        fitted = [kept[kind]["exponents"][name] for name in ("seconds", "peak_bytes", "multiply_adds")]
-        np.testing.assert_allclose(list(map(float, exponents)), fitted, atol=0.0051)
+def test_growth_is_kept_of_every_mechanism(gallery: Any) -> None:
+    assert list(gallery.GROWTH["mechanisms"]) == list(ATTENTIONS.builtin)
 
 
 def test_a_plot_has_the_numbers_with_intervals_beside_softmax(gallery: Any) -> None:
