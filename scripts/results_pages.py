@@ -1,4 +1,4 @@
-"""Writes the tables of committed results in reports/cifar10.md, series.md, segmentation.md, and in docs/series.md.
+"""Writes the tables of committed results in reports/cifar10.md, series.md and segmentation.md.
 
 ``python scripts/results_pages.py NAME RESULTS`` first adds the results of a folder to the archive of that page: of
 published models under its suites, a file for each measurement. A measurement that is there already stays as it is. Then
@@ -30,11 +30,11 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Page:
-    """Tables of an archive of results, in a page of reports or a part of a page of docs.
+    """Tables of an archive of results, as a page of reports or a part of one.
 
     Attributes:
         name: name of the page, and of its archive unless ``uses_main_archive``.
-        marker: the place on the page; ``tables`` is that of a page of reports.
+        marker: the place on the page.
         shows_minutes: whether a table of what the measurements took comes last.
         uses_main_archive: whether the results are in the archive of the papers' tables, which has them as twins.
         printed, compared: papers' numbers before the tables, and comparisons after them.
@@ -51,7 +51,7 @@ class Page:
     @property
     def path(self) -> Path:
         """Return the file of the page."""
-        return ROOT / ("reports" if self.marker == "tables" else "docs") / f"{self.name}.md"
+        return ROOT / "reports" / f"{self.name}.md"
 
     @property
     def archive(self) -> Path:
