@@ -48,37 +48,26 @@ def page(text: str) -> str:
 
 def table() -> Iterator[str]:
     """Yield the lines of the table: a row for each kind of attention, with or without a model of the digits."""
-    yield "| mechanism | seen | picture |"
-    yield "|---|---|---|"
+    yield "| mechanism | clean, % | attacked, % | attention moved, % | similarity | exponent | picture |"
+    yield "|---|---:|---:|---:|---:|---:|---|"
     for kind in ATTENTIONS.builtin:
         found, name = NUMBERS["mechanisms"].get(kind), f"[`{kind}`](attention.md#{kind})"
         if found is None:
-            yield f"| {name} | no model of the digits differs from `digits-vit` in it alone | |"
+            yield f"| {name}, no model of the digits | | | | | | |"
             continue
         alt = f"{kind}: tokens' similarity, milliseconds{', heat maps' if found['maps'] else ''}"
         picture = f'<img src="gallery/mechanisms/{kind}.png" alt="{alt}" width="440">'
-        yield f"| {name}, `{found['model']}` | {'; '.join(seen(kind))} | {picture} |"
+        yield f"| {name}, `{found['model']}` | {' | '.join(seen(kind))} | {picture} |"
 
 
 def seen(kind: str) -> Iterator[str]:
     """Yield what a picture shows, in numbers."""
-    found, growth = NUMBERS["mechanisms"][kind], GROWTH["mechanisms"][kind]
-    before, after = (_per_cent(found["accuracy"][name]) for name in CONDITIONS)
-    yield f"accuracy {before} clean, {after} attacked"
-    if found["change"]:
-        yield f"the attack moves {_per_cent(found['change'], 1)} of the attention in layer {found['layer']}"
-    else:
-        yield f"no weights in layer {found['layer']}, and so no heat map"
-    values, low, high = (found["similarity"][name][-1] for name in ("values", "low", "high"))
-    yield f"similarity after the last block {values:.3f} [{low:.3f}, {high:.3f}]"
-    ratio = growth["seconds"]["median"][-1] / GROWTH["mechanisms"][BASELINE]["seconds"]["median"][-1]
-    beside = "" if kind == BASELINE else f", {ratio:.3g} times softmax's at {GROWTH['tokens'][-1]:,} tokens"
-    yield f"seconds grow with exponent {growth['exponents']['seconds']:.2f}{beside}"
-
-
-def _per_cent(found: Mapping[str, float], places: int = 0) -> str:
-    values, low, high = (f"{100 * found[name]:.{places}f}" for name in ("values", "low", "high"))
-    return f"{values} % [{low}, {high}]"
+    found = NUMBERS["mechanisms"][kind]
+    for condition in CONDITIONS:
+        yield f"{100 * found['accuracy'][condition]['values']:.0f}"
+    yield f"{100 * found['change']['values']:.1f}" if found["change"] else "no weights"
+    yield f"{found['similarity']['values'][-1]:.3f}"
+    yield f"{GROWTH['mechanisms'][kind]['exponents']['seconds']:.2f}"
 
 
 def plot(kind: str) -> Plot:

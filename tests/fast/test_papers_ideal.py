@@ -25,7 +25,7 @@ from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, evidence_on, judged
 
-PAGE = (Path(__file__).parents[2] / "docs" / "published.md").read_text()
+PAGE = (Path(__file__).parents[2] / "reports" / "judged.md").read_text()
 NAMES = ("consistent", "undecided", "inferred", "other protocol")
 NUM_SEEDS = 5
 LOSS = "nats"
