@@ -6,8 +6,9 @@ generator violates this, and so does changing the clean inputs, against which it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from typing import Any, cast
 
 import numpy.random  # noqa: F401  # loaded before anything is watched, since it is seeded when it is first used
 import torch
@@ -28,8 +29,8 @@ def watched(title: str, batch: Batch, model: Model, perturb: Callable[[Model], M
         ContractError: it raised an error, drew from a global generator, changed the clean inputs, or returned something
             other than inputs of the same shape and dtype on the same device.
     """
-    watch = _Watch(title)
-    made = perturb(WatchedModel(model, watch))
+    watch = WatchedModel(model, title, {})
+    made = perturb(cast("Model", watch))
     while True:
         clean, targets = batch.inputs.clone(), batch.targets.clone()
         watch.go_on()
@@ -57,16 +58,33 @@ def title_of_foreign(declaration: PerturbationDeclaration) -> str | None:
     return title_of("perturbation", found, str(getattr(type(found), "kind", type(found).__name__)))
 
 
-class _Watch:
-    """States of the process-wide generators, which a perturbation must not change."""
+class WatchedModel:
+    """Model as a perturbation sees it: the model's own draws are not attributed to the perturbation.
 
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._states: dict[str, object] = {}
+    ``states`` are those of the process-wide generators, which the perturbation must not change.
+    """
+
+    def __init__(self, model: Model, title: str, states: dict[str, object]) -> None:
+        self._model, self._title, self._states = model, title, states
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def outputs(self, *arguments: Any) -> torch.Tensor:
+        """Return the model's scores."""
+        self.check()
+        try:
+            return self._model.outputs(*arguments)
+        finally:
+            self.go_on()
+
+    def through_solvers(self) -> WatchedModel:
+        """Return the same wrapper of the model with gradients through its solvers."""
+        return WatchedModel(self._model.through_solvers(), self._title, self._states)
 
     def go_on(self) -> None:
         """Accept the current states: the perturbation did not change them."""
-        self._states = generator_states()
+        self._states.update(generator_states())
 
     def check(self) -> None:
         """Refuse a perturbation that has changed them; the message names the generators."""
@@ -77,41 +95,6 @@ class _Watch:
                 f"{self._title} drew from the global generator of {' and '.join(drawn)}: let it take random numbers "
                 "from the draws that it is given, which belong to the examples"
             )
-
-
-class WatchedModel:
-    """Model wrapper that does not attribute the model's own draws to the perturbation."""
-
-    def __init__(self, model: Model, watch: _Watch) -> None:
-        self._model = model
-        self._watch = watch
-
-    @property
-    def takes_seeds(self) -> bool:
-        """Return whether the model declares that its random numbers come from seeds alone."""
-        return bool(getattr(self._model, "takes_seeds", False))
-
-    @property
-    def device(self) -> torch.device:
-        """Return the device that inputs must be on."""
-        return self._model.device
-
-    @property
-    def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and standard deviation, (C, 1, 1) each."""
-        return self._model.normalisation
-
-    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        """Return the model's scores."""
-        self._watch.check()
-        try:
-            return self._model.outputs(inputs, seeds)
-        finally:
-            self._watch.go_on()
-
-    def through_solvers(self) -> WatchedModel:
-        """Return the same wrapper of the model with gradients through its solvers."""
-        return WatchedModel(self._model.through_solvers(), self._watch)
 
 
 def _check_returned(title: str, perturbed: object, batch: Batch) -> None:

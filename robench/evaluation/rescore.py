@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import torch
 
@@ -55,7 +56,7 @@ def rescore(
     declaration = shard.measurement.condition.action
     if not isinstance(declaration, Rescore):
         return evaluate(shard, model, dataset, limit=limit, source=Kept(examples))
-    shown = NormalisedAs(model, declaration.mean, declaration.std)
+    shown = cast("Model", NormalisedAs(model, declaration.mean, declaration.std))
     return evaluate(shard, shown, dataset, limit=limit, source=Kept(_at(examples, declaration.budget)))
 
 
@@ -93,29 +94,13 @@ class NormalisedAs:
 
     def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
         self._model = model
-        self._channels = tuple(mean), tuple(std)
         shape = [-1, 1, 1][: model.normalisation[0].ndim]
-        self._mean, self._std = (
+        self.normalisation = tuple(
             torch.tensor(values, dtype=torch.float32, device=model.device).reshape(shape) for values in (mean, std)
         )
 
-    @property
-    def device(self) -> torch.device:
-        """Return the device that inputs must be on."""
-        return self._model.device
-
-    @property
-    def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and standard deviation of the attacked model, (C, 1, 1) each."""
-        return self._mean, self._std
-
-    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        """Return the model's own scores."""
-        return self._model.outputs(inputs, seeds)
-
-    def through_solvers(self) -> NormalisedAs:
-        """Return the same wrapper of the model with gradients through its solvers; scoring needs none."""
-        return NormalisedAs(self._model.through_solvers(), *self._channels)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
 
 
 def _at(examples: AdversarialExamples, budget: str | None) -> AdversarialExamples:

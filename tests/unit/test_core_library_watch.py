@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 import robench.evaluation.evaluate as module_of_robench
 from robench.core import user_code
 from robench.core.containment import Contained
-from robench.core.library_watch import LibraryWatch, described_replacement, is_permitted, replaced_by_imports
+from robench.core.library_watch import LibraryWatch, replaced_by_imports, replacement_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,14 +100,15 @@ def test_an_import_that_replaces_a_function_is_kept_in_mind(tmp_path: Path, monk
     assert replaced_by_imports() == {"torch.nn.GELU.forward": "module 'theirs_that_patches'"}
 
 
-def test_only_libraries_may_be_replaced_and_only_with_leave() -> None:
-    assert is_permitted({}, patches=False)
-    assert is_permitted({"torch.relu": "a"}, patches=True)
-    assert not is_permitted({"torch.relu": "a"}, patches=False)
-    assert not is_permitted({"torch.relu": "a", "robench.attacks.pgd_impl.attack": "a"}, patches=True)
+def test_only_libraries_may_be_replaced_and_only_with_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("robench.core.library_watch._BY_IMPORTS", {})
+    assert not replacement_problem({}, patches=False)
+    assert not replacement_problem({"torch.relu": "a"}, patches=True)
+    assert replacement_problem({"torch.relu": "a"}, patches=False)
+    assert replacement_problem({"robench.attacks.pgd_impl.attack": "a"}, patches=True)
     many = {f"torch.f{number}": f"model {number % 2}" for number in range(5)}
-    said = described_replacement(many)
-    assert said.startswith("model 0, model 1 replaced torch.f0, torch.f1, torch.f2 and 2 more")
+    named = "model 0, model 1 replaced torch.f0, torch.f1, torch.f2 and 2 more"
+    assert replacement_problem(many, patches=False).startswith(named)
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,6 @@ class TestTransfer:
         ]
         assert torch.equal(shown.outputs(Images.inputs), target.outputs(Images.inputs))
         assert shown.device == target.device
-        assert torch.equal(shown.through_solvers().normalisation[1], shown.normalisation[1])
 
     def test_a_target_without_finite_logits_is_refused_by_its_own_name(self) -> None:
         class Broken(Linear):
