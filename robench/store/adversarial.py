@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from safetensors.numpy import load, save
 from robench.core.errors import StoreError
 from robench.core.files import absolute
 from robench.core.shard import ShardHeader
-from robench.store.damaged import read_whole
+from robench.store.damaged import check_place, read_whole
 from robench.store.envelope import members_of, read_envelope, shard_of
 from robench.store.paths import ADVERSARIAL_SUFFIX, Paths, kept_keys, measurement_folders
 from robench.store.sealed import DamagedError, check_seal, keeping, publish, reading, seal, with_blank_seal
@@ -89,6 +90,13 @@ def decode_examples(content: bytes) -> AdversarialExamples:
         points={name: tensors[name] for name in budgets},
         found={name: tensors[_FOUND + name] for name in budgets if _FOUND + name in tensors},
     )
+
+
+def examples_at(path: Path, content: bytes) -> AdversarialExamples:
+    """Decode the examples at ``path``, which are damaged if they were copied or renamed."""
+    examples = decode_examples(content)
+    check_place(path, examples.shard)
+    return examples
 
 
 def _texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -165,9 +173,7 @@ class AdversarialFolder:
     def get(self, measurement_key: str, shard_key: str) -> AdversarialExamples | None:
         """Return the examples of a shard, or None if there are none or damaged ones, which are set aside."""
         path = self._path(measurement_key, shard_key)
-        return read_whole(
-            path, decode_examples, lambda examples: examples.shard, Paths(self.results), max_bytes=MAX_BYTES
-        )
+        return read_whole(path, partial(examples_at, path), Paths(self.results), max_bytes=MAX_BYTES)
 
     def _path(self, measurement_key: str, shard_key: str) -> Path:
         return Paths(self.results).adversarial_examples(measurement_key, shard_key)

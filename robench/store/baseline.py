@@ -15,7 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 from robench.core.errors import IncomparableError, StoreError, UsageError
 from robench.core.files import read_regular, write_whole
 from robench.core.records import Record
-from robench.store.consistency import DataClaims, Promises, check_header
+from robench.store.consistency import DataClaims, Promises
 from robench.store.damaged import MAX_BYTES
 from robench.store.envelope import build, members_of, provenance_members, provenance_of, shard_of, whole_number
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
@@ -114,7 +114,6 @@ def checked_baseline(baseline: Baseline) -> Baseline:
     """Return a baseline; raises DamagedError if its records contradict themselves or each other."""
     promises, claims = Promises(), DataClaims()
     for number, record in enumerate(baseline.records):
-        check_header(record.shard, record.provenance)
         promises.check_record(record)
         claims.add(Path(record.shard.model, f"{record.shard.condition} ({number})"), record)
     if not claims.agree:

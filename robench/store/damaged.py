@@ -23,7 +23,6 @@ MAX_BYTES = 1 << 30
 def read_whole(
     path: Path,
     decode: Callable[[bytes], Content],
-    shard_of: Callable[[Content], ShardHeader] | None,
     paths: Paths,
     *,
     max_bytes: int = MAX_BYTES,
@@ -31,7 +30,6 @@ def read_whole(
 ) -> Content | None:
     """Return the content of ``path``, or None if it is gone, or damaged and set aside.
 
-    ``shard_of`` returns the shard of the content, whose place must be ``path``; None for packs.
     Pipes, devices and files of more than ``max_bytes`` count as damaged: robench writes none. ``on_gone`` is called if
     there is no file, such as after another command has moved it.
 
@@ -43,9 +41,7 @@ def read_whole(
         if content is None:
             on_gone()
             return None
-        decoded = decode(content)
-        if shard_of is not None:
-            check_place(path, shard_of(decoded))
+        return decode(content)
     except NewerFormatError as error:
         raise StoreError(
             f"{path} was written by a newer robench: {error}. Update robench, or name another folder with --results"
@@ -53,7 +49,6 @@ def read_whole(
     except DamagedError as error:
         set_aside(path, paths.damaged(path), error)
         return None
-    return decoded
 
 
 def check_place(path: Path, shard: ShardHeader) -> None:

@@ -17,7 +17,7 @@ from robench.core.records import Failure, Manifest, Record
 from robench.core.shard import ShardHeader
 from robench.store.adversarial import AdversarialFolder
 from robench.store.damaged import read_whole, warn_if_other_outcomes
-from robench.store.envelope import encode_failure, encode_manifest
+from robench.store.envelope import decode_failure, decode_manifest, encode_failure, encode_manifest
 from robench.store.leases import Leases
 from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import FAILURE_SUFFIX, Paths, kept_files, measurement_folders
@@ -85,7 +85,7 @@ class FolderStore(RecordFiles):
             path = self.paths.manifest(folder.name)
             kept = None
             if path not in self._refused:
-                kept = read_whole(path, self.checked_manifest, lambda each: each.shard, self.paths)
+                kept = read_whole(path, self.checked(path, decode_manifest), self.paths)
             if kept is not None:
                 self._stated[folder.name] = kept.shard
             if kept is None or not self._stems(folder):
@@ -100,7 +100,7 @@ class FolderStore(RecordFiles):
             failure
             for folder in measurement_folders(self.paths.failures)
             for path in kept_files(folder, FAILURE_SUFFIX)
-            if (failure := self._read(path, self.checked_failure, lambda each: each.shard)) is not None
+            if (failure := self._read(path, self.checked(path, decode_failure))) is not None
             # A writer that was killed between the two steps leaves both; the record counts.
             and not self.has(failure.shard.measurement_key, failure.shard.key)
         ]

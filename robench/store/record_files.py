@@ -9,9 +9,8 @@ from typing import TypeVar
 from robench.core.records import Failure, Manifest, Record
 from robench.core.shard import Measurement, ShardHeader, shard_key
 from robench.core.suite import Condition
-from robench.store.consistency import DataClaims, Promises, check_header, headers_outvoted
+from robench.store.consistency import DataClaims, Promises, headers_outvoted
 from robench.store.damaged import check_place, read_whole, set_aside
-from robench.store.envelope import decode_failure, decode_manifest
 from robench.store.packed import decode_pack_description, described_record, pack_at
 from robench.store.parquet import decode_description, decode_record
 from robench.store.paths import (
@@ -31,6 +30,7 @@ MOST_OPENED = 8
 _ATTEMPTS = 3
 
 Content = TypeVar("Content")
+Found = TypeVar("Found", Record, Manifest, Failure, list[Record])
 
 
 class RecordFiles:
@@ -204,65 +204,43 @@ class RecordFiles:
         if path in self._refused:
             return []
         if extent_named(stem) is not None:
-            return self._read(path, partial(self.checked_pack, path), None) or []
-        record = self._read(path, self.checked_record, lambda record: record.shard)
+            return self._read(path, self.checked(path, partial(pack_at, path))) or []
+        record = self._read(path, self.checked(path, decode_record))
         return [] if record is None else [record]
 
-    def checked_record(self, content: bytes) -> Record:
-        """Decode a record, and refuse one that contradicts itself; raises like all decoders (``envelope``)."""
-        record = decode_record(content)
-        self._check(record)
-        return record
+    def checked(
+        self, path: Path, decode: Callable[[bytes], Found], *, has_outcomes: bool = True
+    ) -> Callable[[bytes], Found]:
+        """Return a decoder that also refuses what contradicts itself or belongs elsewhere than at ``path``.
 
-    def checked_pack(self, path: Path, content: bytes) -> list[Record]:
-        """Decode the pack at a path, and refuse one whose records contradict themselves; raises likewise."""
-        records = pack_at(path, content)
-        for record in records:
-            self._check(record)
-        return records
+        It raises like all decoders (``envelope``). Records without outcomes are not ``has_outcomes``.
+        """
 
-    def checked_manifest(self, content: bytes) -> Manifest:
-        """Decode a manifest, and refuse one that contradicts itself; raises likewise."""
-        manifest = decode_manifest(content)
-        self._check_header(manifest)
-        return manifest
+        def checked(content: bytes) -> Found:
+            found = decode(content)
+            for each in found if isinstance(found, list) else [found]:
+                if has_outcomes and isinstance(each, Record):
+                    self._promises.check_record(each)
+                else:
+                    self._promises.check_header(each)
+            if not isinstance(found, list):
+                check_place(path, found.shard)
+            return found
 
-    def checked_failure(self, content: bytes) -> Failure:
-        """Decode a failure, and refuse one that contradicts itself; raises likewise."""
-        failure = decode_failure(content)
-        self._check_header(failure)
-        return failure
-
-    def _check(self, record: Record) -> None:
-        self._check_header(record)
-        self._promises.check_record(record)
-
-    def _check_header(self, found: Record | Manifest | Failure) -> None:
-        check_header(found.shard, found.provenance)
-        self._promises.check_header(found.shard)
+        return checked
 
     def _described_in(self, folder: Path, stem: str) -> Sequence[Record]:
         path = folder / f"{stem}{RECORD_SUFFIX}"
         if path in self._refused:
             return []
+        if extent_named(stem) is not None:
+            decode = partial(pack_at, path, decode=decode_pack_description)
+            return self._read(path, self.checked(path, decode, has_outcomes=False)) or []
+        found = self._read(path, self.checked(path, decode_description))
+        return [] if found is None else [described_record(found.shard, found.provenance)]
 
-        def described(content: bytes) -> list[Record]:
-            if extent_named(stem) is not None:
-                records = pack_at(path, content, decode=decode_pack_description)
-            else:
-                found = decode_description(content)
-                check_place(path, found.shard)
-                records = [described_record(found.shard, found.provenance)]
-            for record in records:
-                self._check_header(record)
-            return records
-
-        return self._read(path, described, None) or []
-
-    def _read(
-        self, path: Path, decode: Callable[[bytes], Content], shard_of: Callable[[Content], ShardHeader] | None
-    ) -> Content | None:
-        found = read_whole(path, decode, shard_of, self.paths)
+    def _read(self, path: Path, decode: Callable[[bytes], Content]) -> Content | None:
+        found = read_whole(path, decode, self.paths)
         self.num_lost += found is None
         return found
 

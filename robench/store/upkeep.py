@@ -17,13 +17,13 @@ from robench.core.files import read_regular
 from robench.core.records import Record
 from robench.core.shard import ShardHeader
 from robench.store.adversarial import MAX_BYTES as MAX_BYTES_OF_EXAMPLES
-from robench.store.adversarial import decode_examples
+from robench.store.adversarial import examples_at
 from robench.store.consistency import DataClaims, headers_outvoted
 from robench.store.damaged import MAX_BYTES, read_whole
-from robench.store.envelope import decode_manifest
+from robench.store.envelope import decode_failure, decode_manifest
 from robench.store.folder import FolderStore
 from robench.store.packed import decode_pack, encode_pack, extent_of, pack_at
-from robench.store.parquet import encode_record
+from robench.store.parquet import decode_record, encode_record
 from robench.store.paths import (
     ADVERSARIAL_SUFFIX,
     FAILURE_SUFFIX,
@@ -236,19 +236,18 @@ def _listed(kind: str, folder: Path) -> list[Path]:
 def _read(kind: str, path: Path, store: FolderStore, gone: list[Path]) -> KeptFile:
     """Return a file that has been read whole; if another command has moved it away, its path is added to ``gone``."""
     decoders: dict[str, Callable[[bytes], Any]] = {
-        RECORDS: store.checked_record,
-        PACKS: partial(store.checked_pack, path),
-        MANIFESTS: store.checked_manifest,
-        FAILURES: store.checked_failure,
-        ADVERSARIAL: decode_examples,
+        RECORDS: store.checked(path, decode_record),
+        PACKS: store.checked(path, partial(pack_at, path)),
+        MANIFESTS: store.checked(path, decode_manifest),
+        FAILURES: store.checked(path, decode_failure),
+        ADVERSARIAL: partial(examples_at, path),
     }
 
     def decode(content: bytes) -> tuple[bytes, Any]:
         return content, decoders[kind](content)
 
-    shard_of = None if kind == PACKS else lambda found: found[1].shard
     max_bytes = MAX_BYTES_OF_EXAMPLES if kind == ADVERSARIAL else MAX_BYTES
-    found = read_whole(path, decode, shard_of, store.paths, max_bytes=max_bytes, on_gone=partial(gone.append, path))
+    found = read_whole(path, decode, store.paths, max_bytes=max_bytes, on_gone=partial(gone.append, path))
     if found is None:
         return KeptFile(kind=kind, path=path, content=None)
     return KeptFile(kind=kind, path=path, content=found[0], value=found[1])
@@ -307,7 +306,7 @@ def _is_packed(folder: Path, files: Sequence[Path], records: list[Record], paths
         raise StoreError(f"{folder} was not packed, since its pack would hold other outcomes; report this as a bug")
     with keeping(place):
         # An earlier pack of the same extent stays only if all files beside it are copies of its records.
-        kept = records if publish(place, content) else read_whole(place, partial(pack_at, place), None, paths)
+        kept = records if publish(place, content) else read_whole(place, partial(pack_at, place), paths)
         if kept is None:
             # Damaged, or moved away since: the files beside it stay.
             return False
