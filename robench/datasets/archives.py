@@ -87,12 +87,7 @@ def reporting_damage(archive: Path) -> Iterator[None]:
 
 
 def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
-    """Read all of an archive's members without writing anything; return the names of its files.
-
-    Raises:
-        UsageError: there is no such file.
-        MissingDataError: a forbidden member, a duplicate name, or more than the limits allow.
-    """
+    """Read all of an archive's members without writing anything; return the names of its files."""
     # By name without case.
     files: dict[str, tuple[str, ...]] = {}
     folders: set[tuple[str, ...]] = set()

@@ -63,10 +63,6 @@ def decode(image: Stored | Altered, preprocessing: ImagePreprocessing) -> NDArra
     """Return the image as (H, W, C), resized and cropped as required by ``preprocessing``.
 
     It has the channels of ``preprocessing``: 1 for grey, 4 with transparency; 3 where none are stated.
-
-    Raises:
-        ExampleError: it cannot be read, or is smaller than the crop, or files have no such number of channels; the
-            message names file and reason.
     """
     stored = image.stored if isinstance(image, Altered) else image
     mode = MODES.get(preprocessing.num_channels or 3)

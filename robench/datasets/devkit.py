@@ -51,11 +51,7 @@ def find_devkit(root: Path, places: Sequence[str]) -> Path | None:
 
 
 def read_labels(devkit: Path) -> list[str]:
-    """Return the WordNet id of each validation image, in the order of their numbers, from 1 on.
-
-    Raises:
-        MissingDataError: a file of the kit is absent, damaged or another one.
-    """
+    """Return the WordNet id of each validation image, in the order of their numbers, from 1 on."""
     # Imported here, since most forms need no scipy.
     from scipy.io import loadmat  # type: ignore[import-untyped]  # scipy ships no types
 

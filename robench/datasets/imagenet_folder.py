@@ -180,11 +180,7 @@ def source_of(
     pattern: str = "{folder}/{stem}{suffix}",
     shards: tuple[Path, ...] = (),
 ) -> ImageSource:
-    """Return the listed images of the layout's classes.
-
-    Raises:
-        MissingDataError: two have the same id, an id is not UTF-8, or there is another class.
-    """
+    """Return the listed images of the layout's classes."""
     chosen = [image for image in images if has_class(image.folder, layout, place)]
     source = ImageSource(
         form=form,

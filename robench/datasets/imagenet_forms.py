@@ -74,12 +74,7 @@ def unreadable(error: OSError, layout: Layout) -> MissingDataError:
 
 
 def find_form(data_root: Path | None, layout: Layout) -> Found:
-    """Return the first form in which a dataset is there, and say once which others are not read.
-
-    Raises:
-        MissingDataError: it is there in no form, or the first one is damaged.
-        OSError: a folder or file cannot be read.
-    """
+    """Return the first form in which a dataset is there, and say once which others are not read."""
     if data_root is None:
         raise MissingDataError(f"{layout.title} needs a folder. {_how_to_give(layout)}")
     root = data_root.expanduser()

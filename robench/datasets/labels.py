@@ -29,11 +29,6 @@ def numbered_labels(declared: UserDataset, labels: Mapping[str, Sequence[str]]) 
 
     Labels that are all names of ``class_names`` are numbered in its order. Others that are all whole numbers, in any
     spelling, such as 1.0, are class numbers; otherwise they are names, which are numbered in the order of their text.
-
-    Raises:
-        MissingDataError: numbers are not whole, are beside missing values, or are those of one split, and another one
-            has names.
-        DeclarationError: the entry states another number of classes than there are names, or no such name.
     """
     values = {label: _number(label) for label in sorted(set().union(*labels.values()))}
     stated, names = declared.num_classes, declared.class_names

@@ -116,11 +116,7 @@ def prepared_files(split: str) -> tuple[str, ...]:
 
 
 def write_prepared(declared: ListOps, folder: Path) -> int:
-    """Generate all splits, write each file whole, and return the number of files.
-
-    Raises:
-        MissingDataError: this machine generates other expressions than the declared ones.
-    """
+    """Generate all splits, write each file whole, and return the number of files."""
     splits = generated(declared)
     for split, rows in splits.items():
         if (found := fingerprint_of(declared, rows)) != (wanted := declared.sha256_of(split) or found):

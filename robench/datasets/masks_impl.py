@@ -37,11 +37,7 @@ class MaskRule:
     may_be_empty: bool = False
 
     def targets_of(self, values: NDArray[Any], title: str) -> NDArray[np.int64]:
-        """Return the targets (H, W) of values (H, W), or of colours (H, W, 3).
-
-        Raises:
-            ExampleError: a value or colour has no meaning, or all pixels are ignored; ``title`` names the mask.
-        """
+        """Return the targets (H, W) of values (H, W), or of colours (H, W, 3)."""
         targets = self._of_colours(values, title) if self.colours else self._of_numbers(values, title)
         if not self.may_be_empty and not (targets != IGNORED).any():
             raise ExampleError(
@@ -87,11 +83,7 @@ class MaskRule:
 
 
 def read_mask(stored: Stored, rule: MaskRule) -> NDArray[np.int64]:
-    """Return the targets (H, W) of a PNG.
-
-    Raises:
-        ExampleError: it cannot be read, or is of another kind than ``rule``; the message names the file.
-    """
+    """Return the targets (H, W) of a PNG."""
     title = f"mask {stored}"
     try:
         with open_stored(stored) as opened, Image.open(opened) as file:

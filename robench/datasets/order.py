@@ -68,10 +68,6 @@ def checked_index(index: int, name: str, length: int) -> int:
 
 
 def check_range(start: int, stop: int, name: str, length: int) -> None:
-    """Refuse a batch that is not completely within the dataset, since a short one would go unnoticed.
-
-    Raises:
-        IndexError: empty, or not within the dataset.
-    """
+    """Refuse a batch that is not completely within the dataset, since a short one would go unnoticed."""
     if not 0 <= start < stop <= length:
         raise IndexError(f"{name} has examples [0, {length}), asked for [{start}, {stop})")

@@ -33,12 +33,7 @@ class Packed:
         return f"{self.name} in {self.file}"
 
     def read(self) -> bytes:
-        """Return the encoded image.
-
-        Raises:
-            OSError: the file cannot be read.
-            Exception: one of zipfile or pyarrow, or a ValueError: its content is not as indexed.
-        """
+        """Return the encoded image."""
         if self.file.suffix == SHARD:
             # Imported here, since decoding processes start sooner without pyarrow.
             from robench.datasets.parquet_files import image_of_row

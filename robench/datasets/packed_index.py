@@ -32,10 +32,6 @@ def index_of(file: Path) -> pa.Table:
 
     Columns: ``name``, "" if unknown; ``start`` (see ``Packed``) and ``num_bytes``, int64; of archives ``note``, the
     content of small members with a suffix of ``NOTES``, otherwise null; of shards ``label``, int64, or null.
-
-    Raises:
-        OSError: it cannot be read.
-        MissingDataError: it is damaged, compressed as a whole, has two members of one name, or is another file.
     """
     return _index(*state_of(file))
 

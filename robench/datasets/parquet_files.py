@@ -28,9 +28,6 @@ class ParquetRows:
     Attributes:
         kinds: types of the columns by their names.
         ends: for each row group the number of rows up to its end.
-
-    Raises:
-        MissingDataError: it is damaged, here or in ``read``.
     """
 
     def __init__(self, opened: BinaryIO, title: str) -> None:
@@ -91,12 +88,7 @@ class _Shard(ParquetRows):
 
 
 def image_of_row(state: tuple[Path, int, int], row: int) -> bytes:
-    """Return the encoded image of a row of a shard, given its state; b"" if it is null.
-
-    Raises:
-        OSError: it cannot be read.
-        MissingDataError: it is damaged.
-    """
+    """Return the encoded image of a row of a shard, given its state; b"" if it is null."""
     with _ONE_READER:
         ends = _shard(*state).ends
         group = bisect_right(ends, row)

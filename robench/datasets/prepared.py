@@ -17,9 +17,6 @@ def folder_of(declared: DatasetBase, data_root: Path | None, how: str) -> Path:
     """Return the folder of a dataset below the data root, which may be absent.
 
     ``how`` ends the sentence on how to give a data root, such as ", and fill it with 'robench data prepare listops'".
-
-    Raises:
-        MissingDataError: there is no data root.
     """
     if data_root is None:
         raise MissingDataError(

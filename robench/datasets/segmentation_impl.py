@@ -102,11 +102,7 @@ class MaskedImages(DecodedImages):
         return self._pairs.images[self._order[position]][0]
 
     def mask(self, position: int) -> NDArray[np.int64]:
-        """Return the targets (H, W) of an example, of the size of its image before any resize.
-
-        Raises:
-            ExampleError: the mask cannot be read, has another size than the image, or breaks its rule.
-        """
+        """Return the targets (H, W) of an example, of the size of its image before any resize."""
         stored, image = self._pairs.masks[self._order[position]][0], self.stored(position)
         targets, size = read_mask(stored, self._rule), size_of(image)
         # An image that cannot be read is reported when it is decoded.
@@ -197,11 +193,7 @@ def open_ade20k(
 
 
 def find_ade20k(name: str, data_root: Path | None, split: str) -> Pairs:
-    """Return images and masks of a split for the dataset ``name``, from the unpacked release, otherwise from its zip.
-
-    Raises:
-        MissingDataError: neither is there, or an image lacks its mask.
-    """
+    """Return images and masks of a split for the dataset ``name``, from the unpacked release or else its zip."""
     title, part = f"dataset {name!r}", PARTS[split]
     example = f"DIR/{_PLACES[0]}/images/{part}"
     advice = (
@@ -254,12 +246,7 @@ def _in_zip(archive: Path, part: str) -> tuple[Files, Files]:
 
 
 def files_of(folder: Path, title: str, suffixes: frozenset[str] = SUFFIXES) -> Files:
-    """Return the files below a folder with one of the suffixes, by their relative paths without suffix.
-
-    Raises:
-        MissingDataError: there is no such folder, or two files have the same name without suffix.
-        OSError: it cannot be read.
-    """
+    """Return the files below a folder with one of the suffixes, by their relative paths without suffix."""
     if not folder.is_dir():
         found = "is not a folder" if folder.exists() else "does not exist"
         raise MissingDataError(f"{title}: {folder} {found}. Correct its path, or put the files there")

@@ -124,9 +124,6 @@ def parsed(line: str) -> tuple[int, list[str]]:
 
     >>> parsed("(3 (2 A) (3 (3 good) (2 film)))")
     (3, ['A', 'good', 'film'])
-
-    Raises:
-        TreeError: it is not a tree, has another class than 0 to 4, or more than ``MOST_LEVELS`` levels.
     """
     classes: list[str] = []
     words: list[str] = []

@@ -112,11 +112,7 @@ def _numbered(name: str, count: int) -> list[str]:
 
 
 def checked_series(series: Sequence[ArrayLike], title: str) -> list[NDArray[np.float64]]:
-    """Return arrays (T, C) of finite numbers and one number of channels as float64; refuse all others.
-
-    Raises:
-        MissingDataError: the message begins with ``title`` and has the number of the first wrong array.
-    """
+    """Return arrays (T, C) of finite numbers and one number of channels as float64; refuse all others."""
     arrays: list[NDArray[np.float64]] = []
     for number, each in enumerate(series):
         try:

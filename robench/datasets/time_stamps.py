@@ -41,9 +41,6 @@ def series_at(channels: Sequence[Channel], interval: float | None, subject: str)
     With an interval these times are the first one of all channels and those after it up to their last one; otherwise
     they are the channels' own. Before the first and after the last value of a channel its nearest one holds; a channel
     without any is NaN. ``subject`` names the series in messages.
-
-    Raises:
-        MissingDataError: without an interval, times are uneven or differ between channels; or the steps are too many.
     """
     times = channels[0][0]
     if interval is not None:
@@ -74,11 +71,7 @@ def interval_of(times: NDArray[np.float64]) -> float | None:
 
 
 def common_interval(found: Sequence[tuple[str, float | None]]) -> float | None:
-    """Return the interval of series, or files, each with its name in messages; None of single steps alone.
-
-    Raises:
-        MissingDataError: they have different ones.
-    """
+    """Return the interval of series, or files, each with its name in messages; None of single steps alone."""
     known = [(subject, interval) for subject, interval in found if interval is not None]
     for subject, interval in known[1:]:
         first = known[0][1]

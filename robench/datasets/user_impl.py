@@ -212,11 +212,7 @@ def numbered_ids(name: str, count: int) -> list[str]:
 
 
 def decoded_file(name: str, path: str, encoding: str | None = None) -> str:
-    """Return the text of a dataset's file; by default it is UTF-8, with or without a byte order mark.
-
-    Raises:
-        MissingDataError: it cannot be read, or is of another encoding.
-    """
+    """Return the text of a dataset's file; by default it is UTF-8, with or without a byte order mark."""
     try:
         with reading(name, path):
             return read_regular(Path(path), LARGEST_FILE).decode(encoding or "utf-8-sig")
@@ -241,11 +237,7 @@ def reading(name: str, path: str) -> Iterator[None]:
 def csv_rows(
     name: str, path: str, encoding: str | None = None, delimiter: str | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and cells of the header of a dataset's CSV file, [] if it is empty, and then of each row.
-
-    Raises:
-        MissingDataError: it cannot be read, or a row has another number of cells than the header.
-    """
+    """Yield line and cells of the header of a dataset's CSV file, [] if it is empty, and then of each row."""
     title, text = f"dataset {name!r}: {path}", decoded_file(name, path, encoding)
     # Python's limit of a cell is 131,072 characters.
     csv.field_size_limit(LARGEST_FILE)

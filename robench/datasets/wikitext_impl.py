@@ -164,9 +164,6 @@ def vocabulary(declared: TokenFiles, data_root: Path | None) -> list[str]:
     r"""Return the words of the papers' models: ``\n`` for ``<eos>``, then by frequency, ties by first occurrence.
 
     The unknown word ``<unk>`` is a word of the training file, with the place that its frequency has.
-
-    Raises:
-        UsageError: raw texts have no closed vocabulary.
     """
     if declared.vocabulary_size is None:
         raise UsageError(

@@ -57,9 +57,6 @@ def parsed(tokens: Sequence[int]) -> Expression:
 
     >>> parsed(tokens_of("[SM 5 [MED 1 4 8 2 ] 6 ]"))
     Expression(value=4, operations=((14, 4), (13, 3)), around=(0, 0, 1, 1, 1, 1, 1, 0, 0))
-
-    Raises:
-        ContractError: the tokens are not an expression; the message names the place.
     """
     operations: list[tuple[int, int]] = []
     around: list[int] = []

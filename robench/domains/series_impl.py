@@ -35,11 +35,7 @@ class PaddedSeries(RealValued):
         return (inputs != PADDING).any(-1)
 
     def check_clean(self, inputs: Tensor, dataset: str) -> None:
-        """Refuse other inputs than series, values that are too large or not finite, and padding within a series.
-
-        Raises:
-            ContractError: the message says what was found.
-        """
+        """Refuse other inputs than series, values that are too large or not finite, and padding within a series."""
         super().check_clean(inputs, dataset)
         subject, is_padding = f"dataset {dataset!r} gave", inputs == PADDING
         if bool((~is_padding & (inputs.abs() > LARGEST_VALUE)).any()):
@@ -51,12 +47,7 @@ class PaddedSeries(RealValued):
     def check_perturbed(
         self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, Tensor]:
-        """Return distances as ``RealValued`` does, and refuse series of other lengths and values that are too large.
-
-        Raises:
-            ContractError: padding was moved, or values became padding or too large.
-            BudgetExceededError: an input was moved by more than the threat model allows.
-        """
+        """Return distances as ``RealValued`` does, and refuse series of other lengths and values that are too large."""
         title, is_padding = title_of("perturbation", declaration, declaration.kind), clean == PADDING
         # Before distances, which moved padding makes huge.
         if perturbed.shape == clean.shape and bool((perturbed != clean)[is_padding].any()):

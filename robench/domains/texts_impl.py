@@ -39,21 +39,13 @@ class TextRules(Symbols):
         """Return None: models read texts without their padding."""
 
     def check_clean(self, inputs: Tensor, dataset: str) -> None:
-        """Refuse all but batches of texts (B, T): other numbers than code points, or padding within a text.
-
-        Raises:
-            ContractError: the message says what was found.
-        """
+        """Refuse all but batches of texts (B, T): other numbers than code points, or padding within a text."""
         _check_points(inputs, f"dataset {dataset!r} gave inputs")
 
     def check_perturbed(
         self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, Tensor]:
-        """Return the number of words that differ (B,), as ``num_changed``; texts with other numbers of words have none.
-
-        Raises:
-            ContractError: the inputs are not texts, or not as many as the clean ones.
-        """
+        """Return the number of words that differ (B,), as ``num_changed``; 0 for texts of other numbers of words."""
         title = title_of("perturbation", declaration, declaration.kind)
         _check_points(perturbed, f"{title} returned inputs")
         if len(perturbed) != len(clean):

@@ -44,23 +44,13 @@ class TokenRules(Symbols):
         return inputs != PADDING
 
     def check_clean(self, inputs: Tensor, dataset: str) -> None:
-        """Refuse other inputs than whole numbers (B, T) or (B, 2, T), padding before a token, and empty sequences.
-
-        Raises:
-            ContractError: the message says what was found.
-        """
+        """Refuse other inputs than whole numbers (B, T) or (B, 2, T), padding before a token, and empty sequences."""
         _check_tokens(inputs, f"dataset {dataset!r} gave")
 
     def check_perturbed(
         self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, Tensor]:
-        """Return the number of positions that differ (B,), as ``num_changed``; both sides of a pair count.
-
-        Raises:
-            BudgetExceededError: more tokens were replaced than declared.
-            ContractError: the inputs are not valid tokens, not of the declared shape, or padding moved where tokens
-                may only be replaced.
-        """
+        """Return the number of positions that differ (B,), as ``num_changed``; both sides of a pair count."""
         title = title_of("perturbation", declaration, declaration.kind)
         wanted = (len(clean), *declaration.shape_of(tuple(clean.shape[1:])))
         if tuple(perturbed.shape) != wanted:
