@@ -45,7 +45,7 @@ class TextRules(Symbols):
     def check_perturbed(
         self, perturbed: Tensor, clean: Tensor, declaration: PerturbationDeclaration, model: Model
     ) -> Mapping[str, Tensor]:
-        """Return the number of words that differ (B,), as ``num_changed``; 0 for texts of other numbers of words."""
+        """Return the number of words that differ (B,), as ``num_changed``."""
         title = title_of("perturbation", declaration, declaration.kind)
         _check_points(perturbed, f"{title} returned inputs")
         if len(perturbed) != len(clean):

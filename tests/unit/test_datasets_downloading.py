@@ -42,7 +42,6 @@ class Server:
 
     port: int = 0
     content: bytes = CONTENT
-    tag: str = '"one"'
     has_ranges: bool = True
     status: int = 200
     cuts: list[int] = field(default_factory=list)
@@ -77,13 +76,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def answer(handler: BaseHTTPRequestHandler, server: Server) -> None:
     server.requests.append(dict(handler.headers))
     start = int(handler.headers.get("Range", "bytes=0-")[6:-1]) if server.has_ranges else 0
-    if handler.headers.get("If-Range", server.tag) != server.tag:
-        start = 0
-    handler.send_response(416 if start > len(server.content) else 206 if start else server.status)
+    handler.send_response(206 if start else server.status)
     handler.send_header("Content-Length", str(len(server.content) - start))
-    handler.send_header("ETag", server.tag)
-    if start:
-        handler.send_header("Content-Range", f"bytes {start}-{len(server.content) - 1}/{len(server.content)}")
     handler.end_headers()
     stop = start + server.cuts.pop(0) if server.cuts else None
     handler.wfile.write(server.content[start:stop])
@@ -118,11 +112,10 @@ def test_one_that_was_damaged_since_is_fetched_again(
     assert "x.tar.gz has a wrong MD5 and is removed" in caplog.text
 
 
-def test_a_cut_connection_is_resumed_by_range_and_validator(server: Server, tmp_path: Path) -> None:
+def test_a_cut_connection_is_resumed_by_range(server: Server, tmp_path: Path) -> None:
     server.cuts = [30_000, 20_000]
     assert fetched(server, tmp_path) == CONTENT
-    asked = [(each.get("Range"), each.get("If-Range")) for each in server.requests]
-    assert asked == [(None, None), ("bytes=30000-", '"one"'), ("bytes=50000-", '"one"')]
+    assert [each.get("Range") for each in server.requests] == [None, "bytes=30000-", "bytes=50000-"]
 
 
 def test_an_interrupted_download_is_resumed_by_the_next_call(server: Server, tmp_path: Path) -> None:
@@ -136,13 +129,9 @@ def test_an_interrupted_download_is_resumed_by_the_next_call(server: Server, tmp
     assert server.requests[-1]["Range"] == "bytes=50000-"
 
 
-@pytest.mark.parametrize("change", [{"has_ranges": False}, {"tag": '"two"'}])
-def test_a_server_without_ranges_or_with_another_version_starts_again(
-    server: Server, tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_a_server_without_ranges_starts_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz.part").write_bytes(b"x" * 40_000)
-    (tmp_path / "x.tar.gz.part.validator").write_text('"one"')
-    vars(server).update(change)
+    server.has_ranges = False
     assert fetched(server, tmp_path) == CONTENT
     assert len(server.requests) == 1
 
@@ -157,24 +146,12 @@ def test_a_complete_part_is_used_if_it_is_right(server: Server, tmp_path: Path, 
     assert fetched(server, tmp_path) == CONTENT
 
 
-def test_wrong_bytes_are_removed_and_never_used(server: Server, tmp_path: Path) -> None:
-    server.content = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    with pytest.raises(
-        MissingDataError, match=rf"its MD5 is \w+, wanted {MD5}. It was removed; .* with --archive FILE"
-    ):
-        fetched(server, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"content": CONTENT[:-1]}, "has 99,999 bytes, wanted 100,000: it is not the published file"),
-        (
-            {"status": 404},
-            "the server answers 404 Not Found. Run the same command again later, or give it with --archive",
-        ),
-        ({"port": 9}, "Connection refused. Run the same command again where the network reaches it, or give it with"),
+        ({"status": 404}, "the server answers 404 Not Found. Run the same command again where and when"),
+        ({"port": 9}, "Connection refused. Run the same command again .* the network reaches it, or give it with"),
     ],
 )
 def test_what_cannot_be_had_says_what_to_do(
