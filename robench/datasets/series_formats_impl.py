@@ -2,22 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robench.core.errors import DeclarationError, MissingDataError
+from robench.core.inert import clipped
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.labels import numbered_labels
 from robench.datasets.series_in_memory import ClassifiedSeries, as_given, length_of, standardised
-from robench.datasets.time_stamps import common_interval, interval_of, series_at
-from robench.datasets.ts_files import MISSING, finite, read_ts, stamp
+from robench.datasets.ts_files import MISSING, finite, read_ts
 from robench.datasets.uea import TRAIN_SPLIT
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays, SeriesFormat, SeriesTable
 from robench.datasets.user_impl import check_classes, column_of, csv_rows, numbered_ids
+
+# Largest distance of a time from its even place, and of two intervals, in intervals: times in files are rounded.
+_TOLERANCE: Final = 1 / 20
+_REMEDY: Final = "resample them, such as by pandas. If order alone counts, number the steps 0, 1, 2, ..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,7 @@ class LabelledSeries:
         series: (T, C) float64 each, NaN for missing values; ``ids``: one of each.
         labels: class number or name of the class of each.
         classes: names of all classes, in their order, if the file lists them; else ().
-        interval: between the times of its series; None if it has none, or if it was stated.
+        interval: mean interval of the times of its series; None if it has none.
     """
 
     ids: Sequence[str]
@@ -40,14 +45,11 @@ class LabelledSeries:
 
 def open_ts(declared: UserDataset, *, split: str = TEST_SPLIT, **unused: object) -> ClassifiedSeries:
     """Open a split of series in .ts files."""
-    content: SeriesFormat = declared.content  # type: ignore[assignment]  # the format of this implementation
 
     def read(path: str) -> LabelledSeries:
-        found = read_ts(_existing(declared, path), content.interval)
+        found = read_ts(_existing(declared, path))
         ids = numbered_ids(declared.name, len(found.series))
-        return LabelledSeries(
-            ids=ids, series=found.series, labels=found.labels, classes=found.classes, interval=found.interval
-        )
+        return LabelledSeries(ids=ids, series=found.series, labels=found.labels, classes=found.classes)
 
     return opened_split(declared, split, read)
 
@@ -70,7 +72,7 @@ def opened_split(declared: UserDataset, split: str, read: Callable[[str], Labell
             f"{title} has {channels[0]} channels in {content.path}, and {channels[1]} in {content.train}; give both"
             " files the same channels"
         )
-    common_interval([(f"{title}: {path}", each.interval) for path, each in zip(paths.values(), every, strict=True)])
+    _common_interval([(f"{title}: {path}", each.interval) for path, each in zip(paths.values(), every, strict=True)])
     targets, num_classes, class_names = _targets(declared, files, split)
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, paths[split])
     learned = files.get(TRAIN_SPLIT)
@@ -133,7 +135,9 @@ def _read_table(declared: UserDataset, path: str) -> LabelledSeries:
         if labels.setdefault(name, label) != label:
             known = f"series {name!r} has the label {label!r}, and {labels[name]!r} before"
             raise MissingDataError(f"{where}: {known}; give all rows of a series one label")
-        step = stamp(row[step_column], f"{where} has", f"column {content.step_column!r}")
+        step = _time(
+            row[step_column], f"{where} has '{clipped(row[step_column].strip())}' in column {content.step_column!r}"
+        )
         values = [_cell(row[place], f"{where} has", f"column {header[place]!r}") for place in channels]
         if (first := found.setdefault(name, {}).setdefault(step, (line, values)))[0] != line:
             raise MissingDataError(f"{where}: step {step:g} of series {name!r} was in line {first[0]}, too")
@@ -143,14 +147,59 @@ def _read_table(declared: UserDataset, path: str) -> LabelledSeries:
     for name, steps in found.items():
         times, where = np.array(sorted(steps)), f"{title}: series {name!r}"
         columns = np.array([steps[step][1] for step in times.tolist()]).T
-        series.append(series_at([(times, column) for column in columns], content.interval, where))
-        intervals.append((where, interval_of(times)))
+        intervals.append((where, _even_interval(times, where)))
+        series.append(np.stack([_interpolated(times, column) for column in columns], axis=1))
     return LabelledSeries(
         ids=[f"{declared.name}/{name}" for name in found],
         series=series,
         labels=[labels[name] for name in found],
-        interval=common_interval(intervals) if content.interval is None else None,
+        interval=_common_interval(intervals),
     )
+
+
+def _time(text: str, found: str) -> float:
+    """Return a time as a number, of a date in seconds; ``found`` begins the message about another text."""
+    try:
+        time = float(text)
+    except ValueError:
+        try:
+            date = datetime.fromisoformat(text.strip())
+            time = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except ValueError:
+            time = np.nan
+    if not np.isfinite(time):
+        raise MissingDataError(f"{found}, wanted a finite number or a date such as 2017-12-01 10:30:00")
+    return time
+
+
+def _even_interval(times: NDArray[np.float64], title: str) -> float | None:
+    """Return the mean interval of ascending times, which must be even; None for a single one."""
+    if len(times) == 1:
+        return None
+    interval = float(times[-1] - times[0]) / (len(times) - 1)
+    if np.abs(times - np.linspace(times[0], times[-1], len(times))).max() > _TOLERANCE * interval:
+        found = f"intervals from {np.diff(times).min():g} to {np.diff(times).max():g}"
+        raise MissingDataError(f"{title} has {found} between its times, wanted equal ones; {_REMEDY}")
+    return interval
+
+
+def _common_interval(found: Sequence[tuple[str, float | None]]) -> float | None:
+    """Return the interval of series, or files, each with its name in messages; refuse different ones."""
+    known = [(subject, interval) for subject, interval in found if interval is not None]
+    for subject, interval in known[1:]:
+        first = known[0][1]
+        if abs(interval - first) > _TOLERANCE * min(interval, first):
+            wanted = f"{first:g}, as {known[0][0]}"
+            raise MissingDataError(
+                f"{subject} has an interval of {interval:g} between its times, wanted {wanted}; {_REMEDY}"
+            )
+    return known[0][1] if known else None
+
+
+def _interpolated(times: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the values of a channel, missing ones linear in time; all NaN if it has none."""
+    known = ~np.isnan(values)
+    return np.interp(times, times[known], values[known]) if known.any() else values
 
 
 def _cell(text: str, subject: str, name: str) -> float:

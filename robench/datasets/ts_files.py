@@ -1,15 +1,13 @@
 """Reader of .ts files, the text format of the UEA and UCR archives of time series.
 
 A header of lines ``@name value`` and comments ``#`` ends with ``@data``. Each further line is a series: its channels,
-separated by ``:``, and its class after the last one. A channel lists its values, ``?`` for a missing one, or with
-``@timeStamps true`` pairs ``(time,value)``, whose times ascend: numbers or dates. Format: tsml and aeon,
+separated by ``:``, and its class after the last one. A channel lists its values, ``?`` for a missing one. Values with
+time stamps (``@timeStamps true``), which no set of the archives has, are refused. Format: tsml and aeon,
 ``load_from_ts_file``; Bagnall et al. 2018, arXiv:1811.00075.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +16,9 @@ from numpy.typing import NDArray
 
 from robench.core.errors import MissingDataError
 from robench.core.files import read_regular
-from robench.datasets.time_stamps import Channel, common_interval, interval_of, series_at, time_of
 
 MISSING = "?"
 LARGEST_FILE: Final = 1 << 32
-_PAIR = re.compile(r"\(([^()]*),([^(),]*)\)")
-_PAIRS = re.compile(r"\([^()]*\)(\s*,\s*\([^()]*\))*")
 _COMMENTS = ("#", "%")
 # Length of foreign text, and number of classes, in messages.
 _LONGEST_SHOWN = 40
@@ -37,64 +32,55 @@ class TsFile:
     Attributes:
         classes: names of the classes, in the order of the header.
         series: (T, C) float64 each, NaN for missing values; ``labels``: name of the class of each.
-        interval: between the times of its series; None without time stamps, or if it was stated.
     """
 
     classes: tuple[str, ...]
     series: tuple[NDArray[np.float64], ...]
     labels: tuple[str, ...]
-    interval: float | None = None
 
 
-def read_ts(path: Path, interval: float | None = None) -> TsFile:
-    """Read a .ts file of labelled series; for ``interval`` see ``parse_ts``."""
+def read_ts(path: Path) -> TsFile:
+    """Read a .ts file of labelled series."""
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise MissingDataError(f"cannot read {path}: {error.strerror}") from error
-    return parse_ts(content, str(path), interval)
+    return parse_ts(content, str(path))
 
 
-def parse_ts(content: bytes, title: str, interval: float | None = None) -> TsFile:
-    """Return the content of a .ts file; ``title`` names it in messages. For errors see ``read_ts``.
-
-    Values with time stamps are at even times, by ``series_at``: every ``interval``, or else those of the file.
-    """
+def parse_ts(content: bytes, title: str) -> TsFile:
+    """Return the content of a .ts file; ``title`` names it in messages."""
     try:
         lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise MissingDataError(f"{title} cannot be read as a .ts file: byte {error.start} is not UTF-8") from error
     header, first = _header(lines, title)
     classes = _classes(header, title)
-    has_times = header.get("timestamps", "false").lower() == "true"
-    if interval is not None and not has_times:
-        raise MissingDataError(f"{title} has no time stamps (@timeStamps true); leave interval out of its entry")
-    series, labels, intervals = [], [], []
+    if header.get("timestamps", "false").lower() == "true":
+        raise MissingDataError(
+            f"{title} has time stamps (@timeStamps true), which are not read; write the values at equal intervals and"
+            " without their times, or as series-csv"
+        )
+    series, labels = [], []
     for number, line in enumerate(lines[first:], start=first + 1):
         text = line.strip()
         if not text or text.startswith(_COMMENTS):
             continue
         where = f"{title}, line {number}"
-        *channels, label = _columns(text, has_times=has_times)
+        *channels, label = (part.strip() for part in text.split(":"))
         if label not in classes:
             named = f"the class {_shown(label)}" if label else "no class"
             known = ", ".join(classes[:_MOST_SHOWN]) + (", ..." if len(classes) > _MOST_SHOWN else "")
             raise MissingDataError(f"{where} has {named} after its channels, wanted one of @classLabel: {known}")
         _check_channels(channels, header, where)
-        if not has_times:
-            series.append(_series(channels, where))
-        else:
-            timed = [_in_time(text, f"channel {place}", where) for place, text in enumerate(channels, start=1)]
-            series.append(series_at(timed, interval, where))
-            intervals.append((where, interval_of(timed[0][0])))
+        series.append(_series(channels, where))
         labels.append(label)
         if series[-1].shape[1] != series[0].shape[1]:
             wanted = f"{series[0].shape[1]}, as the first series"
             raise MissingDataError(f"{where} has {series[-1].shape[1]} channels, wanted {wanted}")
     if not series:
         raise MissingDataError(f"{title} has no series after @data, wanted one on each line")
-    found = common_interval(intervals) if interval is None else None
-    return TsFile(classes=classes, series=tuple(series), labels=tuple(labels), interval=found)
+    return TsFile(classes=classes, series=tuple(series), labels=tuple(labels))
 
 
 def _header(lines: Sequence[str], title: str) -> tuple[dict[str, str], int]:
@@ -124,13 +110,6 @@ def _classes(header: dict[str, str], title: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(classes))
 
 
-def _columns(text: str, *, has_times: bool) -> list[str]:
-    """Return channels and class; a time stamp may contain colons itself."""
-    if not has_times:
-        return [part.strip() for part in text.split(":")]
-    return [part.strip() for part in re.split(r":(?![^()]*\))", text)]
-
-
 def _check_channels(channels: Sequence[str], header: dict[str, str], where: str) -> None:
     if not channels:
         raise MissingDataError(f"{where} has a class and no channel")
@@ -140,7 +119,7 @@ def _check_channels(channels: Sequence[str], header: dict[str, str], where: str)
 
 
 def _series(channels: Sequence[str], where: str) -> NDArray[np.float64]:
-    """Return the channels of a line without time stamps as a series (T, C)."""
+    """Return the channels of a line as a series (T, C)."""
     texts = [text.split(",") if text else [] for text in channels]
     columns = [_values(parts, f"channel {number}", where) for number, parts in enumerate(texts, start=1)]
     lengths = sorted({len(column) for column in columns})
@@ -171,31 +150,6 @@ def finite(text: str, subject: str, name: str) -> float:
     if not np.isfinite(value):
         raise MissingDataError(f"{subject} {_shown(text.strip())} in {name}, wanted a finite number, or ? if missing")
     return value
-
-
-def _in_time(text: str, name: str, where: str) -> Channel:
-    """Return times and values of pairs (time,value); times must ascend."""
-    if not text:
-        raise MissingDataError(f"{where} has a series without values in {name}")
-    pairs = _PAIR.findall(text)
-    if not _PAIRS.fullmatch(text) or len(pairs) != text.count("("):
-        wanted = "pairs (time,value), separated by commas"
-        raise MissingDataError(f"{where} has {_shown(text)} in {name}, wanted {wanted}, as by @timeStamps true")
-    times = [stamp(time, f"{where} has the time", name) for time, _ in pairs]
-    for place, (earlier, later) in enumerate(pairwise(times), start=1):
-        if not earlier < later:
-            found = f"the time {pairs[place][0].strip()} after {pairs[place - 1][0].strip()}"
-            raise MissingDataError(f"{where} has {found} in {name}, wanted ascending times")
-    return np.array(times), np.array(_values([value for _, value in pairs], name, where))
-
-
-def stamp(text: str, subject: str, name: str) -> float:
-    """Return a time, of a date in seconds; messages begin with ``subject`` and have the channel's or column's name."""
-    time = time_of(text)
-    if time is None:
-        wanted = "a finite number or a date such as 2017-12-01 10:30:00"
-        raise MissingDataError(f"{subject} {_shown(text.strip())} in {name}, wanted {wanted}")
-    return time
 
 
 def _shown(text: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, described
@@ -171,14 +171,11 @@ class SeriesFormat(FilesFormat):
         standardise: whether each channel is standardised by its mean and deviation over all steps of the training
             split; None for whether there is one.
         num_steps: number of steps that series are padded to; None for that of the longest one of both splits.
-        interval: time between two steps, in seconds for dates, at which series are resampled linearly in time; None for
-            the times of the files, which must be even.
     """
 
     train: str | None = None
     standardise: bool | None = None
     num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
-    interval: Annotated[float | None, Gt(0), Le(LARGEST**2)] = None
 
     @property
     def input_domain(self) -> str:
@@ -204,7 +201,7 @@ class TsSeries(SeriesFormat):
     """Time series in .ts files, the format of the UEA and UCR archives, with labels.
 
     Classes are numbered in the order of ``@classLabel``, which both files must have alike. Missing values are
-    interpolated linearly in time.
+    interpolated linearly.
     """
 
     kind: ClassVar[str] = "ts"
@@ -216,8 +213,8 @@ class SeriesTable(SeriesFormat):
     """Time series in CSV files with a row for each step of each series.
 
     A row has the name of its series, its step or time, a number or date by which the rows of a series are ordered, the
-    label of the series, and a number for each channel, or ``?`` for a missing one, which is interpolated. Labels are as
-    in ``csv``.
+    label of the series, and a number for each channel, or ``?`` for a missing one, which is interpolated. Times must be
+    even. Labels are as in ``csv``.
 
     Attributes:
         series_column, step_column, label_column: names of the columns in the header.

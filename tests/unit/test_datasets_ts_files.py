@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HEADER = "@problemName Two\n@timeStamps false\n@dimensions 2\n@classLabel true a b\n@data\n"
-TIMED = HEADER.replace("Stamps false", "Stamps true")
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -40,32 +39,6 @@ def test_blank_lines_comments_case_line_ends_and_byte_order_marks_do_not_matter(
     assert plain.labels == other.labels == ("a", "b")
     assert [each.tolist() for each in plain.series] == [[[1, 3], [2, 4]], [[5, 6]]]
     assert [each.tolist() for each in other.series] == [each.tolist() for each in plain.series]
-
-
-@pytest.mark.parametrize(
-    ("lines", "interval", "expected"),
-    [
-        # Even times, as in decimals, by dates, and with an offset of a zone; a series of one step fits any.
-        ("(0,1.5),(0.033,2.5),(0.067,?),(0.1,4.5):(0,?),(.033,-3),(.067,?),(.1,?):a", None, None),
-        ("(2017-12-01 10:30:00,1),(2017-12-01 10:31:00,?),(2017-12-01 10:32:00,5):a", None, [[1], [3], [5]]),
-        ("(2017-12-01T10:30+01:00,1),(2017-12-01 09:31,4):a", None, [[1], [4]]),
-        ("(7,1):a\n(0,1),(10,2):b\n(3,4):a", None, [[1]]),
-        # Linear in time: 2 at the time 1, and no gap closes up.
-        ("(0,1.0),(1,?),(10,11.0):a", 1, [[float(each)] for each in range(1, 12)]),
-        ("(0,1.0),(1,?),(10,11.0):a", 4, [[1], [5], [9]]),
-        # Channels of their own times, and each with its nearest value beyond its ends.
-        ("(0,0),(2,4):(1,1),(1.5,2),(3,5):a", 1, [[0, 1], [2, 1], [4, 3], [4, 5]]),
-        ("(0,1),(0.1,2),(0.2,3),(0.3,4):a", 0.1, [[1], [2], [3], [4]]),
-    ],
-)
-def test_values_with_time_stamps_are_at_even_times_linear_in_time(
-    lines: str, interval: float | None, expected: list[list[float]] | None
-) -> None:
-    found = parse_ts((TIMED.replace("@dimensions 2\n", "") + lines).encode(), "x.ts", interval)
-    if expected is None:
-        # np.interp by hand: 2.5 + 2 * 34 / 67; the second channel has one value alone.
-        expected = [[1.5, -3], [2.5, -3], [2.5 + 2 * 34 / 67, -3], [4.5, -3]]
-    np.testing.assert_allclose(found.series[0], expected, rtol=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -111,38 +84,6 @@ def test_a_wrong_line_is_named_with_its_place(line: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("(0,1),(1,2):(0,1)(1,2):a", r"line 6 has '\(0,1\)\(1,2\)' in channel 2, wanted pairs \(time,value\)"),
-        ("(0,1),(1,2):0,1:a", "line 6 has '0,1' in channel 2, wanted pairs"),
-        ("(0,1),(1,2):(0,1),(1:a", "wanted pairs|after its channels"),
-        ("(0,1),(0,2):(0,1),(1,2):a", "line 6 has the time 0 after 0 in channel 1, wanted ascending times"),
-        ("(0,1),(1,2):(0,1),(1,y):a", "line 6 has 'y' in channel 2"),
-        ("(0,1),(1,2):(0,1),(1):a", "wanted pairs"),
-        ("(0,1),(noon,2):(0,1),(1,2):a", "has the time 'noon' in channel 1, wanted a finite number or a date such as"),
-        ("(2017-12-02,1),(2017-12-01,2):(0,1),(1,2):a", "has the time 2017-12-01 after 2017-12-02 in channel 1"),
-        ("(0,1),(1,2)::a", "has a series without values in channel 2"),
-        ("(0,1),(1,?),(10,11):(0,1),(1,2),(10,3):a", "intervals from 1 to 9 between its times.*'interval: 1' in its"),
-        ("(0,1),(1,2):(0,1),(1.5,2):a", "has channel 2 at other times than channel 1, wanted the same.*'interval: 1'"),
-        ("(0,1),(1,2):(0,1):a", "has channel 2 at other times than channel 1"),
-        ("(0,1),(1,2):(0,1),(1,2):a\n(0,1),(2,2):(0,1),(2,2):a", "line 7 has an interval of 2 .* line 6 of 1, wanted"),
-    ],
-)
-def test_wrong_or_uneven_time_stamps_are_refused(line: str, message: str) -> None:
-    with pytest.raises(MissingDataError, match=message):
-        parse_ts(f"{TIMED}{line}\n".encode(), "x.ts")
-
-
-def test_an_interval_is_refused_without_time_stamps_and_where_steps_would_be_too_many() -> None:
-    with pytest.raises(MissingDataError, match=r"no time stamps \(@timeStamps true\); leave interval out of its entry"):
-        parse_ts(f"{HEADER}1,2:3,4:a".encode(), "x.ts", 1)
-    with pytest.raises(
-        MissingDataError, match=r"line 6 would have 1e\+09 steps at an interval of 1e-09, wanted at most"
-    ):
-        parse_ts(f"{TIMED}(0,1),(1,2):(0,1),(1,2):a".encode(), "x.ts", 1e-9)
-
-
-@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "x.ts is not a .ts file: it has no line @data"),
@@ -154,7 +95,7 @@ def test_an_interval_is_refused_without_time_stamps_and_where_steps_would_be_too
         (b"@targetLabel true\n@data\n1:0.5", "has the header @classLabel 'false'"),
         (b"@classLabel true a b\n@data\n1:2:a\n1:b", "line 4 has 1 channels, wanted 2, as the first series"),
         (HEADER.encode() + b"1,2:3,4:\xff\n", r"cannot be read as a .ts file: byte \d+ is not UTF-8"),
-        (b"PK\x03\x04\x90", "is not UTF-8"),
+        (HEADER.replace("Stamps false", "Stamps true").encode() + b"(0,1):(0,2):a", "x.ts has time stamps .* not read"),
     ],
 )
 def test_another_file_is_refused(content: bytes, message: str) -> None:
