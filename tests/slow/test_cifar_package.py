@@ -12,7 +12,7 @@ from cifar_package import data_root, package
 
 from robench.datasets import open_dataset
 from robench.datasets.cifar import CIFAR_10, CIFAR_10_FILES
-from robench.datasets.cifar_forms import CifarImages, form_of, read_part
+from robench.datasets.cifar_forms import CifarImages, find_form
 from robench.datasets.cifar_impl import load_prepared
 
 __all__ = ["data_root", "package"]
@@ -38,8 +38,8 @@ def test_the_other_forms_of_them_give_the_same_arrays(data_root: Path, tmp_path:
     part = CIFAR_10_FILES.part("test")
     images: CifarImages = load_prepared(CIFAR_10, data_root, "test")[0]
     write(tmp_path / "batches", CIFAR_10_FILES, part, images)
-    place, form = form_of(tmp_path, CIFAR_10_FILES)
-    content = place.read(sorted(place.names))
-    found = read_part(content, form, CIFAR_10_FILES, part, place.title)
+    form = find_form(tmp_path, CIFAR_10_FILES, ["test"])
+    assert form is not None
+    found = form.images(form.read())["test"]
     assert np.array_equal(found.pixels, images.pixels)
     assert np.array_equal(found.labels, images.labels)

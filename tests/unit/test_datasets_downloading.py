@@ -150,7 +150,7 @@ def test_a_complete_part_is_used_if_it_is_right(server: Server, tmp_path: Path, 
     ("change", "message"),
     [
         ({"content": CONTENT[:-1]}, "has 99,999 bytes, wanted 100,000: it is not the published file"),
-        ({"status": 404}, "the server answers 404 Not Found. Run the same command again where and when"),
+        ({"status": 404}, "the server answers 404 Not Found. Run the same command again later"),
         ({"port": 9}, "Connection refused. Run the same command again .* the network reaches it, or give it with"),
     ],
 )
