@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from dataclasses import dataclass
@@ -161,6 +162,50 @@ def small_suite(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@dataclass(frozen=True)
+class MeasuredStore:
+    """Suite, models and the results folder that has all their outcomes and adversarial examples (float32).
+
+    No test may change the folder: one that would takes a copy.
+    """
+
+    suite: Path
+    results: Path
+    models: tuple[str, ...] = ("digits-vit", "digits-symvit")
+
+    def copied(self, folder: Path) -> Path:
+        """Copy the results to a new folder, which a test may change, and return it."""
+        return Path(shutil.copytree(self.results, folder))
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of each file, by which a test that changes the folder is noticed."""
+        files = (path for path in self.results.rglob("*") if path.is_file())
+        return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.fixture(scope="session")
+def measured_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredStore]:
+    """The small suite, measured once for all tests that only read results: 150 digits, clean, FGSM and PGD."""
+    import robench
+
+    folder: Path = tmp_path_factory.mktemp("measured")
+    made = MeasuredStore(suite=folder / "small.yaml", results=folder / "results")
+    made.suite.write_text(SMALL_SUITE.replace("NAME", "small"))
+    robench.run(
+        made.suite,
+        list(made.models),
+        results=made.results,
+        executor="serial",
+        device="cpu",
+        audit=False,
+        keep_adversarial="float32",
+    )
+    before = made.files()
+    yield made
+    changed = sorted(dict(before.items() ^ made.files().items()))
+    assert not changed, f"a test changed the results that all tests share; it must take a copy: {changed}"
 
 
 SMALL_SUITE = """\

@@ -13,11 +13,12 @@ import torch
 from safetensors.torch import load_file, save, save_file
 
 from robench.declare import shipped_folder
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Ended, Robench
+    from conftest import Ended, MeasuredStore, Robench
 
 RUN = ("run", "--suite", "digits-adv", "--model", "digits-vit")
 PUBLISHED = shipped_folder() / "checkpoints" / "digits-vit.safetensors"
@@ -229,11 +230,12 @@ class TestResults:
         assert kept < {path.name for path in (tmp_path / "r").rglob("*.parquet")}
 
     def test_a_truncated_record_is_set_aside_and_measured_again(
-        self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+        self, robench: Robench, measured_store: MeasuredStore, tmp_path: Path
     ) -> None:
-        command = run_serially(small_suite(), tmp_path / "r")
+        command = run_serially(measured_store.suite, measured_store.copied(tmp_path / "r"))
         first = robench(*command)
-        victim = sorted((tmp_path / "r").rglob("*.parquet"))[4]
+        records = FolderStore(tmp_path / "r").records(lambda header: header.checkpoint == "digits-vit")
+        victim = next((tmp_path / "r").rglob(f"{next(records).shard.key}.parquet"))
         content = victim.read_bytes()
         victim.write_bytes(content[: len(content) // 2])
         second = robench(*command)

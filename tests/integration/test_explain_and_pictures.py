@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Robench
+    from conftest import MeasuredStore, Robench
 
     from robench.core.suite import Suite
     from robench.exports.pictures import Pictured
@@ -39,19 +39,10 @@ def drawn(suite: Suite, *names: str, **options: object) -> list[Pictured]:
     return pictured(request, views_named(suite, names), **options)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def measured(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path]:
-    suite, results = small_suite(), tmp_path / "r"
-    keep = ("--keep-adversarial", "float32")
-    assert robench("run", "--suite", suite, *VIT, *keep, "--results", results).code == 0
-    return suite, results
-
-
-def test_pictures_are_the_inputs_and_answers_of_a_run(measured: tuple[Path, Path]) -> None:
-    suite, results = find_suite(str(measured[0])), measured[1]
-    store = FolderStore(results)
+def test_pictures_are_the_inputs_and_answers_of_a_run(measured_store: MeasuredStore) -> None:
+    suite, store = find_suite(str(measured_store.suite)), FolderStore(measured_store.results)
     kept = {}
-    for record in store.records(lambda header: header.condition == "pgd"):
+    for record in store.records(lambda header: header.title.startswith("digits-vit / pgd")):
         examples = store.adversarial.get(record.shard.measurement_key, record.shard.key)
         assert examples is not None
         for row, outcome in enumerate(record.outcomes):
@@ -105,9 +96,9 @@ def test_files_of_the_command(robench: Robench, small_suite: Callable[..., Path]
 
 
 def test_of_results_exactly_what_was_measured_is_drawn(
-    robench: Robench, small_suite: Callable[..., Path], measured: tuple[Path, Path], tmp_path: Path
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:
-    suite, results = measured
+    suite, results = measured_store.suite, measured_store.results
     asked = ("export", "images", "--suite", suite, "--model", "digits-vit", "--condition", "pgd", "--count", 2)
     ended = robench(*asked, "--results", results, "--output", tmp_path / "o")
     assert ended.code == 0
@@ -116,7 +107,7 @@ def test_of_results_exactly_what_was_measured_is_drawn(
     )
     kept = {
         each.example_id: each
-        for r in FolderStore(results).records(lambda s: s.condition == "pgd")
+        for r in FolderStore(results).records(lambda header: header.title.startswith("digits-vit / pgd"))
         for each in r.outcomes
     }
     assert int(first["prediction"]) == kept[first["example"]].prediction
@@ -175,14 +166,15 @@ def test_clean_examples_of_a_shifted_dataset_are_drawn_alone() -> None:
     assert (found.clean.pixels == package.load_dataset("digits-r")[0][0].numpy()).all()
 
 
-def test_the_explanation_says_what_was_done_and_found(robench: Robench, measured: tuple[Path, Path]) -> None:
-    suite, results = measured
+def test_the_explanation_says_what_was_done_and_found(robench: Robench, measured_store: MeasuredStore) -> None:
+    suite, results = measured_store.suite, measured_store.results
     ended = robench("explain", "digits-vit", "--suite", suite, "--results", results)
     assert ended.code == 0
     assert "digits-vit under small, version 1, seed 0" in ended.stdout
     assert "pgd: num_steps 4, step_size 2/255" in ended.stdout
     assert "linf-8/255 robust accuracy:" in ended.stdout
-    report = json.loads(robench("report", "--suite", suite, "--results", results, "--json").stdout)
+    asked = ("--suite", suite, "--model", "digits-vit", "--results", results)
+    report = json.loads(robench("report", *asked, "--json").stdout)
     found = json.loads(robench("explain", "digits-vit", "--suite", suite, "--results", results, "--json").stdout)
     (row,) = report["rows"]
     assert {view["name"]: view["cells"]["top-1 accuracy"] for view in found["conditions"]} == {
@@ -198,8 +190,8 @@ def test_the_explanation_says_what_was_done_and_found(robench: Robench, measured
     assert len(pgd["turned"]) == 5
 
 
-def test_one_examples_outcomes_are_those_kept(robench: Robench, measured: tuple[Path, Path], tmp_path: Path) -> None:
-    suite, results = measured
+def test_one_examples_outcomes_are_those_kept(robench: Robench, measured_store: MeasuredStore, tmp_path: Path) -> None:
+    suite, results = measured_store.suite, measured_store.results
     command = ("explain", "digits-vit", "--suite", suite, "--results", results)
     turned = json.loads(robench(*command, "--json").stdout)["conditions"][2]["turned"][0]
     picture = tmp_path / "example.png"
@@ -242,9 +234,9 @@ def test_a_limited_run_is_explained_at_its_limit(
     ],
 )
 def test_what_cannot_be_explained_is_said(
-    robench: Robench, measured: tuple[Path, Path], arguments: tuple[str, ...], said: str
+    robench: Robench, measured_store: MeasuredStore, arguments: tuple[str, ...], said: str
 ) -> None:
-    ended = robench("explain", *arguments, "--suite", measured[0], "--results", measured[1])
+    ended = robench("explain", *arguments, "--suite", measured_store.suite, "--results", measured_store.results)
     assert (ended.code, ended.stdout) == (2, "")
     assert said in ended.stderr
 
@@ -256,9 +248,9 @@ def test_no_results_are_one_sentence(robench: Robench, small_suite: Callable[...
 
 
 def test_tables_are_exported_where_variables_give_every_option(
-    robench: Robench, measured: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"SUITE": measured[0], "RESULTS": measured[1], "OUTPUT": tmp_path / "tables"}
+    given = {"SUITE": measured_store.suite, "RESULTS": measured_store.results, "OUTPUT": tmp_path / "tables"}
     for name, value in given.items():
         monkeypatch.setenv(f"ROBENCH_{name}", str(value))
     assert robench("export").code == 0

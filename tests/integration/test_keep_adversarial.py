@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Ended, Robench
+    from conftest import Ended, MeasuredStore, Robench
 
     from robench.core.outcomes import Outcome
 
@@ -43,29 +44,28 @@ def kept_of(results: Path, condition: str) -> list[AdversarialExamples]:
     )
 
 
-def test_nothing_but_a_file_a_shard_is_added(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
-) -> None:
-    suite = small_suite()
-    plain = robench("run", "--suite", suite, *VIT, "--results", tmp_path / "plain")
-    keeping = robench("run", "--suite", suite, *VIT, *KEEP, "--results", tmp_path / "kept")
+def test_nothing_but_a_file_a_shard_is_added(robench: Robench, measured_store: MeasuredStore, tmp_path: Path) -> None:
+    command, kept = ("run", "--suite", measured_store.suite, *VIT), measured_store.results
+    plain = robench(*command, "--results", tmp_path / "plain")
+    keeping = robench(*command, *KEEP, "--results", kept)
     assert (keeping.code, keeping.stdout) == (0, plain.stdout)
-    assert outcomes(tmp_path / "kept") == outcomes(tmp_path / "plain")
+    assert "9 of 9 shards" in keeping.stderr
+    assert outcomes(tmp_path / "plain").items() <= outcomes(kept).items()
     assert not (tmp_path / "plain" / "adversarial").exists()
-    # Three shards of fgsm and of pgd; clean images are kept nowhere.
-    assert len(files(tmp_path / "kept")) == 6
-    assert {path.removesuffix(".safetensors") for path in files(tmp_path / "kept")} < outcomes(tmp_path / "kept").keys()
+    # Three shards of fgsm and of pgd, of two models; clean images are kept nowhere.
+    assert len(files(kept)) == 12
+    assert {path.removesuffix(".safetensors") for path in files(kept)} < outcomes(kept).keys()
 
 
-def test_the_kept_images_are_those_that_fooled_the_model(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
-) -> None:
-    assert robench("run", "--suite", small_suite(), *VIT, *KEEP, "--results", tmp_path / "r").code == 0
+def test_the_kept_images_are_those_that_fooled_the_model(measured_store: MeasuredStore) -> None:
     dataset, victim = package.load_dataset("digits"), package.load_checkpoint("digits-vit")
-    for examples in kept_of(tmp_path / "r", "pgd"):
+    recorded_in: Any = outcomes(measured_store.results)
+    of_model = [each for each in kept_of(measured_store.results, "pgd") if each.shard.checkpoint == "digits-vit"]
+    assert len(of_model) == 3
+    for examples in of_model:
         clean = dataset.batch(examples.shard.start, examples.shard.stop)
         points = clean.inputs.new_tensor(examples.points[ONE_BUDGET])
-        recorded: Any = outcomes(tmp_path / "r")[examples.shard.key]
+        recorded = recorded_in[examples.shard.key]
         assert examples.ids == clean.ids == tuple(outcome.example_id for outcome in recorded)
         assert victim.outputs(points).argmax(1).tolist() == [outcome.prediction for outcome in recorded]
         moved = (points.double() - clean.inputs.double()).abs().flatten(1).amax(1).tolist()
@@ -75,20 +75,21 @@ def test_the_kept_images_are_those_that_fooled_the_model(
 def test_the_same_command_again_measures_and_writes_nothing(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
-    command = ("run", "--suite", small_suite(), *VIT, *KEEP, "--results", tmp_path / "r")
+    command = ("run", "--suite", small_suite(), *VIT, *KEEP, "--results", tmp_path / "r", "--limit", 50)
     first, before = robench(*command), times(tmp_path / "r")
     again = robench(*command)
     assert (again.stdout, again.code) == (first.stdout, 0)
     assert times(tmp_path / "r") == before
-    assert "9 of 9 shards" in again.stderr
+    assert "3 of 3 shards" in again.stderr
 
 
 def test_a_shard_without_its_file_is_measured_again_and_gives_the_same(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:
-    command = ("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r")
-    assert robench(*command).code == 0
-    records = times(tmp_path / "r" / "records")
+    results = measured_store.copied(tmp_path / "r")
+    command = ("run", "--suite", measured_store.suite, *VIT, "--results", results)
+    shutil.rmtree(results / "adversarial")
+    records = times(results / "records")
     plan = json.loads(robench(*command, *KEEP, "--dry-run", "--json").stdout)
     assert (plan["kept"], plan["todo"]) == (3, 6)
     keeping = robench(*command, *KEEP)

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Robench
+    from conftest import MeasuredStore, Robench
 
 RUN = ("--executor", "serial", "--no-audit")
+BOTH = ("--model", "digits-vit", "--model", "digits-symvit")
 
 
 def test_two_folders_give_the_report_of_one_run(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:
-    suite, models = small_suite(), ("digits-vit", "digits-symvit")
+    suite, models = measured_store.suite, measured_store.models
     for model in models:
         assert robench("run", "--suite", suite, "--model", model, *RUN, "--results", tmp_path / model).code == 0
     both = [option for model in models for option in ("--model", model)]
-    assert robench("run", "--suite", suite, *both, *RUN, "--results", tmp_path / "one").code == 0
     ended = robench("store", "merge", *(tmp_path / model for model in models), "--results", tmp_path / "all")
     assert ended.code == 0
     assert "conflicts (the first record stays): 0" in ended.stdout
     reports = [
-        json.loads(robench("report", "--suite", suite, "--results", tmp_path / name, "--json").stdout)
-        for name in ("one", "all")
+        json.loads(robench("report", "--suite", suite, "--results", results, "--json").stdout)
+        for results in (measured_store.results, tmp_path / "all")
     ]
     assert reports[0] == reports[1]
     planned = robench("run", "--suite", suite, *both, *RUN, "--results", tmp_path / "all", "--dry-run", "--json")
@@ -43,10 +43,9 @@ def test_two_folders_give_the_report_of_one_run(
 
 
 def test_damage_is_1_and_named(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = tmp_path / "r"
-    assert robench("run", "--suite", small_suite(), "--model", "digits-vit", *RUN, "--results", results).code == 0
+    results = measured_store.copied(tmp_path / "r")
     assert robench("store", "verify", "--results", results).code == 0
     path = next(results.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:-1])
@@ -55,7 +54,7 @@ def test_damage_is_1_and_named(
     assert ended.code == 1
     found = json.loads(ended.stdout)
     assert found["damaged"] == [str(path)]
-    assert found["sound"]["records"] == 8
+    assert found["sound"]["records"] == 17
     assert "was set aside" in ended.stderr
     assert "verifying: 10 files" in ended.stderr
 
@@ -89,31 +88,29 @@ def test_what_is_not_there_is_said(robench: Robench, tmp_path: Path) -> None:
 
 
 def test_what_nothing_needs_is_listed_and_moved_aside(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:
-    suite, results = small_suite(), tmp_path / "r"
-    assert robench("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results).code == 0
+    suite, results = measured_store.suite, measured_store.copied(tmp_path / "r")
     with_suite = robench("store", "gc", "--suite", suite, "--results", results, "--json")
     assert (with_suite.code, json.loads(with_suite.stdout)) == (0, [])
     listed = robench("store", "gc", "--results", results)
     assert listed.code == 0
     assert "no suite has the condition (seed 0)" in listed.stdout
-    assert "2 measurements are not needed; --apply moves them aside" in listed.stderr
+    assert "4 measurements are not needed; --apply moves them aside" in listed.stderr
     planned = ("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results, "--dry-run", "--json")
     assert json.loads(robench(*planned).stdout)["todo"] == 0
     applied = robench("store", "gc", "--results", results, "--apply")
-    assert f"moved 2 folders to {results / 'unused'}" in applied.stderr
+    assert f"moved 8 folders to {results / 'unused'}" in applied.stderr
     assert json.loads(robench(*planned).stdout)["todo"] == 6
     assert "0 measurements are not needed" in robench("store", "gc", "--results", results).stderr
 
 
 def test_an_edited_record_and_an_edited_manifest_are_found_and_a_run_heals_both(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:
-    suite, results = small_suite(), tmp_path / "r"
-    run = ("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results)
+    suite, results = measured_store.suite, measured_store.copied(tmp_path / "r")
+    run = ("run", "--suite", suite, *BOTH, *RUN, "--results", results)
     report = ("report", "--suite", suite, "--results", results, "--json")
-    assert robench(*run).code == 0
     before = json.loads(robench(*report).stdout)["rows"]
     record, manifest = next(results.rglob("*.parquet")), sorted(results.rglob("_manifest.json"))[-1]
     table = pq.read_table(record)
@@ -132,12 +129,11 @@ def test_an_edited_record_and_an_edited_manifest_are_found_and_a_run_heals_both(
 
 
 def test_a_manifest_with_another_seed_hides_no_measurement_from_a_run(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+    robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:
-    suite, results = small_suite(), tmp_path / "r"
-    run = ("run", "--suite", suite, "--model", "digits-vit", *RUN, "--results", results)
+    suite, results = measured_store.suite, measured_store.copied(tmp_path / "r")
+    run = ("run", "--suite", suite, *BOTH, *RUN, "--results", results)
     report = ("report", "--suite", suite, "--results", results, "--json")
-    assert robench(*run).code == 0
     before = json.loads(robench(*report).stdout)["rows"]
     for manifest in results.rglob("_manifest.json"):
         members = json.loads(manifest.read_bytes())
