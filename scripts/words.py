@@ -36,15 +36,15 @@ PROSE = {
     "dangling of": r"\bof which\b|\bof(?=[.,;)]|:(?! entry))|\b(?:each|all) (?:its|their) own\b",
     "negated noun": r"(?<!there )\b(?:is|are) (?:no(?! longer| farther)|(?-i:none))\b|\bthere is none\b",
     "private vocabulary": r"\b(?:met|stands?(?!-)|stood|told|said|shown as|apart(?! from)|blame[ds]?)\b"
-    r"|\b(?:crew|slopes?|standings?)\b",
+    r"|\b(?:crew|standings?)\b",
     "share for proportion": r"\bshares? of\b|\b(?:the|a|stated|largest) share\b|\bshares in\b",
 }
 # Words of the vocabulary within names such as `Standing` and `places_of`.
 NAMES = re.compile(
-    r"(?:^|_)(?:apart|blamed|crew|met|said|sent|shares?|slopes?|standings?|stands|told|waits|places_of)(?:_|$)"
+    r"(?:^|_)(?:apart|blamed|crew|met|said|sent|shares?|standings?|stands|told|waits|places_of)(?:_|$)"
 )
-# The field's own: the slopes of ALiBi, and a YAML field.
-TERMS = {"slopes_H11", "slopes_of", "warmup_share"}
+# A YAML field.
+TERMS = {"warmup_share"}
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"``[^`]*``|`[^`\n]*`")
 

@@ -106,7 +106,7 @@ class PublishedForm:
         return {name: found[name] for name in names}
 
     def changed(self, content: Mapping[str, bytes]) -> str | None:
-        """Return which file of the Python version has another MD5 than the published one; None if none has."""
+        """Return the file of the Python version with another MD5 than the published one; None if all agree."""
         for name, wanted in (each for part in self.parts for each in part.python if self.form == FORMS[0]):
             md5 = hashlib.md5(content[name], usedforsecurity=False).hexdigest()
             if md5 != wanted:
