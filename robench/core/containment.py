@@ -12,8 +12,8 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -60,17 +60,17 @@ def settings_of(torch: Any) -> tuple[Setting, ...]:
 
 
 class KeptSettings:
-    """Context manager that restores torch's process-wide settings on exit.
+    """Context manager that restores torch's process-wide settings on exit, or the given ``settings``.
 
-    For a single forward pass, only the settings that affect the arithmetic of the next pass.
+    Of torch's, only those that affect the arithmetic of the next forward pass.
     """
 
     __slots__ = ("_before", "_settings")
 
-    def __init__(self, *, of_a_pass: bool = True) -> None:
+    def __init__(self, settings: Sequence[Setting] | None = None) -> None:
         torch = sys.modules.get("torch")
-        settings = () if torch is None else settings_of(torch)
-        self._settings = settings[:NUM_OF_A_PASS] if of_a_pass else settings
+        of_a_pass = () if torch is None else settings_of(torch)[:NUM_OF_A_PASS]
+        self._settings = of_a_pass if settings is None else settings
 
     def __enter__(self) -> None:
         self._before = [get() for get, _ in self._settings]
@@ -93,17 +93,21 @@ class Contained:
     """
 
     def __init__(self, *, keeps_environment: bool = False) -> None:
-        self._keeps_environment = keeps_environment
+        self._settings = _OF_PYTHON if keeps_environment else (*_OF_PYTHON, (os.environ.copy, _set_environment))
 
     def __enter__(self) -> None:
         self._process = os.getpid()
-        self._stdout = StdoutDiverted()
-        self._stdout.__enter__()
-        self._had_torch = "torch" in sys.modules
-        self._settings = KeptSettings(of_a_pass=False)
-        self._settings.__enter__()
-        self._state = _ProcessState()
-        self._environment = None if self._keeps_environment else dict(os.environ)
+        torch = sys.modules.get("torch")
+        # Undone in reverse order.
+        self._kept = ExitStack()
+        self._kept.enter_context(StdoutDiverted())
+        self._kept.enter_context(KeptSettings((*self._settings, *(() if torch is None else settings_of(torch)))))
+        if torch is None:
+            self._kept.callback(_set_defaults)
+        for get, set_, seed in _generators():
+            self._kept.callback(set_, get())
+            # What a model draws from generators of the whole process is the same in every process.
+            seed(0)
         self._interrupts = _Interrupts()
 
     def __exit__(
@@ -112,25 +116,13 @@ class Contained:
         if os.getpid() != self._process:
             # The model forked and both went on. The copy must not measure, write or print in the run's name.
             os._exit(FORKED)
-        was_interrupted = self._interrupts.end()
-        try:
-            if error is not None and not isinstance(error, Exception):
-                is_interrupt = isinstance(error, KeyboardInterrupt) and was_interrupted
-                if not is_interrupt:
-                    raise ContractError(
-                        f"{described(error)}, which ends a process, was raised by the model's code. Let it raise an "
-                        "ordinary exception"
-                    ) from error
-        finally:
-            self._state.restore()
-            if self._environment is not None and self._environment != os.environ:
-                for name in os.environ.keys() - self._environment.keys():
-                    del os.environ[name]
-                os.environ.update(self._environment)
-            self._settings.__exit__()
-            if not self._had_torch and "torch" in sys.modules:
-                _set_defaults(sys.modules["torch"])
-            self._stdout.__exit__(None, None, None)
+        with self._kept:
+            is_interrupt = self._interrupts.end() and isinstance(error, KeyboardInterrupt)
+            if error is not None and not isinstance(error, Exception) and not is_interrupt:
+                raise ContractError(
+                    f"{described(error)}, which ends a process, was raised by the model's code. Let it raise an "
+                    "ordinary exception"
+                ) from error
 
 
 @contextmanager
@@ -149,34 +141,6 @@ def attributed_to(title: str) -> Iterator[None]:
         with Contained():  # even the text of an error may be code
             reason = described(error)
         raise ContractError(f"{title}: {reason}") from error
-
-
-class _ProcessState:
-    """Settings of Python that a model may change."""
-
-    def __init__(self) -> None:
-        self._folder = _folder()
-        self._tracing = sys.gettrace(), sys.getprofile()
-        self._recursion_limit = sys.getrecursionlimit()
-        self._generators = [(set_, get()) for get, set_, _ in _generators()]
-        # What a model draws from generators of the whole process is the same in every process.
-        for _, _, seed in _generators():
-            seed(0)
-
-    def restore(self) -> None:
-        """Restore the settings."""
-        if self._folder is not None and _folder() != self._folder:
-            with suppress(OSError):
-                os.chdir(self._folder)
-        trace, profile = self._tracing
-        if sys.gettrace() is not trace:
-            sys.settrace(trace)
-        if sys.getprofile() is not profile:
-            sys.setprofile(profile)
-        if sys.getrecursionlimit() != self._recursion_limit:
-            sys.setrecursionlimit(self._recursion_limit)
-        for set_, state in self._generators:
-            set_(state)
 
 
 class _Interrupts:
@@ -235,13 +199,20 @@ def generator_states() -> dict[str, object]:
     return states
 
 
-def _set_defaults(torch: Any) -> None:
+def _set_defaults() -> None:
     """Reset settings changed by the code that first imported torch."""
-    torch.set_grad_enabled(True)
-    torch.set_default_dtype(torch.float32)
-    torch.set_default_device(None)
-    torch.set_deterministic_debug_mode(0)
-    torch.autograd.set_detect_anomaly(False)
+    if torch := sys.modules.get("torch"):
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+        torch.set_deterministic_debug_mode(0)
+        torch.autograd.set_detect_anomaly(False)
+
+
+def _set_environment(before: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
 
 
 def _folder() -> Path | None:
@@ -249,3 +220,17 @@ def _folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
+
+
+def _set_folder(folder: Path | None) -> None:
+    with suppress(OSError):
+        os.chdir(folder or ".")
+
+
+# Settings of Python that a model may change.
+_OF_PYTHON: tuple[Setting, ...] = (
+    (_folder, _set_folder),
+    (sys.gettrace, sys.settrace),
+    (sys.getprofile, sys.setprofile),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+)

@@ -1,5 +1,6 @@
 """Evaluator of a worker: caches model and data between shards, reads ahead, and converts errors to failures."""
 
+import shlex
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from robench.core.suite import Predict
 from robench.datasets import open_dataset
 from robench.devices import is_out_of_memory
 from robench.evaluation.evaluate import answers, provenance, rows_at_once
-from robench.evaluation.memory import first_fitting, free, halves
+from robench.evaluation.memory import free
 from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model
@@ -78,10 +79,12 @@ class Evaluator:
             with Contained():
                 reason, trace = described(error), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
                 is_out, is_refusal = is_out_of_memory(error), isinstance(error, DeclarationError)
-        # Here the error is gone, and with it all tensors that its traceback held.
+        if is_out:
+            # Here the error is gone, and with it all tensors that its traceback held.
+            free()
         return Failure(
             shard=shard.header,
-            error=f"{reason}. {self._advice(shard)}" if is_out else reason,
+            error=f"{reason}. {self._advice(measurement)}" if is_out else reason,
             traceback=trace,
             provenance=provenance(torch.device(self.device), started, self.limit),
             spoils_process=bool(self._replacement(measurement, measurement.foreign_code)),
@@ -116,24 +119,17 @@ class Evaluator:
             return None
         return dataset, shard.start, min(shard.start + rows_at_once(shard), shard.stop)
 
-    def _advice(self, shard: Shard) -> str:
-        """Return advice about exhausted memory: the batch size that fits, found by halving on the same inputs."""
-        measurement = shard.measurement
+    def _advice(self, measurement: Measurement) -> str:
+        """Return advice about exhausted memory."""
         tried = f"Memory was exhausted on {self.device} at batch size {measurement.batch_size}"
-        try:
-            with Contained():
-                free()
-                model, dataset = self._model_of(measurement), self._dataset_of(measurement)
-                batch = dataset.batch(shard.start, min(shard.start + measurement.batch_size, shard.stop))
-                fitting = first_fitting(model, batch.inputs, halves(measurement.batch_size))
-        except Exception:  # What failed once may fail in any way again, and the shard has its reason already.
-            return f"{tried}, and no smaller one could be tried: use another device, or fewer workers on this one"
-        if fitting is None:
-            return f"{tried}, and not even one example fits: use another device, or fewer workers on this one"
-        what = f"{tried}; {fitting} fits, as a forward and a backward pass showed"
+        others = "use another device, or fewer workers on this one"
         if not isinstance(measurement.condition.action, Predict):
-            return f"{what}, but {measurement.condition.name} has a batch size of its own: use another device"
-        return f"{what}: set batch_size: {fitting} in the suite, which is part of the key of its results"
+            return f"{tried}, which is {measurement.condition.name}'s own: {others}"
+        doctor = f"robench doctor --model {shlex.quote(measurement.checkpoint.name)}"
+        return (
+            f"{tried}: set a smaller batch_size in the suite ('{doctor}' says which fits), which is part of the key "
+            f"of its results, or {others}"
+        )
 
     def _model_of(self, measurement: Measurement) -> Model:
         checkpoint: Checkpoint = measurement.checkpoint

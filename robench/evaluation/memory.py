@@ -1,7 +1,6 @@
 """Batch sizes that fit into the memory of a device, found by single forward and backward passes."""
 
 import gc
-from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -11,28 +10,11 @@ from robench.devices import is_out_of_memory, to_device
 from robench.evaluation.arithmetic import fixed_arithmetic
 
 
-def halves(batch_size: int) -> Iterator[int]:
-    """Yield the sizes below a batch size that repeated halving gives, down to 1.
-
-    >>> list(halves(100))
-    [50, 25, 12, 6, 3, 1]
-    """
-    while batch_size := batch_size // 2:
-        yield batch_size
-
-
-def first_fitting(model: Model, inputs: Tensor, sizes: Iterable[int]) -> int | None:
-    """Return the first size whose forward and backward pass fits; None if none does.
-
-    ``inputs`` (B, ...) are repeated as needed. Errors other than exhausted memory are raised.
-    """
-    return next((size for size in sizes if _fits(model, inputs, size)), None)
-
-
 def largest_fitting_power(model: Model, inputs: Tensor, most: int) -> int | None:
-    """Return the largest power of two, at most ``most``, that fits; see ``first_fitting``.
+    """Return the largest power of two, at most ``most``, whose forward and backward pass fits; None if none does.
 
-    Sizes are tried in ascending order, since a pass of too many rows can take long before it fails.
+    ``inputs`` (B, ...) are repeated as needed. Errors other than exhausted memory are raised. Sizes are tried in
+    ascending order, since a pass of too many rows can take long before it fails.
     """
     fitting, size = None, 1
     while size <= most and _fits(model, inputs, size):

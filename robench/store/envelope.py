@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from robench.core.errors import StoreError
 from robench.core.flags import Flag
 from robench.core.records import Failure, Manifest, Provenance, Record
-from robench.core.shard import EXACT_DTYPE, DatasetIdentity, ShardHeader
+from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
 
 Noun = TypeVar("Noun")
@@ -41,31 +41,21 @@ def envelope_text(shard: ShardHeader, provenance: Provenance, **further: Json) -
 
 
 def members_of(shard: ShardHeader) -> dict[str, Any]:
-    """Return a shard as JSON values, which ``shard_of`` reads back from an envelope's ``shard``."""
-    members = _fields(shard) | {"dataset": _fields(shard.dataset)}
-    if not shard.coupled:
-        # Left out as in records from before the field existed, so that those of all other models keep their
-        # bytes; a robench that does not know the field refuses the record instead of showing its numbers unmarked.
-        del members["coupled"]
-    if shard.budget is None:
-        del members["budget"]
-    if shard.dtype == EXACT_DTYPE:
-        # As ``coupled``.
-        del members["dtype"]
-    if shard.tensors_digest is None:
-        del members["tensors_digest"]
-    if not shard.caveat:
-        # As ``coupled``.
-        del members["caveat"]
-    return members
+    """Return a shard as JSON values, which ``shard_of`` reads back from an envelope's ``shard``.
+
+    Fields at their default are left out, so that records from before a field existed keep their bytes. A robench that
+    does not know a field refuses the record instead of showing its numbers unmarked.
+    """
+    found = {each.name: (getattr(shard, each.name), each.default) for each in dataclasses.fields(shard)}
+    members = {name: value for name, (value, default) in found.items() if value != default}
+    return members | {"dataset": dataclasses.asdict(shard.dataset)}
 
 
 def provenance_members(provenance: Provenance) -> dict[str, Any]:
     """Return a provenance as JSON values, which ``provenance_of`` reads back from an envelope's ``provenance``."""
-    members = _fields(provenance) | {"versions": dict(provenance.versions)}
-    if provenance.suite is None:
-        del members["suite"]
-    return members
+    members = {each.name: getattr(provenance, each.name) for each in dataclasses.fields(provenance)}
+    members["versions"] = dict(provenance.versions)
+    return members if provenance.suite is not None else {name: members[name] for name in members if name != "suite"}
 
 
 def read_envelope(text: str | bytes) -> Mapping[str, Any]:
@@ -180,10 +170,6 @@ def _accepts(hint: Any) -> Callable[[Any], bool]:
 def _described(noun: type[Any], name: str) -> str:
     hint = get_type_hints(noun)[name]
     return getattr(hint, "__name__", str(hint)) if not get_args(hint) else str(hint)
-
-
-def _fields(value: ShardHeader | DatasetIdentity | Provenance) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _member(members: Mapping[str, Any], name: str) -> Mapping[str, Any]:

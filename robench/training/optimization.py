@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from robench.core.containment import KeptSettings
+from robench.core.containment import KeptSettings, settings_of
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
 from robench.core.shard import EXACT_DTYPE
@@ -58,7 +58,7 @@ def reproducible(seed: int, device: torch.device | None = None) -> Iterator[None
 @contextmanager
 def flushing_denormals() -> Iterator[None]:
     """Round results below the smallest normal number to zero on a CPU, which computes with them far more slowly."""
-    with KeptSettings(of_a_pass=False):
+    with KeptSettings(settings_of(torch)):
         torch.set_flush_denormal(True)
         yield
 

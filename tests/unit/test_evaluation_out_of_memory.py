@@ -1,4 +1,4 @@
-"""Exhausted memory: what counts as it, and which batch size a failure and ``robench doctor`` then propose."""
+"""Exhausted memory: what counts as it, the advice of a failure, and the batch size that ``robench doctor`` proposes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from examples import MEASUREMENT, SHARD
+from examples import MEASUREMENT
 from robench.cli import doctor_command
 from robench.core.errors import ContractError, RobenchError
 from robench.core.records import Failure, Record
@@ -22,7 +22,7 @@ from robench.devices import is_out_of_memory
 from robench.evaluation import evaluator, memory
 from robench.evaluation.actions import Audit
 from robench.evaluation.evaluator import Evaluator
-from robench.evaluation.memory import first_fitting, halves, largest_fitting_power
+from robench.evaluation.memory import largest_fitting_power
 from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
 from robench.runs import devices
@@ -92,13 +92,6 @@ def test_errors_of_memory_are_told_from_others(error: Exception, is_it: bool) ->
 class TestFitting:
     INPUTS = torch.rand(5, 3, 2, 2)
 
-    def test_a_batch_size_is_halved_until_it_fits(self) -> None:
-        module = Small(13)
-        assert first_fitting(model_of(module), self.INPUTS, halves(100)) == 12
-        assert module.shown == [50, 25, 12]
-        assert first_fitting(model_of(Small(0)), self.INPUTS, halves(100)) is None
-        assert list(halves(1)) == []
-
     @pytest.mark.parametrize(("most", "expected"), [(0, None), (1, 1), (13, 8), (16, 16), (1000, 64)])
     def test_powers_are_tried_from_the_smallest(self, most: int, expected: int | None) -> None:
         module = Small(most)
@@ -141,48 +134,32 @@ class TestFitting:
     def test_memory_is_freed_before_each_pass(self, monkeypatch: pytest.MonkeyPatch) -> None:
         module, freed = Small(13), []
         monkeypatch.setattr(memory, "free", lambda: freed.append(len(module.shown)))
-        first_fitting(model_of(module), self.INPUTS, halves(100))
-        assert freed == [0, 1, 2]
+        largest_fitting_power(model_of(module), self.INPUTS, 2)
+        assert freed == [0, 1]
 
     def test_other_errors_are_raised(self) -> None:
         with pytest.raises(RuntimeError, match="no kernel"):
-            first_fitting(model_of(Small(3, RuntimeError("no kernel"))), self.INPUTS, halves(100))
+            largest_fitting_power(model_of(Small(3, RuntimeError("no kernel"))), self.INPUTS, 64)
 
 
 class TestFailure:
     @pytest.mark.parametrize(
         "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), RuntimeError(CPU_ERROR)]
     )
-    def test_says_which_batch_size_fits(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def test_says_how_to_find_a_batch_size_that_fits(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         failure = evaluated(monkeypatch, Small(13, error), shard_of(100))
         assert isinstance(failure, Failure)
         reason = f"{type(error).__name__}: {error}"
-        assert failure.error.startswith(f"{reason}. Memory was exhausted on cpu at batch size 100")
-        assert "; 12 fits, as a forward and a backward pass showed: set batch_size: 12 in the suite" in failure.error
+        assert failure.error.startswith(f"{reason}. Memory was exhausted on cpu at batch size 100: set a smaller ")
+        assert "('robench doctor --model m' says which fits)" in failure.error
         # With that advice followed, the shard is measured.
         assert isinstance(evaluated(monkeypatch, Small(13, error), shard_of(12)), Record)
-
-    def test_says_so_where_not_one_example_fits(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        failure = evaluated(monkeypatch, Small(0), shard_of(8))
-        assert isinstance(failure, Failure)
-        assert failure.error.endswith(
-            "at batch size 8, and not even one example fits: use another device, or fewer workers on this one"
-        )
-
-    def test_says_so_where_nothing_can_be_tried(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def load(*given: object) -> LoadedModel:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-        monkeypatch.setattr(evaluator, "load_model", load)
-        failure = Evaluator()(SHARD)
-        assert isinstance(failure, Failure)
-        assert "and no smaller one could be tried: use another device" in failure.error
 
     def test_audits_have_a_batch_size_that_no_suite_sets(self, monkeypatch: pytest.MonkeyPatch) -> None:
         audit = Condition(name="audit", dataset=DIGITS, perturbation=Clean(), action=Audit())
         failure = evaluated(monkeypatch, Small(13), shard_of(100, condition=audit))
         assert isinstance(failure, Failure)
-        assert "but audit has a batch size of its own" in failure.error
+        assert "at batch size 100, which is audit's own: use another device" in failure.error
 
     def test_other_failures_are_as_they_were(self, monkeypatch: pytest.MonkeyPatch) -> None:
         failure = evaluated(monkeypatch, Small(13, ValueError("no")), shard_of(100))
