@@ -200,7 +200,7 @@ def paper(
     from robench.figures import SUFFIXES, check_matplotlib, rendered
     from robench.figures.printed import NUMBERS_HEADER, DrawnPart, Results, drawn_part, index_of, numbers_of
     from robench.papers.archive import is_archive
-    from robench.reports.markup import csv_of
+    from robench.reports.table import csv_of
 
     if draw_all == bool(names):
         raise UsageError("name figures such as rpc:3, or give --all")

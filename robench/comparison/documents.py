@@ -4,7 +4,7 @@ Names come from files that strangers write: they are printable in all formats, l
 CSV.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from xml.etree import ElementTree
 
@@ -14,7 +14,7 @@ from robench.comparison.evidence import Difference
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.core.report import Cell
 from robench.reports.grid import cell_text, number_text
-from robench.reports.markup import csv_of, escaped, inert_text, markdown_table, text_table
+from robench.reports.table import Table, csv_of, escaped, markdown_of, markdown_table, text_of
 
 NOTHING = "—"
 _CSV_HEADER = (
@@ -24,30 +24,22 @@ _CSV_HEADER = (
 )
 
 
-def render_text(comparison: Comparison, *, flipped: bool = False) -> str:
-    """Return the comparison as an aligned table with its notes and provenance below.
-
-    ``flipped`` adds the ids of the examples that only one of the models is right about.
-    """
-    header, rows = _grid(comparison)
-    parts = [
-        text_table(header, rows),
-        *(_flipped(comparison, str) if flipped else ()),
-        _notes(comparison, str),
-        clipped(comparison.conclusion, NOTE_WIDTH),
-        _provenance(comparison),
+def table_of(comparison: Comparison, *, flipped: bool = False) -> Table:
+    """Return the comparison as texts; ``flipped`` adds the ids of the examples that only one model is right about."""
+    several = len(comparison.suites) > 1
+    header = [
+        *(["suite"] if several else []),
+        *("column", clipped(comparison.first), clipped(comparison.second)),
+        *("difference", "test", "p", "p (corrected)", "only A right", "only B right"),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def render_markdown(comparison: Comparison, *, flipped: bool = False) -> str:
-    """Return the comparison as a table in GitHub's Markdown; ``flipped`` as of ``render_text``."""
-    header, rows = _grid(comparison)
-    table = markdown_table(header, rows, num_names=header.index("column") + 1)
-    below = escaped(_provenance(comparison))
-    conclusion = escaped(clipped(comparison.conclusion, NOTE_WIDTH))
-    parts = [table, *(_flipped(comparison, escaped) if flipped else ()), _notes(comparison, escaped), conclusion, below]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return Table(
+        header=tuple(header),
+        rows=tuple((*([clipped(row.suite)] if several else []), *_texts(row)) for row in comparison.rows),
+        paragraphs=tuple(_flipped(comparison)) if flipped else (),
+        notes=tuple(clipped(note, NOTE_WIDTH) for note in comparison.notes),
+        closing=(clipped(comparison.conclusion, NOTE_WIDTH), _provenance(comparison)),
+        num_names=header.index("column") + 1,
+    )
 
 
 def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
@@ -59,10 +51,10 @@ def render_csv(comparison: Comparison, *, flipped: bool = False) -> str:
     for row in comparison.rows:
         difference = row.difference
         numbers = (None,) * 3 if difference is None else (difference.value, difference.low, difference.high)
-        ids = [inert_text(" ".join(each or ())) for each in (row.only_first, row.only_second)]
+        ids = [" ".join(each or ()) for each in (row.only_first, row.only_second)]
         lines.append(
             [
-                *map(inert_text, (row.suite, row.column.key, comparison.first, comparison.second, row.unit)),
+                *(row.suite, row.column.key, comparison.first, comparison.second, row.unit),
                 *(cell_value(row.first), row.first.missing, cell_value(row.second), row.second.missing),
                 *(*numbers, row.test, row.p_value, row.p_corrected),
                 *(None if each is None else len(each) for each in (row.only_first, row.only_second)),
@@ -93,8 +85,8 @@ def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
 
 
 RENDERERS: Mapping[str, Callable[..., str]] = {
-    "text": render_text,
-    "markdown": render_markdown,
+    "text": lambda comparison, flipped=False: text_of(table_of(comparison, flipped=flipped)),
+    "markdown": lambda comparison, flipped=False: markdown_of(table_of(comparison, flipped=flipped)),
     "json": render_json,
     "csv": render_csv,
 }
@@ -119,16 +111,6 @@ def _signed(number: float, unit: str) -> str:
     return f"+{text}" if number > 0 else text
 
 
-def _grid(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    first, second = clipped(comparison.first), clipped(comparison.second)
-    several = len(comparison.suites) > 1
-    header = [
-        *(["suite"] if several else []),
-        *("column", first, second, "difference", "test", "p", "p (corrected)", "only A right", "only B right"),
-    ]
-    return header, [[*([clipped(row.suite)] if several else []), *_texts(row)] for row in comparison.rows]
-
-
 def _texts(row: ComparedColumn) -> list[str]:
     difference = row.difference
     shown = difference and difference_text(difference.value, difference.low, difference.high, row.unit)
@@ -145,19 +127,13 @@ def _texts(row: ComparedColumn) -> list[str]:
     ]
 
 
-def _flipped(comparison: Comparison, shown: Callable[[str], str]) -> list[str]:
-    """Return a paragraph for each column and model that is right where the other is not."""
-    paragraphs = []
+def _flipped(comparison: Comparison) -> Iterator[str]:
+    """Yield a paragraph for each column and model that is right where the other is not."""
     for row in comparison.rows:
         for model, ids in ((comparison.first, row.only_first), (comparison.second, row.only_second)):
             if ids:
-                label = shown(f"{clipped(row.column.label)}, only {clipped(model)} right ({len(ids)}):")
-                paragraphs.append(f"{label} {' '.join(shown(clipped(each)) for each in ids)}")
-    return paragraphs
-
-
-def _notes(comparison: Comparison, shown: Callable[[str], str]) -> str:
-    return "\n".join(f"- {shown(clipped(note, NOTE_WIDTH))}" for note in comparison.notes)
+                label = f"{clipped(row.column.label)}, only {clipped(model)} right ({len(ids)}):"
+                yield f"{label} {' '.join(map(clipped, ids))}"
 
 
 def _provenance(comparison: Comparison) -> str:
@@ -209,25 +185,28 @@ def finite(number: float | None) -> float | None:
     return number if number is not None and isfinite(number) else None
 
 
-_HEADER = ("suite", "model", "column", "before", "now", "change", "test", "p", "p (Holm)", "verdict")
-_NUM_NAMES = 3
+def _checked_table(cells: Iterable[CheckedCell], check: Check) -> Table:
+    return Table(
+        header=("suite", "model", "column", "before", "now", "change", "test", "p", "p (Holm)", "verdict"),
+        rows=tuple(map(_row, cells)),
+        notes=tuple(clipped(note, NOTE_WIDTH) for note in check.notes),
+        closing=(verdict_text(check),),
+        num_names=3,
+    )
 
 
 def check_text(check: Check) -> str:
     """Return the cells as an aligned table, with notes and a sentence of the verdict below."""
-    table = text_table(_HEADER, _rows(check))
-    notes = "\n".join(f"- {clipped(note, NOTE_WIDTH)}" for note in check.notes)
-    return "\n\n".join(part for part in (table, notes, verdict_text(check)) if part) + "\n"
+    return text_of(_checked_table(check.cells, check))
 
 
 def check_markdown(check: Check) -> str:
     """Return a summary in GitHub's Markdown: the verdict, failing cells, and all cells folded."""
-    failed = [row for row, cell in zip(_rows(check), check.cells, strict=True) if cell.has_failed]
-    everything = markdown_table(_HEADER, _rows(check), _NUM_NAMES)
+    everything = markdown_table(_checked_table(check.cells, check))
     parts = [
         f"### robench check: {'passed' if check.has_passed else 'failed'}",
         escaped(verdict_text(check)),
-        markdown_table(_HEADER, failed, _NUM_NAMES) if failed else "",
+        markdown_table(_checked_table(check.failed, check)) if check.failed else "",
         f"<details><summary>All {len(check.cells)} cells</summary>\n\n{everything}\n\n</details>",
         "\n".join(f"- {escaped(clipped(note, NOTE_WIDTH))}" for note in check.notes),
     ]
@@ -279,20 +258,16 @@ def verdict_text(check: Check) -> str:
     return text
 
 
-def _rows(check: Check) -> list[list[str]]:
-    return [_row(cell) for cell in check.cells]
-
-
-def _row(cell: CheckedCell) -> list[str]:
+def _row(cell: CheckedCell) -> tuple[str, ...]:
     difference = cell.difference
     change = NOTHING
     if difference is not None:
         change = difference_text(difference.value, difference.low, difference.high, cell.unit)
-    return [
+    return (
         *map(clipped, (cell.suite, cell.model, cell.column.label)),
         *(cell_text(cell.before), cell_text(cell.after), change),
         *(cell.test or NOTHING, p_text(cell.p_value), p_text(cell.p_holm), cell.verdict),
-    ]
+    )
 
 
 def _reason(cell: CheckedCell) -> str:

@@ -15,7 +15,7 @@ from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
 from robench.core.inert import clipped
 from robench.exports.masks import COLOURS, Colour, Mask, classes_in, hatched, hex_of, indexed, legend_of, name_of
-from robench.reports.markup import csv_of
+from robench.reports.table import csv_of
 
 Pixels = NDArray[np.float32]
 

@@ -27,10 +27,10 @@ from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, unit_of
 from robench.reports import over_seeds
 from robench.reports.machine_readable import numbers_of
-from robench.reports.markup import inert_text
 from robench.reports.results import Stored
 from robench.reports.seeds import SEED_INTERVAL
 from robench.reports.selection import Coverage, cover, tile
+from robench.reports.table import inert_text
 from robench.store.parquet import columns_of, schema_of
 from robench.tasks import TASKS
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from robench.core.report import Report
     from robench.figures.plots import Plot
-    from robench.reports.grid import Grid
+    from robench.reports.table import Table
 
 SUFFIXES: Mapping[str, str] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
 PNG_DOTS_PER_INCH = 200
@@ -86,7 +86,7 @@ TABLE_PICTURES: Mapping[str, Callable[[Report], bytes]] = {
 }
 
 
-def _drawn_table(grid: Grid) -> Figure:
+def _drawn_table(grid: Table) -> Figure:
     # Imported here: the extra 'figures' is optional.
     from matplotlib.figure import Figure
 
@@ -101,7 +101,7 @@ def _drawn_table(grid: Grid) -> Figure:
     width = sum(widths) + 2 * _MARGIN
     notes = [
         line
-        for note in (*grid.notes, grid.provenance)
+        for note in (*grid.notes, *grid.closing)
         for line in wrap(legible(note, NOTE_WIDTH), max(30, int((width - 2 * _MARGIN) / _SMALL_CHARACTER)))
     ]
     head = _LINE * max(map(len, header)) + _LINE / 2

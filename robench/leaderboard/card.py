@@ -19,7 +19,7 @@ from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
 from robench.leaderboard.tables import linked, measured_on, provenance_lines
 from robench.reports.build import views_by_name
 from robench.reports.grid import cell_text
-from robench.reports.markup import escaped, markdown_table
+from robench.reports.table import Table, escaped, markdown_table
 from robench.tasks import TASKS
 
 Metadata = dict[str, object]
@@ -184,13 +184,12 @@ def _results(of: CardSuite) -> Iterator[str]:
         yield _text(described.description.strip())
     measured = measured_on(of.row)
     yield _text(f"Measured{f' {measured}' if measured else ''}: {_scope(of)}.")
-    lines = [
+    lines = (
         (column.label, column.metric, cell_text(cell), str(cell.estimate.num_examples if cell.estimate else "—"))
         for column, cell, _ in of.cells()
-    ]
-    yield markdown_table(
-        ("number", "metric", "value", "examples"), [[*map(clipped, line)] for line in lines], num_names=2
     )
+    rows = tuple(tuple(map(clipped, line)) for line in lines)
+    yield markdown_table(Table(header=("number", "metric", "value", "examples"), rows=rows, num_names=2))
     if notes := dict.fromkeys((*described.notes, *of.row.notes)):
         yield "\n".join(f"- {_text(note)}" for note in notes)
     yield _text("; ".join(provenance_lines(of.board)))

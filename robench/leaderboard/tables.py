@@ -7,10 +7,9 @@ from robench.comparison.pairing import tests_text
 from robench.core.inert import NOTE_WIDTH, clipped, is_link
 from robench.core.report import Report, Row
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard
-from robench.reports.grid import ONE_CHECKPOINT, Grid, grid_of
+from robench.reports.grid import ONE_CHECKPOINT, grid_of
 from robench.reports.machine_readable import numbers_of
-from robench.reports.markup import csv_of, escaped, inert_text, markdown_table
-from robench.reports.readable import latex_grid, latex_of, markdown_grid, markdown_of
+from robench.reports.table import Table, csv_of, escaped, latex_of, latex_table, markdown_of, markdown_table
 
 CLOSE_MARK = "†"
 CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({{}}); the best itself has it too."
@@ -85,7 +84,7 @@ def marked(row: BoardRow, key: str, text: str) -> str:
     return f"{text} {CLOSE_MARK}" if rank is not None and rank.is_close else text
 
 
-def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = None) -> Grid:
+def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = None) -> Table:
     """Return the table as texts, before any markup; of ``chosen`` columns, or of all with ranks and flags."""
     columns = tuple(
         replace(each.column, key=each.key, label=each.label) for each in (board.columns if chosen is None else chosen)
@@ -119,7 +118,7 @@ def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = Non
         title=clipped(board.title, NOTE_WIDTH),
         header=(grid.header[0], RANK, *grid.header[1:]) if is_ranked else grid.header,
         rows=tuple(rows),
-        provenance="; ".join(provenance_lines(board)),
+        closing=("; ".join(provenance_lines(board)),),
     )
 
 
@@ -144,11 +143,11 @@ def render_markdown(board: Leaderboard) -> str:
     above = [f"# {escaped(clipped(board.title, NOTE_WIDTH))}", escaped(clipped(settings.note, NOTE_WIDTH))]
     below = []
     if board.further:
-        below += ["## Further columns", markdown_grid(_without_flags(board, board.further))]
+        below += ["## Further columns", markdown_table(_without_flags(board, board.further))]
     header, rows = about_models(board)
     if rows:
-        cells = [[linked(text) for text in row] for row in rows]
-        below += ["## Models", markdown_table(header, cells, num_names=0)]
+        cells = tuple(tuple(map(linked, row)) for row in rows)
+        below += ["## Models", markdown_table(Table(header=header, rows=cells, num_names=0))]
     return markdown_of(_headline_grid(board), above, below)
 
 
@@ -158,12 +157,12 @@ def linked(text: str) -> str:
     return f"[{escaped(clipped(text))}](<{text}>)" if is_link(text) else escaped(clipped(text))
 
 
-def _headline_grid(board: Leaderboard) -> Grid:
+def _headline_grid(board: Leaderboard) -> Table:
     """Return the table of the headline, with the notes on all columns."""
     return replace(grid_of_board(board, board.headline), notes=grid_of_board(board).notes)
 
 
-def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Grid:
+def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Table:
     """Return the table of some columns alone, which says neither ranks nor flags a second time."""
     bare = replace(board, settings=PLAIN, rows=tuple(replace(row, flags=None, is_attacked=False) for row in board.rows))
     return grid_of_board(bare, columns)
@@ -178,7 +177,7 @@ def render_latex(board: Leaderboard) -> str:
     if settings == PLAIN:
         return latex_of(grid_of_board(board))
     above = [clipped(text, NOTE_WIDTH) for text in (settings.title, settings.note) if text]
-    second = [f"\n\\bigskip\n{latex_grid(_without_flags(board, board.further))}"] if board.further else []
+    second = [f"\n\\bigskip\n{latex_table(_without_flags(board, board.further))}"] if board.further else []
     return latex_of(_headline_grid(board), above, second)
 
 
@@ -195,12 +194,12 @@ def render_csv(board: Leaderboard) -> str:
 def _lines(row: BoardRow, board: Leaderboard, headline: Collection[str]) -> Iterator[tuple[object, ...]]:
     entry = row.entry
     facets = ("", "", "") if entry is None else (entry.family, entry.attention, entry.architecture)
-    start = (*map(inert_text, (row.model, *facets)), row.limit)
+    start = (row.model, *facets, row.limit)
     for column in board.columns:
         yield (*start, *_fields(row, column), column.key in headline, *_rank_of(row))
     if row.flags is not None:
         suites = "+".join(dict.fromkeys(suite for each in row.flags for suite in each.suites))
-        of_row = (inert_text(suites), "flags", "num_raised", "", len(row.raised))
+        of_row = (suites, "flags", "num_raised", "", len(row.raised))
         yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 6, *_rank_of(row))
 
 
@@ -208,10 +207,10 @@ def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
     cell, rank = row.cells[column.key], row.ranks.get(column.key)
     rank_fields = (None,) * 5 if rank is None else (rank.p, rank.adjusted, rank.test, rank.is_best, rank.is_close)
     return (
-        inert_text(column.suite),
-        inert_text(column.column.key),
-        inert_text(column.column.metric),
-        inert_text("+".join(column.column.conditions)),
+        column.suite,
+        column.column.key,
+        column.column.metric,
+        "+".join(column.column.conditions),
         *numbers_of(cell),
         cell.num_examples,
         cell.missing,
@@ -222,7 +221,7 @@ def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
 
 
 def _rank_of(row: BoardRow) -> tuple[object, ...]:
-    return row.rank, inert_text(row.unranked) or None
+    return row.rank, row.unranked or None
 
 
 def _plain_row(row: BoardRow) -> Row:

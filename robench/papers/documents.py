@@ -9,7 +9,7 @@ from robench.core.inert import inert_json
 from robench.papers.basis import Number
 from robench.papers.claims import JudgedClaim
 from robench.papers.table import PaperTable, TableCell
-from robench.reports.markup import csv_of, inert_text
+from robench.reports.table import csv_of, inert_text
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 NUM_DECIMALS = 9

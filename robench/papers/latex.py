@@ -9,7 +9,7 @@ from robench.core.inert import NOTE_WIDTH, clipped
 from robench.papers.basis import Number
 from robench.papers.page import facts_of
 from robench.papers.table import PaperTable, TableCell
-from robench.reports.readable import latex_escaped
+from robench.reports.table import latex_escaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from robench.papers.page import Page, Section, page_of
 from robench.papers.table import PaperTable
 from robench.papers.twin_page import page_of_twins, twin_csv, twin_json, twin_latex
 from robench.papers.twins import TwinTable
-from robench.reports.markup import escaped, html_list
 from robench.reports.page import html_page
+from robench.reports.table import escaped, html_list
 
 
 def text_of(page: Page) -> str:

@@ -15,7 +15,7 @@ from robench.papers.page import NOT_MEASURED, Page, Section, measured_with, note
 from robench.papers.signs import NOTHING, sign_of
 from robench.papers.twins import CEILING, TwinCell, TwinTable
 from robench.reports.grid import ONE_CHECKPOINT
-from robench.reports.markup import csv_of
+from robench.reports.table import csv_of
 
 
 def page_of_twins(table: TwinTable) -> Page:

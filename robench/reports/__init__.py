@@ -10,22 +10,23 @@ from robench.core.report import Report
 from robench.reports.arrangement import arranged
 from robench.reports.build import build_report, report_of_store
 from robench.reports.explanation import Explanation, explain
+from robench.reports.grid import grid_of
 from robench.reports.holdings import Holding, Unused, holdings_of, unused_in, without_shared
 from robench.reports.machine_readable import render_csv, render_json
-from robench.reports.readable import render_html, render_latex, render_markdown, render_text
 from robench.reports.results import Listing
 from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
+from robench.reports.table import html_of, latex_of, markdown_of, text_of
 
 Renderer = Callable[[Report], str]
 
 RENDERERS: Mapping[str, Renderer] = {
-    "text": render_text,
-    "md": render_markdown,
+    "text": lambda report: text_of(grid_of(report), width=120),
+    "md": lambda report: markdown_of(grid_of(report)),
     "csv": render_csv,
     "json": render_json,
-    "latex": render_latex,
-    "html": render_html,
+    "latex": lambda report: latex_of(grid_of(report)),
+    "html": lambda report: html_of(grid_of(report)),
 }
 
 __all__ = [

@@ -23,9 +23,9 @@ from robench.metrics import title_of
 from robench.reports.build import report_of_store
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import plain_cell
-from robench.reports.markup import text_table
 from robench.reports.results import Stored
 from robench.reports.selection import Coverage, cover
+from robench.reports.table import text_table
 from robench.tasks import TASKS
 
 # Examples that are named where an attack turned them.

@@ -1,4 +1,4 @@
-"""Grid of printable texts, the common basis of the renderers for readers.
+"""Texts of reports for readers, the same in text, Markdown, LaTeX, HTML and pictures.
 
 Proportions are converted to per cent here, and nowhere before. Long names and messages are truncated; the formats for
 machines (json, csv) keep them.
@@ -6,55 +6,20 @@ machines (json, csv) keep them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
 from robench.reports.notes import grouped_notes
+from robench.reports.table import Table, fragment_of
 from robench.tasks import TASKS
 
 ONE_CHECKPOINT = "Example intervals concern these weights on other examples; they say nothing of retraining."
 _NOTHING_MEASURED = "no model has been measured on this suite yet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Table of printable texts, not yet escaped for any format.
-
-    Attributes:
-        header: ``model``, then the columns' labels, then ``flags`` if any model was checked or attacked; ``rows``: one
-            text per column.
-        notes: sentences below the table; ``provenance``: one line below the notes.
-        bold: places of emphasised texts in ``rows``: row, then column.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
-    provenance: str
-    bold: frozenset[tuple[int, int]] = frozenset()
-
-    def lines(self, mark: Callable[[str], str], escape: Callable[[str], str] = str) -> list[tuple[str, ...]]:
-        """Return the rows with each text escaped, and emphasised ones marked."""
-        return [
-            tuple(
-                mark(escape(text)) if (place, column) in self.bold else escape(text) for column, text in enumerate(row)
-            )
-            for place, row in enumerate(self.rows)
-        ]
-
-    @property
-    def transposed(self) -> Grid:
-        """Return the same texts with rows as columns."""
-        header, *rows = zip(self.header, *self.rows, strict=True)
-        bold = frozenset((column - 1, row + 1) for row, column in self.bold)
-        return replace(self, header=header, rows=tuple(rows), bold=bold)
-
-
-def grid_of(report: Report) -> Grid:
+def grid_of(report: Report) -> Table:
     """Return the report's table, notes and provenance as texts; best numbers are emphasised."""
     of_rows = grouped_notes([(_row_name(row), _notes(row)) for row in report.rows])
     of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
@@ -64,7 +29,7 @@ def grid_of(report: Report) -> Grid:
     says_one = any(row.seeds for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")
     facts = [f"{name} {text}" for name, text in report.provenance.items()]
-    grid = Grid(
+    table = Table(
         title=title,
         header=("model", *(clipped(column.label) for column in report.columns), *(["flags"] if is_checked else [])),
         rows=tuple(
@@ -76,7 +41,7 @@ def grid_of(report: Report) -> Grid:
             for row in report.rows
         ),
         notes=notes if report.rows else (*report.notes, _NOTHING_MEASURED),
-        provenance=clipped("; ".join([title, *facts, "proportions in per cent"]), NOTE_WIDTH),
+        closing=(clipped("; ".join([title, *facts, "proportions in per cent"]), NOTE_WIDTH),),
         bold=frozenset(
             (place, 1 + number)
             for place, row in enumerate(report.rows)
@@ -84,7 +49,12 @@ def grid_of(report: Report) -> Grid:
             if (rank := row.ranks.get(column.key)) is not None and (rank.is_best or rank.is_close)
         ),
     )
-    return grid.transposed if report.is_transposed else grid
+    return table.transposed if report.is_transposed else table
+
+
+def fragment(report: Report) -> str:
+    """Return a report as elements for a notebook."""
+    return fragment_of(grid_of(report))
 
 
 def _coverage(report: Report) -> Iterator[str]:

@@ -10,7 +10,7 @@ from math import inf, nan
 from typing import TYPE_CHECKING
 
 from robench.core.inert import inert_json
-from robench.reports.markup import csv_of, inert_text
+from robench.reports.table import csv_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,18 +38,18 @@ def render_csv(report: Report) -> str:
         lines += [_line(row, column) for column in report.columns]
         if row.flags is not None:
             flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4, row.all_examples or None)
-            lines.append((inert_text(row.title), row.limit, *flags, row.batch_size, len(row.seeds) or None))
+            lines.append((row.title, row.limit, *flags, row.batch_size, len(row.seeds) or None))
     return csv_of(_HEADER, lines)
 
 
 def _line(row: Row, column: Column) -> tuple[object, ...]:
     cell = row.cells[column.key]
     return (
-        inert_text(row.title),
+        row.title,
         row.limit,
-        inert_text(column.key),
-        inert_text(column.metric),
-        inert_text("+".join(column.conditions)),
+        column.key,
+        column.metric,
+        "+".join(column.conditions),
         *numbers_of(cell),
         cell.num_examples,
         cell.missing,

@@ -13,7 +13,7 @@ import torch
 from hub_models import TEXTS
 
 import robench
-from robench.comparison.documents import render_text
+from robench.comparison import RENDERERS
 from robench.core.errors import UsageError
 from robench.domains.code_points import encoded_batch
 from robench.models.hub import Transformers
@@ -79,7 +79,7 @@ def test_numbers_of_texts_are_by_words_and_bytes_and_not_beside_those_of_a_close
     assert [row.entry.attention for row in board.rows if row.entry] == ["of the backbone", "softmax"]
     # Numbers that one of two cannot have are no gaps, and are not tested.
     compared = robench.compare("subword", "sotu-lm", suite, **stored)
-    assert "missing" not in render_text(compared)
+    assert "missing" not in RENDERERS["text"](compared)
     assert {row.column.metric for row in compared.rows if row.p_value is not None} == {"kept_damage"}
 
 
