@@ -8,23 +8,15 @@ from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
 from robench.core.plugins import imported
 
-SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"} | {
-    f".{name}": name for name in ("png", "svg", "pdf")
-}
+SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"}
 
 
 class Rendered:
-    """Base class of results with renderers.
-
-    Attributes:
-        renderers: ``module:mapping``, the renderers by format; imported on first use.
-        pictures: likewise, of formats that are bytes and can be saved alone; empty if there are none.
-    """
+    """Base class of results with ``renderers``: ``module:mapping`` of those by format, imported on first use."""
 
     __slots__ = ()
 
     renderers: ClassVar[str]
-    pictures: ClassVar[str] = ""
 
     def render(self, format_name: str) -> str:
         """Return the result as text.
@@ -38,20 +30,19 @@ class Rendered:
         return found[format_name](self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the result to a file in the format of its suffix, such as ``.html``, ``.csv`` or, of reports, ``.png``.
+        """Write the result to a file in the format of its suffix, such as ``.html`` or ``.csv``.
 
         Raises:
-            UsageError: the suffix is of no format of this result, or a picture needs matplotlib, which is missing.
+            UsageError: the suffix is of no format of this result.
             StoreUnwritableError: the file cannot be written; one that exists is unharmed.
         """
         file = absolute(path, "path")
         texts: Mapping[str, Callable[[object], str]] = imported(self.renderers)
-        drawn: Mapping[str, Callable[[object], bytes]] = imported(self.pictures) if self.pictures else {}
         format_name = SUFFIXES.get(file.suffix, "")
-        if format_name not in {**texts, **drawn}:
-            suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in {**texts, **drawn})
+        if format_name not in texts:
+            suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in texts)
             raise UsageError(f"the suffix of {file.name!r} names the format, and must be one of {suffixes}")
-        content = texts[format_name](self).encode() if format_name in texts else drawn[format_name](self)
+        content = texts[format_name](self).encode()
         try:
             write_whole(file, content)
         except OSError as error:

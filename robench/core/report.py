@@ -132,7 +132,6 @@ class Report(Rendered):
     """
 
     renderers: ClassVar[str] = "robench.reports:RENDERERS"
-    pictures: ClassVar[str] = "robench.figures:TABLE_PICTURES"
     frame: ClassVar[str] = "robench.reports.machine_readable:frame_of"
     fragment: ClassVar[str] = "robench.reports.grid:fragment"
 

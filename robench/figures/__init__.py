@@ -6,11 +6,10 @@ A plot is values, made from a leaderboard or from training histories; matplotlib
 from robench.figures.analyses import analysis_plot
 from robench.figures.costs import CostAxis, cost_plot, seconds_axis
 from robench.figures.plots import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
-from robench.figures.render import SUFFIXES, TABLE_PICTURES, check_matplotlib, rendered
+from robench.figures.render import SUFFIXES, check_matplotlib, rendered
 
 __all__ = [
     "SUFFIXES",
-    "TABLE_PICTURES",
     "CostAxis",
     "Plot",
     "analysis_plot",

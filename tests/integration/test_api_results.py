@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
@@ -113,14 +112,3 @@ def test_outcomes_of_an_empty_folder_have_their_columns(folder: Path) -> None:
     table = _package().outcomes(folder / "adv.yaml", results=folder / "nothing")
     assert table.num_rows == 0
     assert {"model", "dataset", "condition", "budget", "example_id"} <= set(table.column_names)
-
-
-@pytest.mark.parametrize("suffix", [".svg", *(pytest.param(each, marks=pytest.mark.slow) for each in (".png", ".pdf"))])
-def test_a_picture_of_a_table_has_the_same_bytes_each_time(folder: Path, suffix: str) -> None:
-    report = _package().build_report(folder / "adv.yaml", results=folder / "results")
-    for name in ("one", "two"):
-        report.save(folder / f"{name}{suffix}")
-    assert (folder / f"one{suffix}").read_bytes() == (folder / f"two{suffix}").read_bytes()
-    other = replace(report, rows=report.rows[:1])
-    other.save(folder / f"other{suffix}")
-    assert (folder / f"other{suffix}").read_bytes() != (folder / f"one{suffix}").read_bytes()
