@@ -18,7 +18,6 @@ from robench.attacks.apgd_impl import Pace, checkpoints
 from robench.attacks.apgd_l1 import Sparsity, phases
 from robench.attacks.apgd_objective import Targets
 from robench.attacks.attack import problem_of
-from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.perturbations.dispatch import perturb
@@ -37,11 +36,6 @@ L2 = Apgd(norm="l2", epsilon=Fraction(1, 4), num_steps=30)
 L1 = Apgd(norm="l1", epsilon=Fraction(1, 4), num_steps=60)
 SHRINKING = replace(L1, radii="shrinking")
 LOSSES = ("ce", "margin", "dlr", "dlr-targeted", "objective")
-EACH = pytest.mark.parametrize(
-    "declared",
-    [LINF, L2, L1, replace(L1, radii="shrinking"), replace(LINF, loss="dlr-targeted", num_restarts=2)],
-    ids=["linf", "l2", "l1", "l1-shrinking", "targeted"],
-)
 
 
 class Victim:
@@ -91,10 +85,6 @@ def middle_of_the_box(num_examples: int = 4) -> Batch:
 
 def attacked(declared: Apgd, batch: Batch, victim: Victim, seeds: Sequence[int] | None = None) -> Perturbed:
     return perturb(declared, batch, victim, ExampleDraws(range(len(batch.ids)) if seeds is None else seeds))
-
-
-def row(batch: Batch, i: int) -> Batch:
-    return Batch(ids=batch.ids[i : i + 1], inputs=batch.inputs[i : i + 1], targets=batch.targets[i : i + 1])
 
 
 def lengths(change: Tensor, norm: str) -> Tensor:
@@ -400,119 +390,6 @@ class TestTargets:
         met = dlr_loss(victim.function(result), batch.targets)
         assert int(stands.sum()) > 10
         torch.testing.assert_close(met[stands], visited.amax(0)[stands], atol=1e-6, rtol=0)
-
-    @pytest.mark.parametrize(("loss", "num_classes"), [("dlr", 2), ("dlr-targeted", 3)])
-    def test_too_few_classes_are_refused_by_name(self, loss: Any, num_classes: int) -> None:
-        with pytest.raises(DeclarationError, match=rf"dlr needs at least {num_classes + 1} classes.*has {num_classes}"):
-            attacked(replace(LINF, loss=loss), replace(batch_of(), targets=torch.zeros(8).long()), linear(num_classes))
-
-
-@EACH
-class TestEveryForm:
-    def test_the_same_seeds_give_the_same_bytes_and_others_do_not(self, declared: Apgd) -> None:
-        batch, victim = batch_of(), curved()
-        first = attacked(declared, batch, victim).inputs
-        assert torch.equal(first, attacked(declared, batch, victim).inputs)
-        assert not torch.equal(first, attacked(replace(declared, num_steps=3), batch, victim, range(90, 98)).inputs)
-
-    def test_rows_alone_equal_rows_in_company(self, declared: Apgd) -> None:
-        batch, victim = batch_of(), curved()
-        whole = attacked(declared, batch, victim).inputs
-        for i in (0, 3, 7):
-            torch.testing.assert_close(
-                attacked(declared, row(batch, i), victim, [i]).inputs[0], whole[i], atol=1e-6, rtol=0
-            )
-
-    def test_leaving_at_success_changes_no_verdict(self, declared: Apgd) -> None:
-        victim = curved()
-        batch = batch_of(40, victim)
-        batch.targets[:4] = (batch.targets[:4] + 1) % 5
-        stands = [
-            victim.outputs(attacked(replace(declared, stop=stop), batch, victim).inputs).argmax(1) == batch.targets
-            for stop in ("never", "at_success")
-        ]
-        assert torch.equal(*stands)
-        assert 0 < int(stands[0].sum()) < 36
-
-    def test_the_budget_is_exact_also_where_the_box_cuts_it(self, declared: Apgd) -> None:
-        victim = curved()
-        inputs = torch.rand(32, *SHAPE, generator=torch.Generator().manual_seed(9)).round(decimals=0)
-        batch = Batch(ids=tuple(map(str, range(32))), inputs=inputs, targets=torch.zeros(32).long())
-        result = attacked(declared, batch, victim).inputs
-        assert float(lengths(result.double() - inputs.double(), declared.norm).max()) <= float(declared.epsilon)
-        assert 0 <= float(result.min()) <= float(result.max()) <= 1
-
-    def test_a_budget_of_zero_returns_the_input(self, declared: Apgd) -> None:
-        batch = batch_of()
-        assert torch.equal(attacked(replace(declared, epsilon=Fraction(0)), batch, curved()).inputs, batch.inputs)
-
-    def test_a_victim_without_gradients_or_with_one_class_gives_no_nan(self, declared: Apgd) -> None:
-        batch = batch_of()
-        for bias in ([0.0] * 5, [1e4, 0, 0, 0, 0]):
-            victim = Victim(lambda inputs, bias=bias: 0 * inputs.flatten(1)[:, :5] + torch.tensor(bias))
-            result = attacked(declared, batch, victim).inputs
-            assert bool(torch.isfinite(result).all())
-
-    def test_a_constant_added_to_all_logits_changes_no_verdict(self, declared: Apgd) -> None:
-        plain = curved()
-        batch = batch_of(24, plain)
-        shifted = Victim(lambda inputs: plain.function(inputs) - 20)
-        verdicts = [
-            plain.outputs(attacked(declared, batch, victim).inputs).argmax(1) != batch.targets
-            for victim in (plain, shifted)
-        ]
-        assert torch.equal(*verdicts)
-
-    def test_passes_are_counted(self, declared: Apgd) -> None:
-        result = attacked(replace(declared, num_draws=2), batch_of(), curved())
-        gradients = 2 * declared.num_steps * declared.num_restarts
-        assert result.num_gradients is not None
-        assert result.num_queries is not None
-        assert result.num_gradients.tolist() == [gradients] * 8
-        # The last points of each search, the losses at the ends of wider balls, the ranking of the classes.
-        others = 2 * declared.num_restarts + 4 * (declared.radii == "shrinking") + 2 * (declared.loss == "dlr-targeted")
-        assert result.num_queries.tolist() == [gradients + others] * 8
-
-    def test_more_restarts_undo_no_success(self, declared: Apgd) -> None:
-        victim = curved()
-        batch = batch_of(32, victim)
-        few, many = (
-            victim.outputs(attacked(replace(declared, num_restarts=count), batch, victim).inputs).argmax(1)
-            for count in (1, 3)
-        )
-        assert bool((many != batch.targets)[few != batch.targets].all())
-
-
-def test_what_is_wrong_already_is_returned_clean_only_when_stopping_at_success() -> None:
-    victim = curved()
-    batch = batch_of(8, victim)
-    batch.targets[:] = (batch.targets + 1) % 5
-    assert torch.equal(attacked(replace(LINF, stop="at_success"), batch, victim).inputs, batch.inputs)
-    assert not torch.equal(attacked(LINF, batch, victim).inputs, batch.inputs)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
-        ({"num_draws": 0}, "num_draws must be at least 1, got 0"),
-        ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
-        ({"norm": "l0"}, "norm must be linf or l2 or l1 for apgd, got l0"),
-        (
-            {"radii": "shrinking", "norm": "l2"},
-            "radii must be constant for norm l2: shrinking ones exist in l1 and linf, got shrinking",
-        ),
-        (
-            {"radii": "shrinking", "norm": "l1", "num_steps": 2},
-            "num_steps must be at least 3 with radii shrinking, got 2",
-        ),
-        ({"stop": "at_success", "returns": "last"}, "returns must be best with stop at_success, got last"),
-    ],
-)
-def test_what_is_wrong_is_refused_by_one_message(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is what is compared
-        Apgd(**{"epsilon": Fraction(1, 255), "num_steps": 10, **fields})
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(

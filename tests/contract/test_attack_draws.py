@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from attack_examples import SmoothVictim, anywhere, attacked, margins, predicted_by
 from test_perturbations_contract import EXAMPLES
 
 from robench import load_checkpoint, load_dataset
@@ -127,6 +128,19 @@ def test_every_pass_has_draws_of_its_own_and_never_those_of_the_prediction(name:
 def test_what_leaves_early_keeps_what_every_attack_promises(name: str) -> None:
     for check in ATTACK_CHECKS:
         check(RUN[name])
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVING if isinstance(LEAVING[name], SearchingAttack)])
+def test_leaving_early_changes_no_verdict_and_saves_passes(name: str) -> None:
+    victim, declared = SmoothVictim(), LEAVING[name]
+    batch = predicted_by(victim, anywhere(24))
+    never, leaving = (attacked(replace(declared, stop=stop), batch, victim) for stop in ("never", "at_success"))
+    fooled = margins(never.inputs, batch, victim) > 0
+    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
+    assert bool(fooled.any())
+    assert never.num_queries is not None
+    assert leaving.num_queries is not None
+    assert bool((leaving.num_queries < never.num_queries)[fooled].any())
 
 
 @pytest.mark.parametrize("warm_start", [False, True])

@@ -24,9 +24,7 @@ from robench.attacks.problem import Problem, Reached
 from robench.attacks.square import Square
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
-from robench.core.seeds import Stream
 from robench.declare.schema import FAMILIES, construct_member
-from robench.perturbations.clean import Clean
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
@@ -195,21 +193,6 @@ class TestOnCurves:
         assert int(result.num_queries[~stood].min()) < 10 < int(result.num_queries[stood].min())
         assert int(result.num_gradients[stood].min()) == 1 + 10 + 30 + 5 * 10  # fab: one for each other class
 
-    def test_the_same_seeds_give_the_same_bytes(self) -> None:
-        victim = curved()
-        batch = batch_of(8, victim)
-        first, again = (attacked(ensemble(*CHEAP_FIRST), batch, victim).inputs for _ in range(2))
-        assert torch.equal(first, again)
-
-    def test_rows_alone_equal_rows_in_company(self) -> None:
-        victim = curved()
-        batch = batch_of(8, victim)
-        whole = attacked(ensemble(*CHEAP_FIRST[:3]), batch, victim).inputs
-        for i in range(8):
-            alone = Batch(ids=batch.ids[i : i + 1], inputs=batch.inputs[i : i + 1], targets=batch.targets[i : i + 1])
-            met = attacked(ensemble(*CHEAP_FIRST[:3]), alone, victim, [i]).inputs[0]
-            torch.testing.assert_close(met, whole[i], atol=1e-6, rtol=0)
-
     @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
     def test_the_budget_is_exact_whatever_the_members_are(self, norm: Any) -> None:
         victim = curved()
@@ -220,32 +203,6 @@ class TestOnCurves:
         moved = (result.double() - batch.inputs.double()).flatten(1).norm(p=float(norm[1:]), dim=1)
         assert float(moved.max()) <= float(EPSILON)
         assert 0 <= float(result.min()) <= float(result.max()) <= 1
-
-    def test_a_budget_of_zero_returns_the_input(self) -> None:
-        batch = batch_of(8, curved())
-        members = [replace(member, epsilon=Fraction(0)) for member in CHEAP_FIRST[:3]]
-        declared = AutoAttack(epsilon=Fraction(0), variant="custom", members=(*members, FAB))
-        assert torch.equal(attacked(declared, batch, curved()).inputs, batch.inputs)
-
-    def test_what_is_wrong_already_is_returned_clean(self) -> None:
-        victim = curved()
-        batch = batch_of(8, victim)
-        batch.targets[:] = (batch.targets + 1) % 6
-        result = attacked(ensemble(*CHEAP_FIRST), batch, victim)
-        assert torch.equal(result.inputs, batch.inputs)
-        assert result.num_queries is not None
-        assert result.num_queries.tolist() == [1] * 8
-
-    def test_a_victim_without_gradients_stands_and_gives_no_nan(self) -> None:
-        victim = Victim(lambda inputs: 0 * inputs.flatten(1)[:, :5] + torch.tensor([3.0, 1, 0, 0, -1]))
-        batch = batch_of(8, victim)
-        result = attacked(ensemble(*CHEAP_FIRST), batch, victim).inputs
-        assert bool(torch.isfinite(result).all())
-
-    def test_a_constant_added_to_all_logits_changes_no_verdict(self) -> None:
-        plain = curved()
-        shifted, batch = Victim(lambda inputs: plain.function(inputs) - 20), batch_of(24, plain)
-        assert torch.equal(*(stands(ensemble(*CHEAP_FIRST), batch, victim) for victim in (plain, shifted)))
 
     def test_other_spaces_go_through_every_member(self) -> None:
         victim = curved()
@@ -361,15 +318,6 @@ class TestVariants:
         declared = AutoAttack(epsilon=EPSILON, variant=variant)
         return [(attack.kind, attack) for attack in declared.attacks(num_classes)]
 
-    def test_standard_is_what_the_paper_says(self) -> None:
-        (_, ce), (_, targeted), (_, fab), (_, square) = self.of("standard")
-        assert isinstance(ce, Apgd)
-        assert (ce.loss, ce.num_restarts, ce.num_steps) == ("ce", 1, 100)
-        assert (targeted.loss, targeted.num_restarts, targeted.num_steps) == ("dlr-targeted", 9, 100)
-        assert (fab.num_targets, fab.num_restarts, fab.num_steps) == (9, 1, 100)
-        assert isinstance(square, Square)
-        assert (square.num_queries, square.num_restarts) == (5000, 1)
-
     @pytest.mark.parametrize(("variant", "norm"), PUBLISHED)
     def test_every_parameter_and_the_order_are_those_of_the_papers_code(self, variant: Any, norm: Any) -> None:
         ours = AutoAttack(epsilon=EPSILON, norm=norm, variant=variant).attacks(10)
@@ -435,48 +383,6 @@ class TestVariants:
         batch = batch_of(8, victim)
         assert not bool(stands(ensemble(replace(APGD, loss="margin"), FAB), batch, victim).all())
 
-    def test_a_new_version_of_a_member_is_a_new_version_of_the_ensemble(self) -> None:
-        assert AutoAttack.version == Apgd.version + Fab.version + Square.version - 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"variant": "custom"}, "members must be at least one attack with variant custom, got none"),
-        (
-            {"variant": "plus", "members": (FGSM,)},
-            "members must be empty with variant plus, which has its own, got some",
-        ),
-        ({"variant": "custom", "members": (FGSM, Clean())}, "members must be attacks, got clean in members[1]"),
-        (
-            {"variant": "custom", "members": (replace(FGSM, epsilon=Fraction(4, 255)),)},
-            "members must have epsilon 8/255, as the ensemble, got 4/255 in members[0]",
-        ),
-        (
-            {"variant": "custom", "members": (FGSM, replace(FAB, norm="l2"))},
-            "members must have norm linf, as the ensemble, got l2 in members[1]",
-        ),
-        (
-            {"variant": "custom", "members": (replace(FGSM, clip="none"),)},
-            "members must have clip box, as the ensemble, got none in members[0]",
-        ),
-        (
-            {"variant": "rand", "labels": "predicted"},
-            "labels must be true for autoattack, which uses early stopping, got predicted",
-        ),
-        (
-            {"variant": "custom", "members": (replace(APGD, backend="autoattack"),)},
-            "members must have backend robench, as the ensemble, got autoattack in members[0]",
-        ),
-        ({"variant": "rand", "norm": "l0"}, "norm must be linf or l2 or l1 for autoattack, got l0"),
-        ({"variant": "rand", "epsilon": Fraction(-1)}, "epsilon must be at least 0, got -1"),
-    ],
-)
-def test_what_is_wrong_is_refused_by_one_message(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is what is compared
-        AutoAttack(**{"epsilon": EPSILON, **fields})
-    assert str(caught.value) == message
-
 
 class TestInSuites:
     WRITTEN: dict[str, Any] = {  # noqa: RUF012  # never changed
@@ -533,12 +439,3 @@ def of_few_steps(norm: Any, epsilon: Fraction) -> AutoAttack:
     square = Square(num_queries=50, p_init=0.8, **shared)
     targeted = replace(apgd, loss="dlr-targeted", num_restarts=3)
     return AutoAttack(norm=norm, epsilon=epsilon, variant="custom", members=(apgd, targeted, fab, square))
-
-
-def test_members_draw_their_starts_as_they_do_alone() -> None:
-    victim = curved()
-    batch = batch_of(8, victim)
-    noise = ExampleDraws(range(8)).uniform(Stream(purpose="noise"), SHAPE)
-    moved = attacked(ensemble(NOISE), batch, victim).inputs - batch.inputs
-    inside = (batch.inputs > 0.1) & (batch.inputs < 0.9) & (moved != 0)
-    torch.testing.assert_close(moved[inside], ((2 * noise - 1) * float(EPSILON))[inside], atol=1e-6, rtol=0)

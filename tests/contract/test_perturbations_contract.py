@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from attack_examples import ConstantVictim
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
@@ -61,13 +62,20 @@ EXAMPLES: dict[str, Any] = {
     "gaussian-noise-linf": GaussianNoise(norm="linf", epsilon=EPSILON),
     "apgd": Apgd(epsilon=EPSILON, num_steps=12, num_restarts=2),
     "apgd-l1": Apgd(norm="l1", epsilon=Fraction(2), num_steps=12, loss="dlr-targeted", num_restarts=3),
+    "apgd-l2": Apgd(norm="l2", epsilon=Fraction(1, 2), num_steps=12),
+    "apgd-l1-shrinking": Apgd(norm="l1", epsilon=Fraction(2), num_steps=12, radii="shrinking"),
     "square": Square(epsilon=EPSILON, num_queries=40, p_init=0.8),
     "square-l2": Square(norm="l2", epsilon=Fraction(1, 2), num_queries=40, p_init=0.8, stop="at_success"),
+    "square-l1": Square(norm="l1", epsilon=Fraction(4), num_queries=60, p_init=0.4),
     "spsa": Spsa(epsilon=EPSILON, num_steps=6, learning_rate=Fraction(1, 100), delta=Fraction(1, 100), num_samples=16),
     "sparse-l1": SparseL1(epsilon=Fraction(2), num_steps=8, step_size=Fraction(1, 2), sparsity=0.9),
+    "sparse-l1-rescale": SparseL1(
+        epsilon=Fraction(2), num_steps=8, step_size=Fraction(1, 2), sparsity=0.9, projection="rescale"
+    ),
     "cw": Cw(num_steps=30, num_search_steps=3, initial_c=1.0, learning_rate=0.05),
     "fab": Fab(num_steps=10),
     "fab-l2": Fab(norm="l2", num_steps=10, num_targets=2),
+    "fab-l1": Fab(norm="l1", num_steps=10),
     "autoattack": AutoAttack(
         variant="custom", epsilon=EPSILON, members=(Apgd(epsilon=EPSILON, num_steps=10), Fab(num_steps=10))
     ),
@@ -265,6 +273,15 @@ def test_an_attack_stays_between_the_limits_of_the_domain(declaration: Any, monk
     is_moved = result.inputs != inputs
     assert bool(is_moved[(inputs < -1) | (inputs > 2)].any())
     assert not bool((is_moved & ((result.inputs == 0) | (result.inputs == 1))).any())
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_model_whose_answers_are_constant_is_not_fooled_and_gives_no_nan(name: str) -> None:
+    batch = dataclasses.replace(batch_of(), targets=torch.zeros(6, dtype=torch.int64))
+    result = made(READING[name], batch, ConstantVictim())
+    assert bool(torch.isfinite(result.inputs).all())
+    assert result.found is None or not bool(result.found.any())
+    assert result.found is None or torch.equal(result.inputs, batch.inputs)
 
 
 def test_fgsm_reaches_the_closed_form_margin_of_a_binary_linear_model() -> None:

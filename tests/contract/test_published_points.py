@@ -209,28 +209,6 @@ class TestPublished:
         assert Sweep(attacks=(SQUARE, replace(SQUARE, epsilon=2 * EPSILON))).keeps_scores
 
 
-REFUSED = [
-    (Pgd, {"returns": "published", "step_size": EPSILON, "num_steps": 2}, "returns must be best or last for pgd"),
-    (Square, {"returns": "published", "num_queries": 9, "p_init": 0.8}, "stop must be at_success with returns publ"),
-    (Apgd, {"returns": "published", "num_steps": 9, "stop": "at_success"}, "stop must be never with returns published"),
-    (Fgsm, {"clip": "unit"}, "clip must be box with space input"),
-    (Fgsm, {"norm": "l2", **UNIT}, "norm must be linf with clip unit, got l2"),
-    (Fgsm, {"backend": "foolbox", **UNIT}, "clip must be box or none with backend foolbox, got unit"),
-    (Square, {"num_queries": 9, "p_init": 0.8, "stop": "at_success", "backend": "autoattack", **UNIT}, "clip must be"),
-]
-
-
-@pytest.mark.parametrize(("declared", "fields", "message"), REFUSED)
-def test_what_has_no_such_reading_is_refused(declared: Any, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        declared(epsilon=EPSILON, **fields)
-
-
-def test_nothing_is_carried_from_budget_to_budget_of_a_published_point() -> None:
-    with pytest.raises(ValueError, match="carry must be false with returns published"):
-        Sweep(attacks=(SQUARE, replace(SQUARE, epsilon=2 * EPSILON)), carry=True)
-
-
 class Normalising(SmoothVictim):
     """A victim whose channels have limits of their own in normalised space."""
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from attack_examples import (
     SHAPE,
-    ConstantVictim,
     LinearVictim,
     SmoothVictim,
     anywhere,
@@ -20,11 +19,9 @@ from attack_examples import (
     predicted_by,
 )
 
-import robench
 from robench.attacks.regions import along_largest
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.sparse_l1_impl import num_largest
-from robench.core.protocols import Batch
 
 if TYPE_CHECKING:
     from robench.core.protocols import Model
@@ -38,10 +35,6 @@ RELEASED = SparseL1(
     space="normalised", clip="none", labels="predicted", returns="last",
 )  # fmt: skip
 BOTH = pytest.mark.parametrize("declaration", [EXACT, RESCALE], ids=["exact", "rescale"])
-
-
-def lengths(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
-    return (inputs.double() - batch.inputs.double()).flatten(1).abs().sum(1)
 
 
 # The reference: one example at a time, in float64, coordinates chosen by sorting, projected by halving an interval.
@@ -186,112 +179,3 @@ def test_as_many_coordinates_are_moved_as_reach_the_percentile(sparsity: float) 
 def along_percentile(gradient: torch.Tensor, sparsity: float) -> list[float]:
     (direction,) = along_largest(gradient, torch.tensor([num_largest(sparsity, gradient.shape[1])])).tolist()
     return direction
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(1, 2), Fraction(30)])
-@pytest.mark.parametrize("random_start", [False, True])
-@BOTH
-def test_the_budget_and_the_box_are_exact_at_corners_too(
-    declaration: SparseL1, epsilon: Fraction, random_start: bool
-) -> None:
-    batch = anywhere(16)
-    batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
-    result = attacked(replace(declaration, epsilon=epsilon, random_start=random_start), batch).inputs
-    assert float(lengths(result, batch).max()) <= epsilon
-    assert float(result.min()) >= 0
-    assert float(result.max()) <= 1
-    assert epsilon or torch.equal(result, batch.inputs)
-
-
-@BOTH
-def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: SparseL1) -> None:
-    batch, declaration = anywhere(), replace(declaration, random_start=True, num_restarts=2)
-    first = attacked(declaration, batch).inputs
-    assert torch.equal(attacked(declaration, batch).inputs, first)
-    assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
-
-
-@BOTH
-def test_examples_do_not_see_each_other(declaration: SparseL1) -> None:
-    batch, declaration = anywhere(), replace(declaration, random_start=True)
-    whole = attacked(declaration, batch).inputs
-    for row in range(6):
-        alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
-        torch.testing.assert_close(attacked(declaration, alone, seeds=[row]).inputs[0], whole[row], atol=1e-5, rtol=0)
-
-
-@BOTH
-def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: SparseL1) -> None:
-    victim = SmoothVictim()
-    batch = predicted_by(victim, anywhere(40))
-    never = attacked(declaration, batch, victim)
-    leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
-    fooled = margins(never.inputs, batch, victim) > 0
-    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
-    assert 0 < int(fooled.sum()) < 40
-    assert leaving.num_gradients is not None
-    assert never.num_gradients is not None
-    assert int(leaving.num_gradients[fooled].sum()) < int(never.num_gradients[fooled].sum())
-
-
-@pytest.mark.parametrize("shift", [-20.0, 7.0])
-@BOTH
-def test_a_constant_added_to_all_logits_changes_nothing(declaration: SparseL1, shift: float) -> None:
-    batch = anywhere()
-    plain, shifted = (attacked(declaration, batch, SmoothVictim(by)).inputs for by in (0.0, shift))
-    torch.testing.assert_close(shifted, plain, atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize("num_draws", [1, 3])
-def test_it_asks_as_often_as_stated(num_draws: int) -> None:
-    result = attacked(replace(EXACT, num_draws=num_draws, random_start=True, num_restarts=2), anywhere())
-    assert result.num_queries is not None
-    assert result.num_gradients is not None
-    assert result.num_gradients.tolist() == [2 * 8 * num_draws] * 6
-    # And once at the last point of each search.
-    assert result.num_queries.tolist() == [2 * (8 * num_draws + 1)] * 6
-
-
-@BOTH
-def test_without_gradients_it_stays_where_it_is(declaration: SparseL1) -> None:
-    batch = anywhere()
-    assert torch.equal(attacked(declaration, batch, ConstantVictim()).inputs, batch.inputs)
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
-        ({"step_size": Fraction(0)}, "step_size must be above 0, got 0"),
-        ({"step_size": Fraction(3)}, "step_size must be at most epsilon 2, got 3"),
-        ({"sparsity": 1.0}, "sparsity must be below 1, got 1.0"),
-        ({"sparsity": -0.1}, "sparsity must be at least 0, got -0.1"),
-        ({"norm": "linf"}, "norm must be l1 for sparse-l1, got linf"),
-        ({"num_restarts": 2}, "num_restarts must be 1 without random_start, got 2"),
-        ({"num_draws": 0}, "num_draws must be at least 1, got 0"),
-    ],
-)
-def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        replace(EXACT, **fields)
-
-
-@pytest.mark.parametrize("projection", ["exact", pytest.param("rescale", marks=pytest.mark.slow)])
-def test_on_a_published_checkpoint_it_fools_what_the_reference_fools(projection: Any) -> None:
-    victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
-    declaration = SparseL1(
-        epsilon=Fraction(12), step_size=Fraction(2), num_steps=10, sparsity=0.99, projection=projection, returns="last"
-    )
-    result = attacked(declaration, batch, victim).inputs
-    expected = np.stack(
-        [
-            Reference(declaration, victim, int(target)).run(clean.double().numpy())
-            for clean, target in zip(batch.inputs, batch.targets, strict=True)
-        ]
-    )
-    with torch.no_grad():
-        right, expected_right = (
-            victim.outputs(points).argmax(1) == batch.targets for points in (result, torch.tensor(expected).float())
-        )
-    assert 0 < int(expected_right.sum()) < 20
-    assert torch.equal(right, expected_right)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
@@ -13,19 +12,16 @@ import pytest
 import torch
 from attack_examples import (
     SHAPE,
-    ConstantVictim,
     LinearVictim,
     SmoothVictim,
     anywhere,
     attacked,
     margins,
-    predicted_by,
 )
 
 import robench
 from robench.attacks.spsa import Spsa
 from robench.attacks.spsa_impl import PAIRS_AT_ONCE
-from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
 
@@ -54,15 +50,6 @@ class WatchedModel(SmoothVictim):
         self.shown.append(inputs.clone())
         self.seeds.append(tuple(seeds or ()))
         return super().outputs(inputs)
-
-
-class DrawingVictim(WatchedModel):
-    """Adds noise that is a function of the seed."""
-
-    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-        assert seeds is not None
-        noise = torch.tensor([[math.sin(seed % 10_007 + k) for k in range(4)] for seed in seeds])
-        return super().outputs(inputs, seeds) + noise
 
 
 # The reference: one example and one sample at a time, in float64, from the paper's algorithm and Adam's.
@@ -154,16 +141,6 @@ def test_samples_lie_in_opposite_corners_around_the_point_or_around_twice_the_cl
         assert len(torch.unique(signs, dim=0)) == 8 * PAIRS_AT_ONCE
 
 
-def test_the_gradient_at_twice_the_input_is_the_weaker_attack() -> None:
-    victim = WatchedModel()
-    batch = predicted_by(victim, anywhere(24))
-    paper, released = (
-        margins(attacked(replace(LINF, formula=formula, num_samples=64), batch, victim).inputs, batch, victim).mean()
-        for formula in ("paper", "released")
-    )
-    assert float(paper) > float(released) + 0.5
-
-
 def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> None:
     victim = WatchedModel()
     attacked(replace(LINF, num_steps=2, num_samples=2 * PAIRS_AT_ONCE), anywhere(8), victim, batch_size=128)
@@ -176,96 +153,12 @@ def test_both_samples_of_a_pair_meet_the_same_draw_and_pairs_meet_others() -> No
     assert len(met) == 4 * 8 * PAIRS_AT_ONCE
 
 
-@pytest.mark.parametrize("stop", ["never", "at_success"])
-def test_victims_that_draw_do_not_tell_company_either(stop: Any) -> None:
-    victim = DrawingVictim()
-    batch = replace(anywhere(12), targets=predicted_by(WatchedModel(), anywhere(12)).targets)
-    declaration = replace(LINF, stop=stop)
-    whole = attacked(declaration, batch, victim).inputs
-    for row in range(12):
-        alone = replace(batch, ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
-        found = attacked(declaration, alone, victim, seeds=[row]).inputs[0]
-        torch.testing.assert_close(found, whole[row], atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize("batch_size", [8, 13, 64, 1000])
 def test_the_size_of_a_pass_does_not_matter(batch_size: int) -> None:
     batch, victim = anywhere(), WatchedModel()
     result = attacked(LINF, batch, victim, batch_size=batch_size).inputs
     torch.testing.assert_close(result, attacked(LINF, batch).inputs, atol=1e-4, rtol=0)
     assert all(len(shown) <= batch_size for shown in victim.shown)
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(3, 255), Fraction(1)])
-@BOTH
-def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Spsa, epsilon: Fraction) -> None:
-    batch = anywhere()
-    batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
-    result = attacked(replace(declaration, epsilon=epsilon), batch).inputs
-    change = (result.double() - batch.inputs.double()).flatten(1)
-    order = math.inf if declaration.norm == "linf" else 2
-    assert float(change.norm(p=order, dim=1).max()) <= epsilon
-    assert float(result.min()) >= 0
-    assert float(result.max()) <= 1
-    assert epsilon or torch.equal(result, batch.inputs)
-
-
-@BOTH
-def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Spsa) -> None:
-    batch = anywhere()
-    first = attacked(declaration, batch).inputs
-    assert torch.equal(attacked(declaration, batch).inputs, first)
-    assert not torch.equal(attacked(declaration, batch, seeds=range(10, 16)).inputs, first)
-
-
-@BOTH
-def test_examples_do_not_see_each_other(declaration: Spsa) -> None:
-    batch = anywhere()
-    whole = attacked(declaration, batch).inputs
-    for row in range(6):
-        alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
-        torch.testing.assert_close(attacked(declaration, alone, seeds=[row]).inputs[0], whole[row], atol=1e-4, rtol=0)
-
-
-@BOTH
-def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Spsa) -> None:
-    victim = WatchedModel()
-    batch = predicted_by(victim, anywhere(40))
-    declaration = replace(declaration, num_restarts=2)
-    never = attacked(declaration, batch, victim)
-    leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
-    fooled = margins(never.inputs, batch, victim) > 0
-    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
-    assert 0 < int(fooled.sum()) < 40
-    assert leaving.num_queries is not None
-    assert never.num_queries is not None
-    assert bool((leaving.num_queries[fooled] < never.num_queries[fooled]).all())
-
-
-@pytest.mark.parametrize("shift", [-20.0, 7.0])
-def test_a_constant_added_to_all_logits_changes_nothing(shift: float) -> None:
-    # Rounding the logits elsewhere moves what is estimated from their small differences.
-    batch, victim = anywhere(), WatchedModel()
-    plain, shifted = (attacked(LINF, batch, WatchedModel(by)).inputs for by in (0.0, shift))
-    torch.testing.assert_close(margins(shifted, batch, victim), margins(plain, batch, victim), atol=0.02, rtol=0)
-    assert float((shifted - plain).abs().mean()) < 1e-3
-
-
-@pytest.mark.parametrize("num_samples", [1, 8, 13])
-def test_it_asks_as_often_as_stated_and_for_no_gradient(num_samples: int) -> None:
-    result = attacked(replace(LINF, num_samples=num_samples, num_restarts=2), anywhere(), batch_size=64)
-    assert result.num_queries is not None
-    assert result.num_gradients is not None
-    # One pass at the point of each step and at the last, two for each pair.
-    assert result.num_queries.tolist() == [2 * (6 * (1 + 2 * num_samples) + 1)] * 6
-    assert not result.num_gradients.any()
-
-
-@BOTH
-def test_a_victim_that_never_changes_its_mind_is_not_walked_away_from(declaration: Spsa) -> None:
-    batch = anywhere()
-    result = attacked(replace(declaration, random_start=False), batch, ConstantVictim()).inputs
-    assert torch.equal(result, batch.inputs)
 
 
 @pytest.mark.parametrize("clip", ["box", "none"])
@@ -278,22 +171,6 @@ def test_the_papers_protocol_moves_normalised_images(clip: Any, formula: Any) ->
     assert float(change.amax(1).max()) <= 8 / 255 + 1e-5
     assert float(change.amax(1).min()) > 0.9 * 8 / 255
     assert clip == "none" or float((result - 0.5).abs().max()) <= 0.5
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
-        ({"learning_rate": Fraction(0)}, "learning_rate must be above 0, got 0"),
-        ({"delta": Fraction(-1)}, "delta must be above 0, got -1"),
-        ({"num_samples": 0}, "num_samples must be at least 1, got 0"),
-        ({"norm": "l1"}, "norm must be linf or l2 for spsa, got l1"),
-        ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
-    ],
-)
-def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        replace(LINF, **fields)
 
 
 def test_on_a_published_checkpoint_it_agrees_with_torchattacks() -> None:

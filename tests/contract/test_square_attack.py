@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from attack_examples import ConstantVictim, LinearVictim, attacked, margins
+from attack_examples import LinearVictim, attacked, margins
 
 import robench
 from robench.attacks.square import Square
@@ -43,7 +43,6 @@ L2 = Square(norm="l2", epsilon=Fraction(1), num_queries=60, p_init=0.4)
 L1 = Square(norm="l1", epsilon=Fraction(4), num_queries=60, p_init=0.4)
 EACH = pytest.mark.parametrize("declaration", [LINF, L2, L1], ids=["linf", "l2", "l1"])
 SCHEDULES = pytest.mark.parametrize("schedule", ["rescaled", "fixed"])
-TRIALS = pytest.mark.parametrize("trials", ["changing", "as_drawn"])
 
 
 class ExactVictim(LinearVictim):
@@ -223,90 +222,6 @@ def test_with_the_box_inactive_l2_reaches_nearly_half_of_the_best_margin_of_whit
     assert float(gained.min()) > 0.45 * best
 
 
-@EACH
-def test_more_queries_never_end_lower(declaration: Square) -> None:
-    batch, victim = batch_of(), ExactVictim()
-    plain = attacked(declaration, batch, victim).inputs
-    restarted = attacked(replace(declaration, num_restarts=3), batch, victim).inputs
-    fooled = margins(plain, batch, victim) > 0
-    assert bool((margins(restarted, batch, victim) > 0)[fooled].all())
-    assert bool((margins(restarted, batch, victim) >= margins(plain, batch, victim))[~fooled].all())
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(3, 255), Fraction(1)])
-@EACH
-def test_the_budget_and_the_box_are_exact_at_corners_too(declaration: Square, epsilon: Fraction) -> None:
-    batch = batch_of()
-    batch.inputs[0], batch.inputs[1], batch.inputs[2] = 0, 1, batch.inputs[2].round()
-    result = attacked(replace(declaration, epsilon=epsilon), batch, ExactVictim()).inputs
-    change = (result.double() - batch.inputs.double()).flatten(1)
-    order = {"linf": math.inf, "l2": 2, "l1": 1}[declaration.norm]
-    assert float(change.norm(p=order, dim=1).max()) <= epsilon
-    assert float(result.min()) >= 0
-    assert float(result.max()) <= 1
-    assert epsilon or torch.equal(result, batch.inputs)
-
-
-@EACH
-def test_same_seeds_give_the_same_bytes_and_others_do_not(declaration: Square) -> None:
-    batch = batch_of()
-    first = attacked(declaration, batch, ExactVictim()).inputs
-    assert torch.equal(attacked(declaration, batch, ExactVictim()).inputs, first)
-    assert not torch.equal(attacked(declaration, batch, ExactVictim(), seeds=range(10, 16)).inputs, first)
-
-
-@EACH
-def test_examples_do_not_see_each_other(declaration: Square) -> None:
-    batch = batch_of()
-    whole = attacked(declaration, batch, ExactVictim()).inputs
-    for row in range(6):
-        alone = Batch(ids=("a",), inputs=batch.inputs[[row]], targets=batch.targets[[row]])
-        torch.testing.assert_close(
-            attacked(declaration, alone, ExactVictim(), [row]).inputs[0], whole[row], atol=1e-6, rtol=0
-        )
-
-
-@EACH
-def test_leaving_at_success_gives_the_same_verdicts_for_fewer_queries(declaration: Square) -> None:
-    victim, batch = ExactVictim(), batch_of(40)
-    with torch.no_grad():
-        batch = replace(batch, targets=victim.outputs(batch.inputs).argmax(1))
-    declaration = replace(declaration, epsilon=declaration.epsilon / 4)
-    never = attacked(declaration, batch, victim)
-    leaving = attacked(replace(declaration, stop="at_success"), batch, victim)
-    fooled = margins(never.inputs, batch, victim) > 0
-    assert torch.equal(margins(leaving.inputs, batch, victim) > 0, fooled)
-    assert 0 < int(fooled.sum()) < 40
-    assert leaving.num_queries is not None
-    assert bool((leaving.num_queries[fooled] < declaration.num_queries).all())
-    # A first prediction of the clean input beside its queries.
-    assert bool((leaving.num_queries[~fooled] == declaration.num_queries + 1).all())
-
-
-@EACH
-def test_a_constant_added_to_all_logits_changes_nothing(declaration: Square) -> None:
-    batch = batch_of()
-    shifted = attacked(declaration, batch, ExactVictim(constant=-20.0)).inputs
-    torch.testing.assert_close(shifted, attacked(declaration, batch, ExactVictim()).inputs, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("num_queries", [1, 2, 65, pytest.param(130, marks=pytest.mark.slow)])
-@EACH
-def test_it_asks_as_often_as_stated_and_for_no_gradient(declaration: Square, num_queries: int) -> None:
-    declaration = replace(declaration, num_queries=num_queries, num_restarts=2)
-    result = attacked(declaration, batch_of(), ExactVictim())
-    assert result.num_queries is not None
-    assert result.num_gradients is not None
-    assert result.num_queries.tolist() == [2 * num_queries] * 6
-    assert not result.num_gradients.any()
-
-
-@EACH
-def test_a_victim_that_never_changes_its_mind_leaves_no_nan(declaration: Square) -> None:
-    result = attacked(declaration, batch_of(), ConstantVictim(shape=SHAPE)).inputs
-    assert bool(torch.isfinite(result).all())
-
-
 def test_every_linf_trial_changes_a_square_of_the_best_point() -> None:
     batch, victim = batch_of(1, low=0.2, high=0.8), ExactVictim()
     attacked(replace(LINF, num_queries=200, p_init=0.3), batch, victim)
@@ -455,21 +370,6 @@ def test_every_space_and_clipping_is_searched(declaration: Square, space: Any, c
     assert float(change.norm(p=order, dim=1).max()) <= float(declaration.epsilon) + 1e-5
     assert float(change.norm(p=order, dim=1).min()) > 0.2 * float(declaration.epsilon)
     assert clip == "none" or float((result - 0.5).abs().max()) <= 0.5
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ({"num_queries": 0}, "num_queries must be at least 1, got 0"),
-        ({"p_init": 0.0}, "p_init must be above 0, got 0.0"),
-        ({"p_init": 1.5}, "p_init must be at most 1, got 1.5"),
-        ({"num_restarts": 0}, "num_restarts must be at least 1, got 0"),
-        ({"returns": "last"}, "returns must be best for square"),
-    ],
-)
-def test_a_bad_field_is_named(fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        replace(LINF, **fields)
 
 
 @pytest.mark.parametrize(

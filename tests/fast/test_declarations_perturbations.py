@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.square import Square
+from robench.core.errors import DeclarationError
 from robench.core.suite import PREDICT, Condition
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.corruptions.corruption import Corruption
@@ -23,11 +24,17 @@ from robench.datasets import DATASETS
 from robench.datasets.base import corrupted_of
 from robench.datasets.digits import DIGITS
 from robench.declarations.base import PerturbationBase
+from robench.declare.suites import read_suite
 from robench.evaluation.actions import Audit, Rescore
 from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.sweep import Sweep
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DELETE = GreedyWordSwap(ranking="delete", num_queries=9, substitutions="table", table={"film": ("movie", "picture")})
 EPSILON = Fraction(8, 255)
 PGD = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=10)
 APGD = Apgd(epsilon=EPSILON, num_steps=10)
@@ -45,8 +52,6 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silent(PerturbationBase):
-    """A perturbation that says nothing of itself."""
-
     kind: ClassVar[str] = "silent"
 
 
@@ -177,3 +182,34 @@ class TestCorruptions:
     def test_published_sets_are_a_list_of_their_own(self) -> None:
         published = {declared.corruption for declared in DATASETS.values()} - {None}
         assert published == {*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS} <= TYPES.keys()
+
+
+def test_other_tasks_and_domains_of_a_word_swap_are_refused() -> None:
+    assert DELETE.problems_on(DATASETS["sotu"]) == []
+    assert DELETE.problems_on(DATASETS["digits"]) == [("", "must serve texts, got dataset digits of images")]
+    other: Any = type("Other", (), {"domain": "texts", "task": "regression", "name": "prices"})
+    assert DELETE.problems_on(other) == [
+        ("", "must serve classification or language-modeling, got dataset prices of regression")
+    ]
+
+
+def test_a_suite_states_substitutes_by_word(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "name: search\nversion: 1\ndescription: A search.\ntask: language-modeling\ndataset: sotu\nseed: 0\n"
+        "batch_size: 1\nbatches_per_shard: 1\nmetrics: [perplexity]\nconditions:\n  - name: greedy\n    perturbation:\n"
+        "      {kind: greedy-word-swap, ranking: unk, num_queries: 9, most_changed: 1/4, substitutions: table,\n"
+        "       table: {good: [fine, nice]}}\n"
+    )
+    (condition,) = read_suite(path).conditions
+    given: Any = condition.perturbation
+    assert given == GreedyWordSwap(
+        ranking="unk",
+        num_queries=9,
+        most_changed=Fraction(1, 4),
+        substitutions="table",
+        table={"good": ("fine", "nice")},
+    )
+    path.write_text(path.read_text().replace("nice]", "very nice]"))
+    with pytest.raises(DeclarationError, match="single words without white space"):
+        read_suite(path)

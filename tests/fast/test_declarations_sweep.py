@@ -11,12 +11,10 @@ import pytest
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.fab import Fab
-from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import GaussianNoise
 from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
-from robench.attacks.square import Square
 from robench.core.identity import key_of
 from robench.core.suite import Condition, views_of
 from robench.datasets.digits import DIGITS
@@ -31,81 +29,11 @@ def sweep_of(attack: Any, *epsilons: Fraction, **fields: Any) -> Sweep:
     return Sweep(attacks=tuple(replace(attack, epsilon=each) for each in epsilons or (SMALL, LARGE)), **fields)
 
 
-@pytest.mark.parametrize(
-    ("epsilons", "problem"),
-    [
-        ((LARGE, SMALL), "epsilons must ascend, got 4/255 after 8/255"),
-        ((SMALL, SMALL), "epsilons must ascend, got 4/255 twice"),
-        ((SMALL,), "epsilons must have at least 2 entries, got 1"),
-    ],
-)
-def test_budgets_are_several_and_ascend(epsilons: tuple[Fraction, ...], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        sweep_of(PGD, *epsilons)
-
-
-def test_a_sweep_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 entries, got 0"):
-        Sweep(attacks=())
-
-
-@pytest.mark.parametrize("stranger", [Fab(num_steps=3), Clean(), Fab(num_steps=3, epsilon=LARGE)])
-def test_what_has_no_budget_cannot_rise(stranger: Any) -> None:
-    with pytest.raises(ValueError, match=f"of an attack with a budget, got {stranger.kind}, which has none"):
-        Sweep(attacks=(PGD, stranger))
-
-
-@pytest.mark.parametrize(
-    "other", [replace(PGD, num_steps=21), replace(PGD, norm="l2"), Fgsm(epsilon=SMALL), replace(PGD, stop="at_success")]
-)
-def test_attacks_are_equal_but_for_their_budget(other: Any) -> None:
-    with pytest.raises(ValueError, match="attacks must be equal except for epsilon"):
-        Sweep(attacks=(PGD, replace(other, epsilon=LARGE)))
-
-
-def test_an_ensemble_may_be_swept_with_its_members() -> None:
-    def ensemble(epsilon: Fraction, num_steps: int = 3) -> AutoAttack:
-        member = Apgd(epsilon=epsilon, num_steps=num_steps)
-        return AutoAttack(epsilon=epsilon, variant="custom", members=(member,))
-
-    assert len(Sweep(attacks=(ensemble(SMALL), ensemble(LARGE))).at_budgets) == 2
-    with pytest.raises(ValueError, match="equal except for epsilon"):
-        Sweep(attacks=(ensemble(SMALL), ensemble(LARGE, num_steps=4)))
-
-
-def test_what_moves_away_from_predictions_is_not_carried() -> None:
-    with pytest.raises(ValueError, match="carry must be false with labels predicted"):
-        sweep_of(replace(PGD, labels="predicted"), carry=True)
-
-
-def test_a_last_point_is_not_carried() -> None:
-    with pytest.raises(ValueError, match="carry must be false with returns last"):
-        sweep_of(replace(PGD, returns="last"), carry=True)
-
-
-@pytest.mark.parametrize("attack", [Fgsm(epsilon=SMALL), Square(epsilon=SMALL, num_queries=3, p_init=0.8)])
-def test_only_some_attacks_can_begin_elsewhere(attack: Any) -> None:
-    with pytest.raises(
-        ValueError, match=rf"warm_start must be false for {attack.kind}.*pgd, spsa, sparse-l1, apgd can"
-    ):
-        sweep_of(attack, warm_start=True)
-
-
-def test_a_library_begins_where_it_does() -> None:
-    with pytest.raises(ValueError, match="warm_start must be false with backend foolbox"):
-        sweep_of(replace(PGD, returns="last", backend="foolbox"), warm_start=True)
-
-
 def test_those_that_can_may_begin_elsewhere_and_be_carried() -> None:
     spsa = Spsa(epsilon=SMALL, num_steps=1, learning_rate=LARGE, delta=LARGE, num_samples=1)
     sparse = SparseL1(epsilon=SMALL, step_size=Fraction(1, 255), num_steps=1, sparsity=0.9)
     for attack in (PGD, Apgd(epsilon=SMALL, num_steps=3), spsa, sparse):
         assert sweep_of(attack, warm_start=True, carry=True).warm_start
-
-
-def test_every_problem_is_named_at_once() -> None:
-    with pytest.raises(ValueError, match=r"ascend.*; carry must.*; warm_start must"):
-        sweep_of(Fgsm(epsilon=SMALL, labels="predicted"), LARGE, SMALL, carry=True, warm_start=True)
 
 
 def test_its_key_changes_with_budgets_and_fields_and_with_nothing_else() -> None:
