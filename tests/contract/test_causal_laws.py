@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +18,7 @@ from robench.attention.bilateral import Bilateral
 from robench.attention.build import build_attention
 from robench.attention.elliptical import Elliptical
 from robench.attention.fourier_mom import FourierMom
-from robench.attention.heads import causal_attend, running_mean, running_sum
+from robench.attention.heads import running_mean, running_sum
 from robench.attention.kde import Kde
 from robench.attention.linear import Linear
 from robench.attention.linear_impl import CHUNK, running_features
@@ -33,7 +32,6 @@ from robench.attention.rkde import Rkde
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
 from robench.attention.softmax_impl import SoftmaxAttention
-from robench.attention.spkde import Spkde
 from robench.attention.state import ForwardState
 from robench.attention.subsets import prefix_subsets
 from robench.attention.symmetric_impl import SymmetricAttention
@@ -54,8 +52,6 @@ if TYPE_CHECKING:
 
 X_BNC = tokens_for(GEOMETRY)
 LANGUAGE = Language(vocabulary_size=8, depth=2, dim=8, num_heads=2, feedforward=8, context=12)
-# Each row of weights sums to one, so that the first token has its own value alone.
-AVERAGES = sorted(set(CAUSAL_REFERENCES) - {"fourier", "fourier-mom", "mgk", "neutreno", "primal"})
 
 
 def drawn(*shape: int, seed: int = 3, scale: float = 1.0) -> Tensor:
@@ -103,14 +99,6 @@ class TestRunning:
         found_BHND = running_features(log_queries_BHNF, log_keys_BHNF, x_BHND)
         assert close(found_BHND, explicit(log_queries_BHNF, log_keys_BHNF, x_BHND))
 
-    @pytest.mark.parametrize("scale", [10.0, 300.0])
-    def test_features_outside_the_range_of_float32_are_no_problem(self, scale: float) -> None:
-        """The features of exp(300) overflow, those of exp(-300) are zero, and no query shares its large ones."""
-        log_queries_BHNF, log_keys_BHNF = drawn(1, 2, 40, 5, scale=scale), drawn(1, 2, 40, 5, seed=4, scale=scale)
-        single = [each.float() for each in (log_queries_BHNF, log_keys_BHNF, drawn(1, 2, 40, 3, seed=5))]
-        expected_BHND = explicit(*(each.double() for each in single))
-        assert close(running_features(*single).double(), expected_BHND, 1e-6 * scale)
-
     @pytest.mark.parametrize("declaration", [Linear(), LinearTwicing(), Performer(num_features=8)], ids=str)
     @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
     def test_gradients_through_chunks_are_finite_in_float32(self, declaration: AttentionBase, scale: float) -> None:
@@ -132,14 +120,6 @@ class TestRunning:
 
 
 class TestLimits:
-    @pytest.mark.parametrize("kind", AVERAGES)
-    def test_the_first_token_has_its_own_value(self, kind: str) -> None:
-        for declaration in CAUSAL_REFERENCES[kind].declarations:
-            module = made(declaration)  # type: ignore[arg-type]  # all are attentions
-            with torch.no_grad():
-                value_B1C = module.get_submodule("qkv")(X_BNC[:, :1])[..., -GEOMETRY.dim :]
-                assert close(module(X_BNC)[:, :1], module.get_submodule("proj")(value_B1C), 1e-10)
-
     def test_the_last_token_is_that_of_the_other_form_where_no_output_is_used_again(self) -> None:
         two_sided = replace(GEOMETRY, is_causal=False)
         for declaration in (Softmax(), Kde(), Linear(), Performer(num_features=8), Rkde(num_iterations=2)):
@@ -152,20 +132,6 @@ class TestLimits:
     def test_equal_weights_are_kernel_regression(self, formula: str, prefix: str) -> None:
         declaration = Rkde(threshold=100, formula=formula, prefix=prefix)  # type: ignore[arg-type]  # both are literals
         assert close(output(declaration), output(Kde(formula=formula)))  # type: ignore[arg-type]  # as above
-
-    def test_scaling_and_projecting_by_one_is_kernel_regression(self) -> None:
-        assert close(output(Spkde(beta=1)), output(Kde()), 1e-9)
-
-    def test_no_weight_of_the_first_layers_values_is_softmax_attention(self) -> None:
-        geometry = replace(GEOMETRY, layer=1)
-        softmax_BNC = made(Softmax(), geometry=geometry)(X_BNC)
-        assert close(made(Neutreno(alpha=0))(X_BNC), softmax_BNC)
-
-    def test_one_iteration_without_sparse_entries_is_symmetric_attention(self) -> None:
-        module = made(Rpc(layers="all", num_iterations=1, sparsity=1e6))
-        k_BHND, v_BHND = module.layer.project(X_BNC)  # type: ignore[operator]  # of ProjectedAttention
-        mixed_BNC = causal_attend(k_BHND, k_BHND, v_BHND).transpose(1, 2).flatten(2)
-        assert close(module(X_BNC), module.get_submodule("proj")(mixed_BNC))
 
     def test_a_token_has_the_threshold_of_the_keys_up_to_it(self) -> None:
         """Large keys at the end change no threshold before; in the two-sided form they do."""
@@ -191,12 +157,6 @@ class TestLimits:
 
 
 class TestSubsetsOfThePast:
-    def test_sizes(self) -> None:
-        (members_LNN,) = prefix_subsets((1,), batch_size=1, layer=0, num_subsets=3, num_tokens=10, fraction=0.5)
-        for of_subset_NN in members_LNN:
-            assert of_subset_NN.sum(dim=-1).tolist() == [1, 2, 1, 2, 2, 3, 3, 4, 4, 5]
-            assert not bool(of_subset_NN.triu(1).any())
-
     def test_a_shorter_text_has_the_same_subsets(self) -> None:
         longer, shorter = (
             prefix_subsets((1, 2), batch_size=2, layer=3, num_subsets=3, num_tokens=count, fraction=0.6)
@@ -247,12 +207,6 @@ class TestSubsetsOfThePast:
 
 
 class TestPrefixOfRkde:
-    def test_prefixes_differ_after_the_first_token(self) -> None:
-        outputs = [output(Rkde(prefix=prefix)) for prefix in ("query", "key", "none")]  # type: ignore[arg-type]  # literals
-        for one_BNC, other_BNC in itertools.combinations(outputs, 2):
-            assert close(one_BNC[:, 0], other_BNC[:, 0])
-            assert not close(one_BNC[:, -1], other_BNC[:, -1], 1e-3)
-
     @pytest.mark.parametrize("formula", ["paper", "released"])
     @pytest.mark.parametrize("loss", ["huber", "hampel"])
     def test_the_authors_released_language_model_is_kernel_regression(self, formula: Formula, loss: str) -> None:
@@ -273,12 +227,6 @@ class TestPrefixOfRkde:
         fields = to_plain(Rkde())
         assert isinstance(fields, dict)
         assert "prefix" not in fields
-
-    def test_the_other_form_does_not_read_it(self) -> None:
-        geometry = replace(GEOMETRY, is_causal=False)
-        outputs = [made(Rkde(prefix=prefix), geometry=geometry)(X_BNC) for prefix in ("query", "key", "none")]  # type: ignore[arg-type]  # literals
-        assert torch.equal(outputs[0], outputs[1])
-        assert torch.equal(outputs[0], outputs[2])
 
 
 class TestParametersAndState:
