@@ -11,7 +11,7 @@ MUTANTS ?= results/mutants
 # Compiled modules are kept, else every process that a test starts compiles them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 cifar10 table tables figures analyses gpu docs generated pictures schemas suites screenshots errors lock clean
+.PHONY: help setup demo scenes test-fast fast-tests test tests test-all mutants lint bench strength checkpoints train-cifar10 cifar10 table tables figures analyses gpu docs generated suites pictures screenshots errors lock clean
 
 help:            ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ /'
@@ -99,13 +99,14 @@ MINUTES ?= 8
 gpu: $(READY)    ## robench measured on a GPU in MINUTES (8): reports/gpu.json and reports/gpu.md
 	@$(BIN)/python scripts/gpu_battery.py --minutes $(MINUTES)
 
-generated: schemas suites ## every file that scripts write from the code: schemas, suites, pages of docs, CONTRIBUTING
+generated: $(READY) ## every file that scripts write from the code: schemas, suites, pages of docs, CONTRIBUTING, counts
+	@$(BIN)/python scripts/generated.py
 	@$(BIN)/python scripts/counts.py
 	@$(BIN)/python scripts/operations.py
-	@$(BIN)/python scripts/attention_page.py
-	@$(BIN)/python scripts/analysis_page.py
-	@$(BIN)/python scripts/contributing_page.py
 	@$(BIN)/python scripts/results_pages.py
+
+# The suites that scripts write say to run this.
+suites: generated
 
 docs: generated  ## the site in build/site
 	@rm -rf build/site
@@ -115,13 +116,6 @@ docs: generated  ## the site in build/site
 pictures: $(READY) ## docs/gallery: digits under corruptions, shifts and an attack; attention mechanisms
 	@$(BIN)/python scripts/gallery_pictures.py
 	@$(BIN)/python scripts/mechanism_gallery.py
-
-schemas: $(READY) ## schemas/*.json, by which editors check suite and registry files
-	@$(BIN)/python scripts/schemas.py
-
-suites: $(READY) ## the suites that scripts write: the papers' protocols, and corruptions
-	@$(BIN)/python scripts/paper_suites.py
-	@$(BIN)/python scripts/shift_suites.py
 
 screenshots: $(READY) ## docs/screenshots of the leaderboard of CIFAR-10 (needs chromium and chromedriver)
 	@$(BIN)/python scripts/leaderboard_screenshots.py reports/cifar10/leaderboard.html

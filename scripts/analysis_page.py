@@ -1,10 +1,9 @@
-"""Writes the table of docs/analysis.md from the declarations of analyses (``make generated``); a test compares them."""
+"""Table of docs/analysis.md, from the declarations of analyses."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.analyses import ANALYSES
@@ -12,7 +11,6 @@ from robench.analyses import ANALYSES
 if TYPE_CHECKING:
     from robench.analyses.base import AnalysisBase, Statistic
 
-PAGE = Path(__file__).parents[1] / "docs" / "analysis.md"
 BEGIN, END = "<!-- analyses -->\n", "<!-- /analyses -->"
 
 
@@ -42,7 +40,3 @@ def _number(name: str, statistic: Statistic) -> str:
     axes = ", ".join(labels.get(axis) or axis for axis in statistic.axes)
     unit = f" ({statistic.unit})" if statistic.unit else ""
     return f"`{name}`: {statistic.meaning}{unit}" + (f", by {axes}" if axes else "")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))

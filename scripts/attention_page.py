@@ -1,26 +1,21 @@
-"""Writes docs/attention.md from the docstrings of the mechanisms (``make generated``); a test compares the two."""
+"""Text of docs/attention.md, from the docstrings of the mechanisms' sources, which are parsed and not imported."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-import inspect
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.attention import ATTENTIONS
-from robench.models.fan_impl import ChannelProcessing, SymmetricClassAttention
 from robench.models.transformer import FeatScale
-from robench.models.transformer_impl import BoostBlock, FeatScaleBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from robench.attention.base import AttentionBase
 
 # Beginning of the part on the causal form in the docstring of a mechanism's implementation.
 CAUSAL_SECTION = "\n\nCausal form: "
-PAGE = Path(__file__).parents[1] / "docs" / "attention.md"
+ROOT = Path(__file__).parents[1]
 HEADER = """\
 # Attention mechanisms
 
@@ -42,11 +37,11 @@ at a time, and to exact independence of later tokens, in value and gradient.
 """
 
 # Parts of a block beside its attention, by the name of its section.
-BESIDE: Mapping[str, type] = {
-    "residual boost": BoostBlock,
-    "residual featscale": FeatScaleBlock,
-    "channel attention": ChannelProcessing,
-    "symmetric class attention": SymmetricClassAttention,
+BESIDE = {
+    "residual boost": "robench.models.transformer_impl:BoostBlock",
+    "residual featscale": "robench.models.transformer_impl:FeatScaleBlock",
+    "channel attention": "robench.models.fan_impl:ChannelProcessing",
+    "symmetric class attention": "robench.models.fan_impl:SymmetricClassAttention",
 }
 
 
@@ -99,15 +94,16 @@ def _paragraphs(declared: type[AttentionBase]) -> list[str]:
 
 def _text_of(declared: type[AttentionBase]) -> tuple[str, str, str]:
     """Return the docstring of the implementation's module: what precedes the causal form, and what it is."""
-    module = sys.modules[declared.implemented().__module__]
-    # Double backquotes are reStructuredText's, single ones Markdown's.
-    return (inspect.getdoc(module) or "").replace("``", "`").partition(CAUSAL_SECTION)
+    return _docstring(declared.implementation.partition(":")[0]).partition(CAUSAL_SECTION)
 
 
-def _text(part: type) -> list[str]:
-    """Return the paragraphs of a class's docstring."""
-    return (inspect.getdoc(part) or "").replace("``", "`").split("\n\n")
+def _text(part: str) -> list[str]:
+    """Return the paragraphs of the docstring of a class, ``module:Class``."""
+    return _docstring(*part.split(":")).split("\n\n")
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page())
+def _docstring(module: str, name: str | None = None) -> str:
+    """Return the docstring of a module, or of a class in it, as Markdown, whose backquotes are single."""
+    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())
+    classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+    return (ast.get_docstring(classes[name] if name else tree) or "").replace("``", "`")

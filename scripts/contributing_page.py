@@ -1,4 +1,4 @@
-"""Writes the code blocks of CONTRIBUTING.md from the files of the example (``make generated``); a test compares them.
+"""Code blocks of CONTRIBUTING.md, from the files of the example.
 
 A block that begins with a comment that names a file below ``examples/robench-example-plugin`` is that file.
 """
@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "CONTRIBUTING.md"
 EXAMPLE = ROOT / "examples" / "robench-example-plugin"
 BLOCK = re.compile(r"^```(?P<language>\w+)\n# (?P<file>\S+\.(?:py|toml))\n.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -27,7 +26,3 @@ def files(text: str) -> list[str]:
 def _block(found: re.Match[str]) -> str:
     content = (EXAMPLE / found["file"]).read_text()
     return f"```{found['language']}\n# {found['file']}\n{content.rstrip()}\n```"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))

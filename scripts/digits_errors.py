@@ -11,8 +11,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from shift_suites import SUITES
-
 import robench
 from robench.datasets.base import corrupted_of
 from robench.metrics.corruptions import errors_of
@@ -26,7 +24,7 @@ ERRORS = re.compile(r"^DIGITS_VIT = ReferenceErrors\(\n.*?^\)\n", re.DOTALL | re
 
 def main() -> None:
     """Measure and write."""
-    suite = replace(robench.load_suite(SUITES / "digits-c.yaml"), metrics=(), columns=())
+    suite = replace(robench.load_suite("digits-c"), metrics=(), columns=())
     with tempfile.TemporaryDirectory() as results:
         robench.run(suite, [MODEL], results=results, device="cpu", workers=None)
         records = list(FolderStore(Path(results)).records(lambda shard: True))

@@ -1,8 +1,8 @@
-"""Draws docs/gallery/mechanisms and writes the table of docs/gallery.md that shows them (``make pictures``).
+"""Draws docs/gallery/mechanisms (``make pictures``), and has the table of docs/gallery.md that shows them.
 
 A picture a mechanism: similarity of tokens by layer and milliseconds by the number of tokens, both beside softmax
 attention's, and the class token's attention, clean and attacked. All numbers are those of reports/mechanisms.json and
-growth.json, which ``scripts/mechanism_numbers.py`` measures; a test holds the table to them.
+growth.json, which ``scripts/mechanism_numbers.py`` measures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "gallery.md"
 FOLDER = ROOT / "docs" / "gallery" / "mechanisms"
 TABLE = re.compile(r"(?<=<!-- mechanisms -->\n).*?(?=<!-- /mechanisms -->)", re.DOTALL)
 NUMBERS: dict[str, Any] = json.loads((ROOT / "reports" / "mechanisms.json").read_text())
@@ -178,4 +177,3 @@ if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
     for each in NUMBERS["mechanisms"]:
         (FOLDER / f"{each}.png").write_bytes(picture(each))
-    PAGE.write_text(page(PAGE.read_text()))

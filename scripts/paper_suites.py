@@ -1,4 +1,4 @@
-"""Writes the suites that repeat what the papers' code does (``make suites``); a test holds files and script together.
+"""Texts of the suites that repeat what the papers' code does.
 
 What each repository calls is a matter of fact, documented in docs/protocols.md with its source; here it is data.
 Budgets, steps and deltas are in normalised units, labels are the victim's own predictions, and nothing is cut to the
@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SUITES = Path(__file__).parents[1] / "suites"
 BUDGETS = (1, 2, 3, 4, 5, 6)
 # Four times the budget moves the digits' accuracy about as far as the papers' moves ImageNet's.
 DIGITS_SCALE = 4
@@ -217,8 +215,3 @@ def _named(name: str, num_examples: str | None = None) -> Iterator[str]:
     if num_examples is not None:
         yield f"    num_examples: {num_examples}"
     yield "    perturbation:"
-
-
-if __name__ == "__main__":
-    for name, text in texts().items():
-        (SUITES / name).write_text(text)

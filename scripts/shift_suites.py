@@ -1,4 +1,4 @@
-"""Writes the suites of corruptions and natural shifts (``make suites``); a test holds files and script together.
+"""Texts of the suites of corruptions and natural shifts.
 
 Corruption suites have a condition for each type and severity, 75 or 95 of them, which nobody should write by hand.
 """
@@ -6,7 +6,6 @@ Corruption suites have a condition for each type and severity, 75 or 95 of them,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TYPES, SEVERITIES
@@ -14,7 +13,6 @@ from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SERIES_TY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SUITES = Path(__file__).parents[1] / "suites"
 BY_TYPE = "mean_error, mean_top1_accuracy, corruption_error, corruption_top1_accuracy"
 OF_MASKS = "corrupted_pixel_accuracy, corrupted_class_accuracy, corrupted_mean_iou"
 MEAN_ERRORS = f"mean_corruption_error, relative_mean_corruption_error, {BY_TYPE}"
@@ -239,8 +237,3 @@ def _lines(suite: Corruptions) -> Iterator[str]:
         for severity in suite.severities:
             yield f"  - {{name: {corruption}-{severity}{number}, {suite.condition(corruption, severity)}}}"
     yield f"metrics: {suite.metrics}"
-
-
-if __name__ == "__main__":
-    for name, text in texts().items():
-        (SUITES / name).write_text(text)

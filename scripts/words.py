@@ -40,9 +40,7 @@ PROSE = {
     "share for proportion": r"\bshares? of\b|\b(?:the|a|stated|largest) share\b|\bshares in\b",
 }
 # Words of the vocabulary within names such as `Standing` and `places_of`.
-NAMES = re.compile(
-    r"(?:^|_)(?:apart|blamed|crew|met|said|sent|shares?|standings?|stands|told|waits|places_of)(?:_|$)"
-)
+NAMES = re.compile(r"(?:^|_)(?:apart|blamed|crew|met|said|sent|shares?|standings?|stands|told|waits|places_of)(?:_|$)")
 # A YAML field.
 TERMS = {"warmup_share"}
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)

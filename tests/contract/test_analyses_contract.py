@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import planted_analyses as planted
 import pytest
 import torch
 from analysis_references import REFERENCES, Inside, Layer
-from conftest import ROOT
 
 from robench.analyses import ANALYSES
 from robench.analyses.base import AnalysisBase, Pass, TokenLayout
@@ -237,13 +235,3 @@ def test_a_mistake_of_an_analysis_is_found(declared: Any, found: str) -> None:
         check_analysis(declared())
     assert str(caught.value).startswith("analysis 'planted' ")
     assert found in str(caught.value)
-
-
-def test_the_table_of_the_page_is_what_the_declarations_say() -> None:
-    specification = spec_from_file_location("analysis_page", ROOT / "scripts" / "analysis_page.py")
-    assert specification is not None
-    assert specification.loader is not None
-    script = module_from_spec(specification)
-    specification.loader.exec_module(script)
-    page = script.PAGE.read_text()
-    assert script.page(page) == page, "run `make generated`"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,17 +52,6 @@ def test_it_is_a_schema_of_the_draft_that_it_names(kind: str) -> None:
     schema = json_schema(kind)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(schema)
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_the_committed_files_are_current(kind: str) -> None:
-    specification = spec_from_file_location("schemas", ROOT / "scripts" / "schemas.py")
-    assert specification is not None
-    assert specification.loader is not None
-    script: Any = module_from_spec(specification)
-    specification.loader.exec_module(script)
-    assert (ROOT / "schemas" / f"{kind}.json").read_text() == script.contents()[f"{kind}.json"], "run `make generated`"
-    assert {path.name for path in (ROOT / "schemas").iterdir()} == set(script.contents())
 
 
 @pytest.mark.parametrize(("kind", "path"), SHIPPED, ids=lambda each: getattr(each, "stem", each))

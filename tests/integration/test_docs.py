@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,26 +98,7 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert is_made or (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-def test_the_page_on_attention_is_what_the_docstrings_say() -> None:
-    specification = spec_from_file_location("attention_page", ROOT / "scripts" / "attention_page.py")
-    assert specification is not None
-    assert specification.loader is not None
-    script = module_from_spec(specification)
-    specification.loader.exec_module(script)
-    assert script.PAGE.read_text() == script.page(), "run `make generated`"
-
-
 def test_the_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"`?make ([a-z-]+)`?", README)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-
-
-def test_times_in_the_readme_are_those_that_were_measured() -> None:
-    table = (ROOT / "docs" / "performance.md").read_text()
-    setup, demo = (re.search(rf"^\| `make {name}`.* \| ([0-9]+) \|$", table, re.M) for name in ("setup", "demo"))
-    assert setup is not None
-    assert demo is not None
-    minutes, seconds = divmod(int(setup[1]), 60)
-    assert re.search(rf"^make setup +# once, {minutes} min {seconds} s: ", README, re.M)
-    assert re.search(rf"^make demo .*: {demo[1]} s on 2 idle cores$", README, re.M)
