@@ -1,11 +1,10 @@
 """Plots of analyses: lines over layers or other places, and maps of patches or densities."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.analyses.over_epochs import EPOCH, along_epochs
 from robench.analyses.results import INTERVAL, Analysed, Means, Numbers, means_of
@@ -15,11 +14,6 @@ from robench.figures.plots import LinePanel, MapPanel, Plot, Series
 from robench.leaderboard.board import Point
 from robench.leaderboard.chart import colour_of
 from robench.reports.seeds import SEED_INTERVAL, t_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
 
 # A logarithmic axis from this ratio of its largest place to its smallest on.
 _MANY_TIMES = 30

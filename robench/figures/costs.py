@@ -1,13 +1,12 @@
 """Plots of robustness against cost: a point for each model of a leaderboard over what it costs."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from robench.core.errors import IncompleteError
 from robench.core.inert import clipped
+from robench.costs.stored import StoredCost
 from robench.figures.plots import (
     IN_PER_CENT,
     LinePanel,
@@ -21,24 +20,15 @@ from robench.figures.plots import (
     nothing_of,
     whiskers_of,
 )
-from robench.leaderboard.board import Point
+from robench.leaderboard.board import BoardRow, Leaderboard, Point
 from robench.reports.arrangement import one_column
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from robench.costs.stored import StoredCost
-    from robench.leaderboard.board import BoardRow, Leaderboard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAxis:
-    """Costs of models on one axis.
+    """Costs of models on one axis, with the quartiles of measured ones.
 
-    Attributes:
-        label: label of the axis, with its unit; ``noun``: the cost in a message.
-        values: cost by model, in that unit; ``bounds``: lower and upper quartile, of measured costs.
-        note: what the costs were measured with; empty for counts.
+    ``noun`` is the cost in a message, ``note`` what it was measured with.
     """
 
     label: str
@@ -51,8 +41,7 @@ class CostAxis:
 def seconds_axis(costs: Sequence[StoredCost], models: Sequence[str]) -> CostAxis:
     """Return the milliseconds of inference of models, under the conditions that most of them were measured under.
 
-    ``costs`` are the latest first; of conditions with as many models the latest count, and of a model's measurements
-    under them too.
+    ``costs`` are the latest first, and later ones count before earlier ones.
     """
     found = _alike(costs, models)
     described = next((cost.described for cost in found.values()), "")
@@ -61,8 +50,9 @@ def seconds_axis(costs: Sequence[StoredCost], models: Sequence[str]) -> CostAxis
         noun="seconds in the folder costs of --results, which 'robench cost MODEL...' measures",
         values={model: 1e3 * cost.seconds["inference"][0] for model, cost in found.items()},
         bounds={
-            model: (1e3 * cost.seconds["inference"][1], 1e3 * cost.seconds["inference"][2])
+            model: (1e3 * low, 1e3 * high)
             for model, cost in found.items()
+            for _, low, high in [cost.seconds["inference"]]
         },
         note=f"Times: median and quartiles on {described}." if described else "",
     )

@@ -6,10 +6,11 @@ too light on white. Markers and dashes differ too, so that a grey print does. Na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import nan
+from functools import cache
+from math import isnan, nan
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -96,10 +97,7 @@ def _differs(plot: Plot, place: int) -> bool:
 def _draw_lines(axes: Axes, panel: LinePanel, styles: Mapping[str, Style], *, says_y: bool) -> None:
     for series in panel.series:
         _draw_series(axes, series, styles[series.model])
-    axes.set_title(_title(panel.title))
-    axes.set_xlabel(legible(panel.x_label))
-    if says_y:
-        axes.set_ylabel(legible(panel.y_label))
+    _name(axes, panel, says_y=says_y)
     if panel.is_logarithmic_in_y:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -135,10 +133,7 @@ def _draw_map(axes: Axes, panel: MapPanel, *, says_y: bool) -> None:
     image = axes.imshow(panel.values, cmap="viridis", extent=(left, right, bottom, top), interpolation="nearest")
     if panel.has_contours:
         axes.contour(panel.x, panel.y, panel.values, colors="white", linewidths=0.5)
-    axes.set_title(_title(panel.title))
-    axes.set_xlabel(legible(panel.x_label))
-    if says_y:
-        axes.set_ylabel(legible(panel.y_label))
+    _name(axes, panel, says_y=says_y)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
@@ -172,21 +167,22 @@ def _draw_series(axes: Axes, series: Series, style: Style) -> None:
     )
 
 
-def _lengths(points: Sequence[Point]) -> list[list[float]] | None:
+def _lengths(points: Sequence[Point]) -> list[tuple[float, ...]] | None:
     """Return the lengths of the whiskers below and above each point; None where no point has an interval."""
-    lengths: list[list[float]] = [[], []]
-    for point in points:
-        has_interval = point.value is not None and point.low is not None and point.high is not None
-        lengths[0].append(max(0.0, (point.value or 0.0) - (point.low or 0.0)) if has_interval else nan)
-        lengths[1].append(max(0.0, (point.high or 0.0) - (point.value or 0.0)) if has_interval else nan)
-    return None if all(length != length for length in lengths[0]) else lengths
+    lengths = [_reach(point.value, point.low, point.high) for point in points]
+    return None if all(isnan(below) for below, _ in lengths) else list(zip(*lengths, strict=True))
+
+
+def _reach(value: float | None, low: float | None, high: float | None) -> tuple[float, float]:
+    if value is None or low is None or high is None:
+        return nan, nan
+    return max(0.0, value - low), max(0.0, high - value)
 
 
 def _draw_rows(axes: Axes, panel: SeedPanel, styles: Mapping[str, Style], names: Sequence[str] | None) -> None:
     for place, row in enumerate(panel.rows):
         _draw_row(axes, place, row, styles[row.model])
-    axes.set_title(_title(panel.title))
-    axes.set_xlabel(legible(panel.x_label))
+    _name(axes, panel)
     axes.set_yticks(range(len(panel.rows)), names or [""] * len(panel.rows))
     # The first model at the top.
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
@@ -206,7 +202,7 @@ def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
     axes.plot(row.seeds, heights, linestyle="none", marker="o", markersize=3.5, color=style.colour, fillstyle="none")
     if row.mean is not None:
         has_interval = row.low is not None and row.high is not None
-        lengths = [[row.mean - (row.low or 0.0)], [(row.high or 0.0) - row.mean]] if has_interval else None
+        lengths = [[length] for length in _reach(row.mean, row.low, row.high)] if has_interval else None
         axes.errorbar(
             [row.mean], [place + _MEAN_AT], xerr=lengths, linestyle="none", marker="D", color=style.colour, capsize=1.8
         )
@@ -215,24 +211,18 @@ def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
 def _draw_places(axes: Axes, panel: PlacePanel, styles: Mapping[str, Style]) -> None:
     for each in panel.places:
         style = styles[each.model]
-        lengths = [
-            None if bounds is None else [[max(0.0, middle - bounds[0])], [max(0.0, bounds[1] - middle)]]
-            for middle, bounds in ((each.x, each.x_bounds), (each.y, each.y_bounds))
-        ]
         axes.errorbar(
             [each.x],
             [each.y],
-            xerr=lengths[0],
-            yerr=lengths[1],
+            xerr=None if each.x_bounds is None else [[length] for length in _reach(each.x, *each.x_bounds)],
+            yerr=None if each.y_bounds is None else [[length] for length in _reach(each.y, *each.y_bounds)],
             linestyle="none",
             marker=style.marker,
             color=style.colour,
             elinewidth=0.8,
             capsize=1.8,
         )
-    axes.set_title(_title(panel.title))
-    axes.set_xlabel(legible(panel.x_label))
-    axes.set_ylabel(legible(panel.y_label))
+    _name(axes, panel)
     axes.margins(0.1)
     for side in (axes.xaxis, axes.yaxis):
         side.set_major_locator(MaxNLocator(nbins=5))
@@ -244,14 +234,12 @@ def _handles(plot: Plot, names: Sequence[str], styles: Mapping[str, Style]) -> l
     first = plot.panels[0]
     if isinstance(first, MapPanel):
         return []
-    has_lines = isinstance(first, LinePanel)
-    return _seed_handles(plot) if isinstance(first, SeedPanel) else _line_handles(names, styles.values(), has_lines)
-
-
-def _line_handles(names: Sequence[str], styles: Iterable[Style], has_lines: bool) -> list[tuple[str, Line2D]]:
+    if isinstance(first, SeedPanel):
+        return _seed_handles(plot)
+    dashes = {place: style.dashes if isinstance(first, LinePanel) else "none" for place, style in styles.items()}
     return [
-        (name, Line2D([], [], color=style.colour, linestyle=style.dashes if has_lines else "none", marker=style.marker))
-        for name, style in zip(names, styles, strict=True)
+        (name, Line2D([], [], color=style.colour, linestyle=dashes[model], marker=style.marker))
+        for name, (model, style) in zip(names, styles.items(), strict=True)
     ]
 
 
@@ -303,8 +291,11 @@ def _spread(ticks: Sequence[tuple[float, str]], width: float) -> list[str]:
     return [text if place in shown else "" for place, text in enumerate(texts)]
 
 
-def _title(text: str) -> str:
-    return "\n".join(wrap(legible(text, 2 * TITLE_WIDTH), TITLE_WIDTH)[:2])
+def _name(axes: Axes, panel: LinePanel | MapPanel | PlacePanel | SeedPanel, *, says_y: bool = True) -> None:
+    axes.set_title("\n".join(wrap(legible(panel.title, 2 * TITLE_WIDTH), TITLE_WIDTH)[:2]))
+    axes.set_xlabel(legible(panel.x_label))
+    if says_y and not isinstance(panel, SeedPanel):
+        axes.set_ylabel(legible(panel.y_label))
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -382,11 +373,7 @@ def legible_names(names: Sequence[str]) -> list[str]:
     return found
 
 
-_GLYPHS: set[int] = set()
-
-
-def _glyphs() -> set[int]:
-    if not _GLYPHS:
-        path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{FONT.replace(' ', '')}.ttf"
-        _GLYPHS.update(FT2Font(str(path)).get_charmap())
-    return _GLYPHS
+@cache
+def _glyphs() -> frozenset[int]:
+    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{FONT.replace(' ', '')}.ttf"
+    return frozenset(FT2Font(str(path)).get_charmap())

@@ -4,29 +4,23 @@ A leaderboard's curves and profiles are drawn as they are, its means over traini
 and validation accuracy by epoch, a thin line a seed and their mean.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from robench.core.checkpoint import entry_name
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.inert import NOTE_WIDTH, clipped
-from robench.leaderboard.board import Point
+from robench.core.report import Cell
+from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard, Point
 from robench.leaderboard.curves import MOST_LINES, chosen_lines
 from robench.reports.grid import cell_text
 from robench.reports.seeds import SEED_INTERVAL
+from robench.training.history import Epoch, TrainingHistory
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+Read = Callable[[Epoch], float | None]
 
-    from robench.core.report import Cell
-    from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
-    from robench.training.history import Epoch, TrainingHistory
-
-    Read = Callable[[Epoch], float | None]
 
 MOST_PANELS = 60
 MOST_MODELS = 40
@@ -34,11 +28,9 @@ MOST_MODELS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Line of one model.
+    """Line of one model, points ascending, those without a value gaps.
 
-    Attributes:
-        points: ascending; points without a value are gaps. Values are in the unit of the panel's axis.
-        is_seed: whether it is one of several training seeds, whose mean is another line of the same model.
+    ``is_seed`` marks one of several training seeds, whose mean is another line of the same model.
     """
 
     model: str
@@ -48,12 +40,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinePanel:
-    """Panel of lines.
-
-    Attributes:
-        ticks: places on the axis with their labels, ascending; empty where the axis counts.
-        is_logarithmic, is_logarithmic_in_y: whether the horizontal and the vertical axis are.
-    """
+    """Panel of lines; ``ticks`` are places on the axis with their labels, ascending, empty where the axis counts."""
 
     title: str
     x_label: str
@@ -67,13 +54,10 @@ class LinePanel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedRow:
-    """Numbers of one model in a panel of points, in the unit of its axis.
+    """Numbers of one model in a panel of points: those of its seeds, with the mean and its interval.
 
-    Attributes:
-        seeds: number of each training seed; one of a single checkpoint.
-        mean: over the seeds; None of a single checkpoint. ``low``, ``high``: bounds of its interval, of a single
-            checkpoint that over examples.
-        gap: text in place of numbers that are missing or infinite; empty where all are there.
+    A single checkpoint has one number, no mean, and the interval over examples. ``gap`` is the text in place of numbers
+    that are missing or infinite.
     """
 
     model: str
@@ -116,12 +100,9 @@ class PlacePanel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPanel:
-    """Panel of numbers at places in the plane, as colours.
+    """Panel of numbers at evenly spaced places in the plane, as colours; ``label`` is that of their scale.
 
-    Attributes:
-        x, y: places of the columns and rows, evenly spaced; ``values``: rows of numbers, the first at the top.
-        label: label of the scale of colours, with its unit.
-        has_contours: whether lines of equal numbers are drawn.
+    ``values`` are rows of numbers, the first at the top.
     """
 
     title: str
@@ -357,24 +338,19 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 
 
 def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
+    def accuracy(epoch: Epoch) -> float | None:
+        found = epoch.validation and epoch.validation.top1_accuracy
+        return None if found is None else 100 * found
+
     kinds: tuple[tuple[str, str, Read], ...] = (
         ("training loss", "loss (nats)", lambda epoch: epoch.loss_nats),
-        ("validation loss", "loss (nats)", _validation_loss),
-        ("validation accuracy", "top-1 accuracy (%)", _accuracy),
+        ("validation loss", "loss (nats)", lambda epoch: epoch.validation and epoch.validation.loss_nats),
+        ("validation accuracy", "top-1 accuracy (%)", accuracy),
     )
     for title, y_label, read in kinds:
         series = tuple(each for name, found in entries.items() for each in _series(name, found, read))
-        is_per_cent = read is _accuracy
+        is_per_cent = read is accuracy
         yield LinePanel(title=title, x_label="epoch", y_label=y_label, ticks=(), series=series, is_per_cent=is_per_cent)
-
-
-def _validation_loss(epoch: Epoch) -> float | None:
-    return None if epoch.validation is None else epoch.validation.loss_nats
-
-
-def _accuracy(epoch: Epoch) -> float | None:
-    accuracy = None if epoch.validation is None else epoch.validation.top1_accuracy
-    return None if accuracy is None else 100 * accuracy
 
 
 def _series(name: str, histories: Sequence[TrainingHistory], read: Read) -> Iterator[Series]:

@@ -4,20 +4,20 @@ The shape of a figure is tested as the file of figures states, and only for resu
 formulas: a twin has other data, and is compared with nothing.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
+from pathlib import Path
 from statistics import fmean, linear_regression
-from typing import TYPE_CHECKING
 
 from robench.analyses import ANALYSES
 from robench.analyses.results import FOLDER, Analysed, read_analysis
-from robench.core.checkpoint import entry_name
+from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.errors import IncompleteError
 from robench.core.identity import to_plain
 from robench.costs.stored import stored_costs
 from robench.declare import find_checkpoints, find_suites, read_registries
+from robench.declare.figures import Expectation, Part, PrintedFigure, Source
 from robench.declare.schema import assigned
 from robench.figures.analyses import analysis_plot
 from robench.figures.costs import sizes_plot
@@ -34,15 +34,8 @@ from robench.figures.plots import (
     with_panels,
 )
 from robench.leaderboard import leaderboard_of
+from robench.store import FolderStore
 from robench.training.history import history_path, read_history
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from robench.declare.figures import Expectation, Part, PrintedFigure, Source
-    from robench.leaderboard import Leaderboard
-    from robench.store import FolderStore
 
 # Folder of histories of trainings that were repeated on another machine, beside the results.
 REPEATED = "training"
@@ -52,12 +45,7 @@ _MOST_PLACES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Results to draw figures from.
-
-    Attributes:
-        store: records; ``folder``: the folder whose ``analyses`` and ``costs`` are read.
-        registries: further registry files.
-    """
+    """Results to draw figures from: records, and a folder whose ``analyses`` and ``costs`` are read."""
 
     store: FolderStore
     folder: Path
@@ -79,12 +67,7 @@ class ShapeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnPart:
-    """Part of a printed figure, as a plot.
-
-    Attributes:
-        source: what it is drawn from, in words.
-        is_twin: whether it is of small data, and compared with nothing.
-    """
+    """Part of a printed figure, as a plot; a twin is of small data, and compared with nothing."""
 
     plot: Plot
     source: str
@@ -98,28 +81,25 @@ def drawn_part(figure: PrintedFigure, part: Part, results: Results) -> DrawnPart
     Raises:
         IncompleteError: there are no results of either.
     """
+
+    def drawn(source: Source | None, name: str, note: str = "", *, is_twin: bool = False) -> DrawnPart:
+        plot = with_panels(_plot(part, source, results), part.panels)
+        verdicts = [verdict for each in part.expected for verdict in verdicts_on(each, plot)]
+        notes = (f"Figure {figure.number} of {figure.paper}{f', {note}' if note else ''}.", *plot.notes)
+        plot = replace(plot, notes=notes)
+        return DrawnPart(plot=plot, source=name, is_twin=is_twin, verdicts=() if is_twin else tuple(verdicts))
+
     if part.paper is None and part.twin is None:
-        plot = with_panels(_plot(part, None, results), part.panels)
-        is_formula = part.draws == "analysis"
-        verdicts = tuple(verdict for each in part.expected for verdict in verdicts_on(each, plot))
-        drawn_from = "formulas" if is_formula else "times and memory of one device"
-        return DrawnPart(plot=_noted(plot, figure), source=drawn_from, is_twin=False, verdicts=verdicts)
+        return drawn(None, "formulas" if part.draws == "analysis" else "times and memory of one device")
     missing: list[str] = []
     for source in filter(None, (part.paper, part.twin)):
+        is_twin = source is not part.paper
+        note = f"a twin on {source.data}, not compared with the print" if is_twin else f"measured on {source.data}"
         try:
-            plot = with_panels(_plot(part, source, results), part.panels)
+            return drawn(source, source.data, note, is_twin=is_twin)
         except IncompleteError as error:
             missing.append(str(error))
-            continue
-        is_twin = source is not part.paper
-        verdicts = () if is_twin else tuple(verdict for each in part.expected for verdict in verdicts_on(each, plot))
-        note = f"a twin on {source.data}, not compared with the print" if is_twin else f"measured on {source.data}"
-        return DrawnPart(plot=_noted(plot, figure, note), source=source.data, is_twin=is_twin, verdicts=verdicts)
     raise IncompleteError(f"figure {figure.name} has no results: {'; '.join(missing)}")
-
-
-def _noted(plot: Plot, figure: PrintedFigure, note: str = "") -> Plot:
-    return replace(plot, notes=(f"Figure {figure.number} of {figure.paper}{f', {note}' if note else ''}.", *plot.notes))
 
 
 def _plot(part: Part, source: Source | None, results: Results) -> Plot:
@@ -127,17 +107,10 @@ def _plot(part: Part, source: Source | None, results: Results) -> Plot:
         return analysis_plot(_analysed(part, source, results))
     if source is None:
         return sizes_plot(part.sizes, part.ticks, stored_costs(results.folder))
-    plots: Mapping[str, Callable[[], Plot]] = {
-        "budget": lambda: budget_plot(_board(source, results), all_models=True),
-        "seeds": lambda: seeds_plot(_board(source, results)),
-        "training": lambda: _training(source, results),
-    }
-    return plots[part.draws]()
-
-
-def _board(source: Source, results: Results) -> Leaderboard:
     checkpoints = find_checkpoints(source.models, results.registries, all_seeds=source.all_seeds)
-    return leaderboard_of(
+    if part.draws == "training":
+        return _training(checkpoints, results)
+    board = leaderboard_of(
         find_suites([source.data], results.registries, None),
         results.store,
         models=[checkpoint.name for checkpoint in checkpoints],
@@ -145,10 +118,10 @@ def _board(source: Source, results: Results) -> Leaderboard:
         average_seeds=source.all_seeds,
         is_tested=False,
     )
+    return seeds_plot(board) if part.draws == "seeds" else budget_plot(board, all_models=True)
 
 
-def _training(source: Source, results: Results) -> Plot:
-    checkpoints = find_checkpoints(source.models, results.registries, all_seeds=source.all_seeds)
+def _training(checkpoints: Sequence[Checkpoint], results: Results) -> Plot:
     paths = {each.name: history_path(each.folder / each.weights.uri) for each in checkpoints}
     repeated = {name: results.folder / REPEATED / f"{name}.history.json" for name in paths}
     paths = {name: path if path.exists() else repeated[name] for name, path in paths.items()}
@@ -249,7 +222,7 @@ def index_of(figures: Sequence[PrintedFigure], found: Mapping[str, DrawnPart | s
             if isinstance(drawn, str):
                 lines += ["", f"Not drawn: {drawn}."]
                 continue
-            verdicts = [f"- {verdict.text}." for verdict in drawn.verdicts]
+            verdicts = [f"- {'as printed' if each.holds else 'differs'}: {each.statement}." for each in drawn.verdicts]
             if part.open and verdicts:
                 verdicts.append(f"- The print leaves open {part.open}.")
             kind = f"Twin on {drawn.source}" if drawn.is_twin else f"From {drawn.source}"
