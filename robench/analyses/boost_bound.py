@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
@@ -12,8 +13,8 @@ from robench.declarations.base import FieldProblem
 
 # Beyond these, powers of the largest number of layers are too small or too large for float64.
 LEAST, MOST = 0.01, 1000.0
-_LAYERS = "number of layers"
 _CONSTANT = "constant L of a layer"
+_bound = partial(Statistic, axes=("y", "x"), x="number of layers", y=_CONSTANT, is_of_examples=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,23 +34,9 @@ class BoostBound(AnalysisBase):
     title: ClassVar[str] = "how much less a network with boosting connections can amplify than a residual one"
     subject: ClassVar[Subject] = "formula"
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "bound_ratio": Statistic(
-            meaning="ratio of bounds, K_GRC / K_RC",
-            axes=("y", "x"),
-            x=_LAYERS,
-            y=_CONSTANT,
-            is_of_examples=False,
-        ),
-        "printed": Statistic(
-            meaning="(1 - t / (L + 1))^n", axes=("y", "x"), x=_LAYERS, y=_CONSTANT, is_of_examples=False
-        ),
-        "excess": Statistic(
-            meaning="ratio over the printed one",
-            axes=("y", "x"),
-            x=_LAYERS,
-            y=_CONSTANT,
-            is_of_examples=False,
-        ),
+        "bound_ratio": _bound(meaning="ratio of bounds, K_GRC / K_RC"),
+        "printed": _bound(meaning="(1 - t / (L + 1))^n"),
+        "excess": _bound(meaning="ratio over the printed one"),
         "holds": Statistic(meaning="1 if L > t, else 0", axes=("x",), x=_CONSTANT, is_of_examples=False),
     }
 

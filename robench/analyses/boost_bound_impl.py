@@ -16,18 +16,12 @@ t / (t - L), while the power of L + 1 - t <= 1 does not grow. For every L, the r
 and less for larger n.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
 
 from robench.analyses.base import Curve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.analyses.boost_bound import BoostBound
+from robench.analyses.boost_bound import BoostBound
 
 
 def boost_bound(declaration: BoostBound) -> Mapping[str, Curve]:

@@ -1,18 +1,12 @@
 """Numbers of each layer of a pass, from what the layer shows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass
-    from robench.attention.seen import Seen
+from robench.analyses.base import Pass
+from robench.attention.seen import Seen
 
 
 def by_layer(seen: Pass, number_of: Callable[[Seen], Tensor]) -> Tensor:

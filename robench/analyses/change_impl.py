@@ -1,21 +1,14 @@
 """Change of attention weights and tokens by a perturbation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from robench.analyses.base import Pass
 from robench.analyses.by_layer import proportions_of
+from robench.analyses.change import AttentionChange
 from robench.core.errors import DeclarationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass
-    from robench.analyses.change import AttentionChange
 
 
 def attention_change(declaration: AttentionChange, clean: Pass, perturbed: Pass) -> Mapping[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -9,20 +10,14 @@ from annotated_types import Ge, Gt, Le, Lt
 from robench.analyses.base import AnalysisBase, Statistic, Subject
 from robench.declarations.base import SEEDS, FieldProblem
 
-
-def _density(meaning: str) -> Statistic:
-    return Statistic(
-        meaning=meaning,
-        axes=("y", "x"),
-        x="first coordinate",
-        y="second coordinate",
-        is_of_examples=False,
-        is_map=True,
-    )
+_number = partial(Statistic, axes=(), is_of_examples=False)
+_density = partial(
+    Statistic, axes=("y", "x"), x="first coordinate", y="second coordinate", is_of_examples=False, is_map=True
+)
 
 
 def _distance(estimate: str) -> Statistic:
-    return Statistic(meaning=f"total variation between {estimate} and the true density", axes=(), is_of_examples=False)
+    return _number(meaning=f"total variation between {estimate} and the true density")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +46,15 @@ class DensityContours(AnalysisBase):
     title: ClassVar[str] = "how far outliers change estimates of a density"
     subject: ClassVar[Subject] = "formula"
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "truth": _density("true density"),
-        "kde": _density("kernel density estimate"),
-        "rkde": _density("robust kernel density estimate"),
-        "mom": _density("median of the blocks' kernel density estimates"),
+        "truth": _density(meaning="true density"),
+        "kde": _density(meaning="kernel density estimate"),
+        "rkde": _density(meaning="robust kernel density estimate"),
+        "mom": _density(meaning="median of the blocks' kernel density estimates"),
         "clean_kde_distance": _distance("the kernel density estimate of the samples alone"),
         "kde_distance": _distance("the kernel density estimate"),
         "rkde_distance": _distance("the robust kernel density estimate"),
         "mom_distance": _distance("the median of the blocks' estimates"),
-        "outlier_weight": Statistic(
-            meaning="sum of the outliers' weights in the robust kernel density estimate", axes=(), is_of_examples=False
-        ),
+        "outlier_weight": _number(meaning="sum of the outliers' weights in the robust kernel density estimate"),
     }
 
     num_samples: Annotated[int, Ge(1), Le(4000)] = 1000

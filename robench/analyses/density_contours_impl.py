@@ -14,23 +14,16 @@ the true density as kde. Points that are left over by blocks of equal size are i
 A gamma variable with a whole number as its shape is the sum of as many exponential ones.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from robench.analyses.base import Curve
+from robench.analyses.density_contours import DensityContours
 from robench.core.errors import DeclarationError
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.density_contours import DensityContours
 
 
 def density_contours(declaration: DensityContours) -> Mapping[str, Curve]:

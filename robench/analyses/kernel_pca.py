@@ -12,13 +12,13 @@ and values.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
-from robench.analyses.base import AnalysisBase, Axis, Part, Statistic
+from robench.analyses.base import AnalysisBase, Part, Statistic
 
-AXES: tuple[Axis, ...] = ("layer", "head")
-AXES_OF_VALUES: tuple[Axis, ...] = ("layer", "head", "x")
-VALUE_AXIS = "axis of the values"
+_of_head = partial(Statistic, axes=("layer", "head"))
+_of_axis = partial(Statistic, axes=("layer", "head", "x"), x="axis of the values")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ProjectionError(AnalysisBase):
     title: ClassVar[str] = "how well attention projects queries on principal axes of the keys"
     needs: ClassVar[tuple[Part, ...]] = ("queries", "keys", "values", "heads")
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "projection_error": Statistic(meaning="projection error J of kernel PCA", axes=AXES),
+        "projection_error": _of_head(meaning="projection error J of kernel PCA"),
     }
 
     formula: Literal["paper", "released"] = "paper"
@@ -59,10 +59,10 @@ class Eigenvectors(AnalysisBase):
     title: ClassVar[str] = "whether values are eigenvectors of the keys' Gram matrix"
     needs: ClassVar[tuple[Part, ...]] = ("keys", "values")
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "difference_mean": Statistic(meaning="mean difference of ratios", axes=AXES_OF_VALUES, x=VALUE_AXIS),
-        "difference_deviation": Statistic(meaning="deviation of differences", axes=AXES_OF_VALUES, x=VALUE_AXIS),
-        "eigenvalue_max": Statistic(meaning="largest size of an eigenvalue", axes=AXES),
-        "eigenvalue_min": Statistic(meaning="smallest size of an eigenvalue", axes=AXES),
-        "eigenvalue_mean": Statistic(meaning="mean size of the eigenvalues", axes=AXES),
-        "eigenvalue_median": Statistic(meaning="median size of the eigenvalues", axes=AXES),
+        "difference_mean": _of_axis(meaning="mean difference of ratios"),
+        "difference_deviation": _of_axis(meaning="deviation of differences"),
+        "eigenvalue_max": _of_head(meaning="largest size of an eigenvalue"),
+        "eigenvalue_min": _of_head(meaning="smallest size of an eigenvalue"),
+        "eigenvalue_mean": _of_head(meaning="mean size of the eigenvalues"),
+        "eigenvalue_median": _of_head(meaning="median size of the eigenvalues"),
     }

@@ -4,23 +4,16 @@ Source: Teo & Nguyen 2024, arXiv:2406.13762; symbols as in ``kernel_pca``. All i
 by their logarithms, since exp(q.q / sqrt(D)) and g overflow.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from robench.analyses.base import Pass
 from robench.analyses.by_layer import by_layer, needed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass
-    from robench.analyses.kernel_pca import Eigenvectors, ProjectionError
-    from robench.attention.seen import Seen
+from robench.analyses.kernel_pca import Eigenvectors, ProjectionError
+from robench.attention.seen import Seen
 
 
 def projection_error(declaration: ProjectionError, seen: Pass) -> Mapping[str, Tensor]:

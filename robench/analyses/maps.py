@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from robench.analyses.base import AnalysisBase, Part, Statistic
 
-X, Y = "column of patches", "row of patches"
+_map = partial(Statistic, axes=("layer", "y", "x"), x="column of patches", y="row of patches", is_map=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class AttentionMap(AnalysisBase):
     needs: ClassVar[tuple[Part, ...]] = ("weights",)
     needs_grid: ClassVar[bool] = True
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "attention": Statistic(meaning="attention, largest is 1", axes=("layer", "y", "x"), x=X, y=Y, is_map=True),
+        "attention": _map(meaning="attention, largest is 1"),
     }
 
 
@@ -42,9 +43,7 @@ class AttentionReceived(AnalysisBase):
     needs: ClassVar[tuple[Part, ...]] = ("weights",)
     needs_grid: ClassVar[bool] = True
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "received": Statistic(
-            meaning="proportion of attention received", axes=("layer", "y", "x"), x=X, y=Y, is_map=True
-        ),
+        "received": _map(meaning="proportion of attention received"),
     }
 
 
@@ -64,5 +63,5 @@ class Rollout(AnalysisBase):
     needs: ClassVar[tuple[Part, ...]] = ("weights",)
     needs_grid: ClassVar[bool] = True
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "rollout": Statistic(meaning="proportion in the class token", axes=("layer", "y", "x"), x=X, y=Y, is_map=True),
+        "rollout": _map(meaning="proportion in the class token"),
     }

@@ -1,21 +1,14 @@
 """Attention on the grid of patches: heat maps, attention received, and rollout."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from robench.analyses.base import Pass, TokenLayout
 from robench.analyses.by_layer import by_layer, proportions_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass, TokenLayout
-    from robench.analyses.maps import AttentionMap, AttentionReceived, Rollout
-    from robench.attention.seen import Seen
+from robench.analyses.maps import AttentionMap, AttentionReceived, Rollout
+from robench.attention.seen import Seen
 
 
 def attention_map(declaration: AttentionMap, seen: Pass) -> Mapping[str, Tensor]:

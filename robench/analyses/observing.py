@@ -1,24 +1,18 @@
 """Forward passes seen from inside: hooks on attention layers and blocks, for the time of one pass."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from robench.analyses.base import Pass, TokenLayout
+from robench.analyses.base import AnalysisBase, Part, Pass, TokenLayout
 from robench.attention.seen import Seen, ShowsInside, seen_of, valid_length
+from robench.core.declared import Architecture
 from robench.core.errors import DeclarationError
 from robench.models.transformer_impl import TransformerModel
 from robench.models.vit import ImageTransformer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.analyses.base import AnalysisBase, Part
-    from robench.core.declared import Architecture
 
 _FIELDS = {"queries": "queries_BHND", "keys": "keys_BHMD", "values": "values_BHMD", "weights": "weights_BHNM"}
 

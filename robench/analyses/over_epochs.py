@@ -1,21 +1,16 @@
 """Results of single epochs of a training, joined to numbers along the epochs."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from robench.analyses.base import Axis
 from robench.analyses.results import Analysed, Numbers, axes_of
 from robench.core.checkpoint import entry_name
 from robench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.analyses.base import Axis
 
 # Label of the axis.
 EPOCH = "epoch"

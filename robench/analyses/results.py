@@ -1,21 +1,17 @@
 """Results of an analysis: numbers on their axes, their means with intervals, and the Parquet file that keeps them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robench.analyses.base import Statistic
 from robench.core.errors import StoreError, described
 from robench.core.files import write_whole, writing
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FOLDER = "analyses"
 METADATA_KEY = b"robench"

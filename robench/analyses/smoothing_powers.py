@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le, MaxLen, MinLen
@@ -12,11 +13,8 @@ from robench.declarations.base import FieldProblem
 
 MOST = 100_000
 _POWER = "power n"
-_EIGENVALUE = "eigenvalue x"
-
-
-def _capacity(meaning: str, beside: str = "") -> Statistic:
-    return Statistic(meaning=meaning, axes=("x",), x=_POWER, is_of_examples=False, beside=beside)
+_power = partial(Statistic, axes=("y", "x"), x="eigenvalue x", y=_POWER, is_of_examples=False)
+_capacity = partial(Statistic, axes=("x",), x=_POWER, is_of_examples=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +33,12 @@ class SmoothingPowers(AnalysisBase):
     title: ClassVar[str] = "what repeated smoothing leaves of each eigenvalue"
     subject: ClassVar[Subject] = "formula"
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "powers": Statistic(meaning="x^n", axes=("y", "x"), x=_EIGENVALUE, y=_POWER, is_of_examples=False),
-        "twicing_powers": Statistic(
-            meaning="(2x - x^2)^n", axes=("y", "x"), x=_EIGENVALUE, y=_POWER, is_of_examples=False
-        ),
-        "capacity": _capacity("integral of x^n"),
-        "twicing_capacity": _capacity("integral of (2x - x^2)^n", "capacity"),
-        "capacity_asymptote": _capacity("1 / n", "capacity"),
-        "twicing_capacity_asymptote": _capacity("sqrt(pi) / (2 sqrt(n))", "capacity"),
+        "powers": _power(meaning="x^n"),
+        "twicing_powers": _power(meaning="(2x - x^2)^n"),
+        "capacity": _capacity(meaning="integral of x^n"),
+        "twicing_capacity": _capacity(meaning="integral of (2x - x^2)^n", beside="capacity"),
+        "capacity_asymptote": _capacity(meaning="1 / n", beside="capacity"),
+        "twicing_capacity_asymptote": _capacity(meaning="sqrt(pi) / (2 sqrt(n))", beside="capacity"),
     }
 
     powers: Annotated[tuple[Annotated[int, Ge(1), Le(MOST)], ...], MinLen(1), MaxLen(LONGEST)] = (1, 2, 6, 12)

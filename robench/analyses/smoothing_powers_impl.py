@@ -10,19 +10,13 @@ eigencapacity is the integral over [0, 1] (equations 15 and 21):
 Both are below their asymptotes, by the factors n / (n + 1) and about 1 - 3 / (8n).
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
 
 from robench.analyses.base import Curve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.analyses.smoothing_powers import SmoothingPowers
+from robench.analyses.smoothing_powers import SmoothingPowers
 
 
 def smoothing_powers(declaration: SmoothingPowers) -> Mapping[str, Curve]:

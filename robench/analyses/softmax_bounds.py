@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -14,6 +15,8 @@ from robench.declarations.base import LARGEST, SEEDS, FieldProblem
 _MOST_DRAWS = 1_000_000_000
 _TOKENS = "number of tokens"
 _LIPSCHITZ = "Lipschitz constant of softmax"
+_curve = partial(Statistic, axes=("x",), x=_TOKENS, is_of_examples=False)
+_number = partial(Statistic, axes=(), is_of_examples=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +72,16 @@ class SoftmaxLipschitz(OverTokens):
     implementation: ClassVar[str] = "robench.analyses.softmax_bounds_impl:softmax_lipschitz"
     title: ClassVar[str] = "how far softmax moves at most for a change of its logits"
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "lipschitz": Statistic(meaning=_LIPSCHITZ, axes=("x",), x=_TOKENS, is_of_examples=False),
-        "fit": Statistic(meaning="a / sqrt(N) + b", axes=("x",), x=_TOKENS, is_of_examples=False, beside="lipschitz"),
-        "a": Statistic(meaning="a of the fit", axes=(), is_of_examples=False),
-        "b": Statistic(meaning="b of the fit", axes=(), is_of_examples=False),
-        "exponent": Statistic(meaning="exponent of N", axes=(), is_of_examples=False),
+        "lipschitz": _curve(meaning=_LIPSCHITZ),
+        "fit": _curve(meaning="a / sqrt(N) + b", beside="lipschitz"),
+        "a": _number(meaning="a of the fit"),
+        "b": _number(meaning="b of the fit"),
+        "exponent": _number(meaning="exponent of N"),
         "local": Statistic(meaning=f"{_LIPSCHITZ} near random logits", axes=("x",), x=_TOKENS),
-        "local_fit": Statistic(
-            meaning="a / sqrt(N) + b, near random logits", axes=("x",), x=_TOKENS, is_of_examples=False, beside="local"
-        ),
-        "local_a": Statistic(meaning="a of the fit near random logits", axes=(), is_of_examples=False),
-        "local_b": Statistic(meaning="b of the fit near random logits", axes=(), is_of_examples=False),
-        "local_exponent": Statistic(meaning="exponent of N, near random logits", axes=(), is_of_examples=False),
+        "local_fit": _curve(meaning="a / sqrt(N) + b, near random logits", beside="local"),
+        "local_a": _number(meaning="a of the fit near random logits"),
+        "local_b": _number(meaning="b of the fit near random logits"),
+        "local_exponent": _number(meaning="exponent of N, near random logits"),
     }
 
     num_samples: Annotated[int, Ge(2), Le(LARGEST)] = 200
@@ -102,13 +103,7 @@ class SoftmaxNoise(OverTokens):
     title: ClassVar[str] = "how far noise on the logits moves softmax"
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "change": Statistic(meaning="change of softmax by noise", axes=("x",), x=_TOKENS),
-        "asymptote": Statistic(
-            meaning="change of softmax by noise, for many tokens",
-            axes=("x",),
-            x=_TOKENS,
-            is_of_examples=False,
-            beside="change",
-        ),
+        "asymptote": _curve(meaning="change of softmax by noise, for many tokens", beside="change"),
     }
 
     noise: Annotated[float, Gt(0), Le(10)] = 1.0

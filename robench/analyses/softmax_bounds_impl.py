@@ -22,22 +22,15 @@ tokens this takes: from about s = 3 on a few logits dominate up to N = 10^4, and
 is cut at sqrt(2), the largest possible change.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import torch
+from torch import Tensor
 
 from robench.analyses.base import Curve
+from robench.analyses.softmax_bounds import OverTokens, SoftmaxLipschitz, SoftmaxNoise
 from robench.core.seeds import Stream, stream_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.softmax_bounds import OverTokens, SoftmaxLipschitz, SoftmaxNoise
 
 # Numbers in a block of samples: 32 MB.
 _BLOCK = 2**22

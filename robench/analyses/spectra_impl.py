@@ -1,21 +1,14 @@
 """Numbers of attention weights as matrices: effective rank, eigenvalues, and smoothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from robench.analyses.base import Pass
 from robench.analyses.by_layer import by_layer, needed, normalised
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass
-    from robench.analyses.spectra import EffectiveRank, Spectrum
-    from robench.attention.seen import Seen
+from robench.analyses.spectra import EffectiveRank, Spectrum
+from robench.attention.seen import Seen
 
 
 def effective_rank(declaration: EffectiveRank, seen: Pass) -> Mapping[str, Tensor]:

@@ -1,19 +1,13 @@
 """Cosine similarity of tokens between blocks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 from torch.nn.functional import normalize
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass
-    from robench.analyses.tokens import TokenSimilarity
+from robench.analyses.base import Pass
+from robench.analyses.tokens import TokenSimilarity
 
 
 def token_similarity(declaration: TokenSimilarity, seen: Pass) -> Mapping[str, Tensor]:

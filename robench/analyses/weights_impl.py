@@ -1,21 +1,14 @@
 """Numbers of the rows of attention weights: entropy, and mean distance."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from robench.analyses.base import Pass, TokenLayout
 from robench.analyses.by_layer import by_layer, needed, normalised, proportions_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass, TokenLayout
-    from robench.analyses.weights import AttentionDistance, Entropy
-    from robench.attention.seen import Seen
+from robench.analyses.weights import AttentionDistance, Entropy
+from robench.attention.seen import Seen
 
 
 def entropy(declaration: Entropy, seen: Pass) -> Mapping[str, Tensor]:
