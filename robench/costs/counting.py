@@ -31,13 +31,7 @@ META, CPU = torch.device("meta"), torch.device("cpu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Model with random weights, and the inputs of a pass.
-
-    Attributes:
-        forward: passes a batch through the model; of a model of texts, ids of words.
-        shape: shape of one example.
-        has_ids: whether inputs are ids of words.
-    """
+    """Model with random weights, and the shape of one example, which may be of ids of words."""
 
     name: str
     module: nn.Module
@@ -61,7 +55,7 @@ def subject_of(
     device: torch.device,
     input_shape: Sequence[int] | None = None,
 ) -> Subject:
-    """Build a model with random weights of seed 0, in evaluation mode; ``name`` is its name in messages.
+    """Build a model with random weights of seed 0, in evaluation mode.
 
     ``input_shape`` replaces the declared shape of an example. A layer of tokens has no preprocessing.
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import log
+from statistics import linear_regression
 
 # Numbers of tokens that are measured unless others are asked for.
 TOKENS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -14,11 +14,7 @@ LEAST_EXPONENT, FIRST_EXPONENT = 2.0, 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of what one size may take.
-
-    Attributes:
-        seconds: of all passes of the size; ``bytes``: of the tensors of a pass.
-    """
+    """Limits of what one size may take: seconds of all its passes, and bytes of the tensors of one."""
 
     seconds: float
     bytes: float
@@ -43,12 +39,10 @@ def predicted(tokens: int, measured: Mapping[int, float]) -> float:
     if not known:
         return 0.0
     last = known[-1]
-    exponents = [
-        log(measured[larger] / measured[smaller]) / log(larger / smaller)
-        for smaller, larger in list(pairwise(known))[-1:]
-        if min(measured[smaller], measured[larger]) > 0
-    ]
-    exponent = max(LEAST_EXPONENT, *exponents) if exponents else FIRST_EXPONENT
+    exponent = FIRST_EXPONENT
+    if len(known) > 1 and min(measured[each] for each in known[-2:]) > 0:
+        grown = log(measured[last] / measured[known[-2]]) / log(last / known[-2])
+        exponent = max(LEAST_EXPONENT, grown)
     return float(measured[last] * (tokens / last) ** exponent)
 
 
@@ -72,7 +66,4 @@ def fitted_exponent(measured: Mapping[int, float]) -> float | None:
     sizes = larger_half(list(measured))
     if len(sizes) < FEWEST_SIZES or any(measured[each] <= 0 for each in sizes):
         return None
-    x, y = [log(each) for each in sizes], [log(measured[each]) for each in sizes]
-    middle, level = sum(x) / len(x), sum(y) / len(y)
-    above = sum((each - middle) * (value - level) for each, value in zip(x, y, strict=True))
-    return above / sum((each - middle) ** 2 for each in x)
+    return linear_regression([log(each) for each in sizes], [log(measured[each]) for each in sizes]).slope

@@ -30,11 +30,7 @@ LEARNING_RATE = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Distribution of repeated measurements.
-
-    Attributes:
-        median, mean: of all of them; ``low``, ``high``: the quartiles.
-    """
+    """Distribution of repeated measurements: median, quartiles and mean."""
 
     median: float
     low: float
@@ -44,10 +40,9 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Seconds and memory of one kind of pass.
+    """Seconds of a sample and memory of one kind of pass.
 
     Attributes:
-        seconds: seconds of a sample; those of a pass over its batch.
         peak_bytes: largest sum of the sizes of all tensors of the model during a pass, its parameters included; on CUDA
             as its allocator reports it.
         ratio: seconds over those of the other model in the same turn; None without one.

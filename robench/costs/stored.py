@@ -15,16 +15,13 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCost:
-    """Seconds and memory of a model.
+    """Seconds and memory of a model by kind of pass, ``inference`` or ``training``.
 
     Attributes:
         conditions: protocol, size of inputs, device, threads and versions, as text that equals that of other models
-            under the same conditions.
-        described: the same in words.
-        seconds: median and quartiles of a sample by kind of pass, ``inference`` or ``training``.
-        peak_bytes: largest memory by kind of pass.
-        ratio_to: model that it was measured in turns with; None for none.
-        ratios: median and quartiles of the ratio to that model by kind of pass.
+            under the same conditions; ``described``: the same in words.
+        seconds: median and quartiles of a sample.
+        ratio_to: model that it was measured in turns with; ``ratios``: median and quartiles of the ratio to it.
         at: time of the measurement, UTC, ISO 8601.
     """
 

@@ -15,10 +15,9 @@ from robench.reproduction.weights import Reproduced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Training that makes a checkpoint of an entry.
+    """Training that makes a checkpoint of an entry, see ``Reproduced.trained``.
 
     Attributes:
-        checkpoint: the checkpoint that is made, see ``Reproduced.trained``.
         known_sha256: checksum of the weights that the shipped registry has of this seed; None if it has none.
         goes_first: whether other trainings start from its weights.
         hours: on the device of the forecast; None where they are unknown, or without a forecast.
@@ -37,13 +36,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """Measurement of one checkpoint under the conditions of a suite that numbers need.
-
-    Attributes:
-        suite: the suite with these conditions alone.
-        checkpoint: trained already, or by the plan.
-        hours: as of ``Training``, for everything.
-    """
+    """Measurement of one checkpoint under the conditions of a suite that numbers need, and these alone."""
 
     suite: Suite
     checkpoint: Checkpoint

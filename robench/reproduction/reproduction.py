@@ -29,12 +29,9 @@ from robench.training.history import history_path
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Reproduction of printed tables, or of their twins on small data, in a results folder.
+    """Reproduction of numbers of printed tables, or of their twins on small data, in a results folder.
 
-    Attributes:
-        cells: numbers of the tables to measure.
-        num_seeds: training seeds of each model; None for those of the registry.
-        limit: number of first examples of each condition; None for all.
+    ``num_seeds`` are training seeds of each model, by default those of the registry.
     """
 
     tables: Sequence[PublishedTable]

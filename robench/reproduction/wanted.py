@@ -10,11 +10,7 @@ from robench.declare.printed import PublishedCell, PublishedTwin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """Number that is to be measured.
-
-    Attributes:
-        model: entry of the registry; ``column``: key of the suite's column.
-    """
+    """Number that is to be measured: of a registry entry, in the suite's column of this key."""
 
     model: str
     suite: str
