@@ -29,7 +29,7 @@ from robench.core.records import Manifest, Record
 from robench.core.shard import shard_key
 from robench.core.suite import Suite, views_of
 from robench.metrics import METRICS
-from robench.papers.table import PaperTable, num_measured
+from robench.papers.table import PaperTable
 from robench.papers.twins import TwinTable
 from robench.reports import needs
 from robench.reports.selection import source_of_condition, source_of_shard, tile
@@ -273,11 +273,11 @@ def manifest_of(
         for library, version in each.provenance.versions.items():
             versions.setdefault(library, set()).add(version)
     return {
-        **_counts(tables),
+        **_counts([table for table in tables if table.is_counted]),
         "tables": {
             table.name: {
-                "measured": sum(cell.ours.measured is not None for cell in table.cells),
-                **_printed(table),
+                **_counts([table]),
+                **({"counted": table.is_counted} if isinstance(table, PaperTable) else {}),
                 "sha256": hashlib.sha256(published[table.name].read_bytes()).hexdigest(),
             }
             for table in tables
@@ -289,17 +289,9 @@ def manifest_of(
 
 
 def _counts(tables: Sequence[PaperTable | TwinTable]) -> dict[str, int]:
-    printed = [table for table in tables if isinstance(table, PaperTable)]
-    if printed:
-        return dict(zip(("measured", "printed"), num_measured(printed), strict=True))
     measured = [cell.ours.measured is not None for table in tables for cell in table.cells]
-    return {"measured": sum(measured), "twins": len(measured)}
-
-
-def _printed(table: PaperTable | TwinTable) -> dict[str, Any]:
-    if isinstance(table, PaperTable):
-        return {"printed": len(table.cells), "counted": table.is_counted}
-    return {"twins": len(table.cells)}
+    noun = "twins" if any(isinstance(table, TwinTable) for table in tables) else "printed"
+    return {"measured": sum(measured), noun: len(measured)}
 
 
 def digest_of_results(results: Path) -> str:

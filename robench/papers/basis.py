@@ -38,15 +38,12 @@ class Number:
     Attributes:
         model: checkpoint, or entry whose seeds are averaged; None if the table names no model.
         formula: reading of the model's attention, ``paper`` or ``released``; None if there is only one.
-        measured: the number; None if it is not measured, or not finite.
+        measured: None if it is not measured, or not finite.
         low, high: bounds of its 95 % interval, over training seeds if there are several, else over examples.
-        num_examples: number of examples behind it; None if it is not known.
-        num_seeds: number of training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
+        num_seeds: training seeds in the mean; 1 for one checkpoint, 0 if nothing is measured.
         seeds: number of each training seed, if there are several; beside authors' weights, of the other trainings.
         of_authors: how the weights are known to be the authors' own, such as ``by checksum``; None for all others.
-        raised: names of the flags that are raised and concern the number.
-        is_audited: whether the model's checks of attacks are known.
-        notes: what the report says beside the model's row.
+        raised: names of the flags that concern the number; ``notes``: what the report says beside the model's row.
     """
 
     unit: str
@@ -66,12 +63,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorsWeights:
-    """Measured weights of a paper's authors.
-
-    Attributes:
-        checkpoint: name that they were measured under.
-        known: how they are known to be the authors', such as ``by checksum`` or ``as declared``.
-    """
+    """Measured weights of a paper's authors; ``known`` says how they are known to be theirs."""
 
     checkpoint: str
     known: str
@@ -79,17 +71,14 @@ class AuthorsWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """Reports and declarations behind tables.
+    """Reports and declarations behind tables, by name.
 
     Attributes:
-        reports: reports by suite, with means over seeds; suites without results are left out.
-        suites: all suites in the tables, by name.
-        checkpoints: entries of the registry, by name.
+        reports: with means over seeds; suites without results are left out.
         of_authors: the authors' own weights, by entry; their row comes before that of other trainings.
         differences: finds the difference of two models in a column over the same examples, of single checkpoints.
         registries: further registry files, named in commands.
-        counts: parameters and operations of models.
-        costs: measured seconds and memory of models, the latest first.
+        costs: the latest first.
     """
 
     reports: Mapping[str, Report]
@@ -171,12 +160,10 @@ def in_unit(value: float, unit: str, complement: bool) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authors:
-    """Measured weights that are declared to be by authors.
+    """Measured weights that are declared to be by authors, at most one checkpoint an entry.
 
     Attributes:
-        weights: by entry, at most one checkpoint each.
-        left_out: further ones of the same entries; ``refused``: reason why other measured ones are not the authors', by
-            checkpoint.
+        left_out: further ones of the same entries; ``refused``: why others are not the authors', by checkpoint.
     """
 
     weights: Mapping[str, AuthorsWeights]

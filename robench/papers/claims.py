@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Literal, get_args
+from typing import get_args
 
 from robench.comparison.spread import (
     FEWEST_SEEDS,
@@ -28,32 +28,16 @@ from robench.comparison.spread import (
 from robench.declare.printed import PrintedClaim, PublishedTable, Reading
 from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.ratios import OF_BASELINE, how_to_measure, is_ratio, judged_ratio, relative_gain
-from robench.papers.verdicts import Verdict, signed
-
-ClaimVerdictName = Literal[
-    "supported",
-    "contradicted",
-    "smaller",
-    "undecided",
-    "one seed",
-    "flagged",
-    "other device",
-    "other protocol",
-    "not measured",
-    "no entry",
-]
-ALPHA = 0.05
+from robench.papers.verdicts import ALPHA, UNJUDGED, ClaimVerdict, ClaimVerdictName, Verdict, signed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedGain:
-    """Printed gain of a row over its baseline.
+    """Printed gain of a row over its baseline, positive where the row is better.
 
     Attributes:
-        gain: the row's number less the baseline's, reversed where smaller is better.
         rounding: sum of both numbers' largest rounding errors.
-        runs: training runs behind each printed number.
-        num_claims: number of claims of the row.
+        runs: training runs behind each printed number; ``num_claims``: claims of the row.
     """
 
     gain: float
@@ -68,30 +52,12 @@ class PrintedGain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimVerdict:
-    """Verdict on a claim.
-
-    Attributes:
-        gain: measured gain, with bounds ``low`` and ``high`` of its interval; None where it is not measured.
-        num_seeds: training seeds of the row or of its baseline, whichever has fewer; 0 if nothing is measured.
-    """
-
-    name: ClaimVerdictName
-    reason: str
-    gain: float | None = None
-    low: float | None = None
-    high: float | None = None
-    num_seeds: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedClaim:
     """Claim of a table with its verdict.
 
     Attributes:
-        row: label of the model's row, or name of its column where models are columns; ``baseline``: of its baseline.
-        column: the other of both.
-        unit: unit of all gains; of seconds and bytes per cent of the baseline.
+        row: label of the model's row, or name of its column where models are columns; ``column``: the other of both.
+        unit: of all gains; of seconds and bytes per cent of the baseline.
         printed_gain: positive where the row is better.
     """
 
@@ -128,7 +94,7 @@ def summary_of(claims: Sequence[JudgedClaim], num_within_rounding: int) -> str:
 
 
 # Measured number and verdict of each cell in each reading of its protocol: by row, column and reading.
-Numbers = Mapping[tuple[str, str, Reading | None], tuple["Number", "Verdict"]]
+Numbers = Mapping[tuple[str, str, Reading | None], tuple[Number, Verdict]]
 
 
 def judged_claims(published: PublishedTable, numbers: Numbers, basis: Basis) -> tuple[JudgedClaim, ...]:
@@ -158,10 +124,7 @@ def _judged(claim: PrintedClaim, runs: int, num_claims: int, numbers: Numbers, b
             pair = [numbers[each.row, each.column, by] for each in (cell, claim.baseline)]
             verdict = _in_reading(printed, replace(claim, cell=cell, baseline=baselines[by]), pair, basis)
             found.append(verdict if by is None else replace(verdict, reason=f"by the {READINGS[by]}: {verdict.reason}"))
-    return min(found[1:] or found, key=lambda verdict: _UNJUDGED.get(verdict.name, 0))
-
-
-_UNJUDGED: Mapping[ClaimVerdictName, int] = {"other protocol": 1, "not measured": 2}
+    return min(found[1:] or found, key=lambda verdict: UNJUDGED.get(verdict.name, 0))
 
 
 def _in_reading(
@@ -169,7 +132,8 @@ def _in_reading(
 ) -> ClaimVerdict:
     (row, of_row), (baseline, of_baseline) = pair
     if is_ratio(claim) and "no entry" not in (of_row.name, of_baseline.name):
-        return _of_ratio(claim, basis)
+        missing = ClaimVerdict(name="other device", reason=how_to_measure(claim))
+        return judged_ratio(claim, basis.costs) or missing
     verdicts = dict.fromkeys((of_row, of_baseline))
     names: tuple[ClaimVerdictName, ...] = ("no entry", "other device", "not measured", "other protocol")
     for name in names:
@@ -194,14 +158,6 @@ def _in_reading(
         f"{', '.join(claim.cell.inferred)} not printed but inferred" if claim.cell.inferred else "",
     ]
     return replace(found, reason="; ".join([found.reason, *filter(None, notes)]))
-
-
-def _of_ratio(claim: PrintedClaim, basis: Basis) -> ClaimVerdict:
-    """Return the verdict on seconds or bytes, by their ratio to the baseline's."""
-    found = judged_ratio(claim, basis.costs)
-    if found is None:
-        return ClaimVerdict(name="other device", reason=how_to_measure(claim))
-    return ClaimVerdict(name=found.name, reason=found.reason, gain=found.gain)
 
 
 def _of_counts(printed: PrintedGain, sign: int, row: Number, baseline: Number) -> ClaimVerdict:
@@ -236,10 +192,7 @@ def _of_weights(
 
 
 def judged_gain(printed: PrintedGain, row: Seeds, baseline: Seeds) -> ClaimVerdict:
-    """Return the verdict on a gain that was measured over three or more training seeds of row and baseline.
-
-    Their numbers are larger where they are better, see ``PrintedGain``.
-    """
+    """Return the verdict on a gain over three or more training seeds of both; larger numbers are better."""
     assert min(len(row), len(baseline)) >= FEWEST_SEEDS
     name, (gain, low, high), includes_printed = compared_gain(printed, row, baseline)
     counts = f"{len(row)} seeds of each" if len(row) == len(baseline) else f"{len(row)} and {len(baseline)} seeds"

@@ -126,6 +126,5 @@ def _json_claim(claim: JudgedClaim) -> dict[str, Json]:
 
 def csv_number(number: Number) -> tuple[object, ...]:
     """Return a number as the fields ``NUMBER_FIELDS``."""
-    flags = ", ".join(number.raised)
-    names = (number.unit, number.model, number.formula, number.num_seeds, flags)
-    return (*names, number.measured, number.low, number.high, number.num_examples)
+    fields = json_number(number) | {"flags": ", ".join(number.raised)}
+    return tuple(fields[name] for name in NUMBER_FIELDS)

@@ -62,13 +62,12 @@ def _two_digits(number: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Multiply-adds of a forward pass of one example, and measured ratios of time.
+    """Multiply-adds of a forward pass of one example, as a model is measured and as it is trained.
 
     Attributes:
-        inference, training: of the model, as it is measured and as it is trained.
         with_softmax: of the same model with softmax attention, as it is measured.
         teacher: of the model whose predictions it learns; 0 without one.
-        inference_ratio, training_ratio: seconds over those of the latter; None where they are not measured.
+        inference_ratio, training_ratio: seconds over those with softmax attention; None where they are not measured.
     """
 
     inference: int
@@ -110,12 +109,7 @@ def _shipped() -> dict[str, Operations | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Forecast for a device.
-
-    Attributes:
-        flops_per_second: speed that the device achieves in a forward pass of softmax attention.
-        operations: returns the operations of a model; None where they are unknown.
-    """
+    """Forecast for a device of a speed that it achieves in a forward pass of softmax attention."""
 
     flops_per_second: float
     operations: Callable[[Checkpoint], Operations | None] = shipped_operations

@@ -54,13 +54,9 @@ class MeasuredProtocol:
     """Conditions and checkpoint of a measured number.
 
     Attributes:
-        column: column of the suite.
-        views: its measured or corrupted conditions, or single budgets of them, without clean ones and negatives.
+        views: measured or corrupted conditions of the column, or single budgets of them.
         num_examples: number of examples of the estimate; None for metrics over several conditions.
-        limit: limit on the number of examples; None for all.
-        batch_size: number of examples a forward pass.
-        pretrained_on: dataset of the entry whose weights the training starts from; None if it has none, or it is
-            unknown.
+        pretrained_on: dataset of the entry whose weights the training starts from; None if it is unknown.
     """
 
     column: Column
@@ -81,11 +77,7 @@ def measured_of(
     num_examples: int | None = None,
     limit: int | None = None,
 ) -> MeasuredProtocol:
-    """Return the conditions of a column's number for a checkpoint.
-
-    ``checkpoints`` are the entries of the registry, also of initial weights; ``num_examples`` is that of the estimate,
-    used if the column reads one condition; ``limit`` is as of ``Row``.
-    """
+    """Return the conditions of a column's number for a checkpoint; ``num_examples`` is that of the estimate."""
     views = {view.name: view for condition in suite.conditions for view in views_of(condition)}
     read = tuple(views[name] for name, role in column.reads if role.name in ("measured", "corrupted"))
     return MeasuredProtocol(
@@ -110,8 +102,8 @@ def _pretrained_on(checkpoint: Checkpoint, checkpoints: Mapping[str, Checkpoint]
 def differing_fields(cell: PublishedCell, measured: MeasuredProtocol, *, of_authors: bool) -> tuple[str, ...]:
     """Return the names of the fields in which a cell's protocol and the measured number differ.
 
-    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured. With
-    ``of_authors`` the weights are the authors' own, and fields about training are not compared.
+    ``examples`` is included if the protocol does not state it and only a part of the dataset was measured. Of the
+    authors' own weights, fields about training are not compared.
     """
     names = [
         name

@@ -5,29 +5,15 @@ claim's gain is then in per cent of the baseline, positive where the row is chea
 place of an interval, and none of a gain within a stated tolerance counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from robench.costs.stored import StoredCost
 from robench.declare.printed import PrintedClaim, PrintedCost
+from robench.papers.verdicts import ClaimVerdict, ClaimVerdictName
 
 OF_BASELINE = "% of the baseline"
 # In per cent of the baseline: repeated medians differ by a few per cent; sums of the sizes of tensors are exact.
 TOLERANCES: Mapping[str, float] = {"seconds": 5.0, "bytes": 0.1}
-
-RatioVerdictName = Literal["supported", "contradicted", "smaller", "undecided"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedRatio:
-    """Verdict on a printed ratio; ``gain`` is the measured one, in per cent of the baseline."""
-
-    name: RatioVerdictName
-    gain: float
-    reason: str
 
 
 def is_ratio(claim: PrintedClaim) -> bool:
@@ -50,7 +36,7 @@ def relative_rounding(claim: PrintedClaim) -> float:
     return float(100 * max(largest - ratio, ratio - smallest))
 
 
-def judged_ratio(claim: PrintedClaim, costs: Sequence[StoredCost]) -> JudgedRatio | None:
+def judged_ratio(claim: PrintedClaim, costs: Sequence[StoredCost]) -> ClaimVerdict | None:
     """Return the verdict on a claim of seconds or bytes; None unless both models are measured under equal conditions.
 
     A gain is ``supported`` or ``contradicted``, by its direction, where both quartiles are beyond the tolerance on one
@@ -68,7 +54,7 @@ def judged_ratio(claim: PrintedClaim, costs: Sequence[StoredCost]) -> JudgedRati
     tolerance = TOLERANCES[cost.kind]
     is_distinct = 100 * (low - 1) > tolerance or 100 * (high - 1) < -tolerance
     agrees = abs(gain - wanted) <= tolerance + relative_rounding(claim)
-    name: RatioVerdictName = "undecided" if agrees else "smaller"
+    name: ClaimVerdictName = "undecided" if agrees else "smaller"
     if is_distinct:
         name = "supported" if (gain > 0) == (wanted > 0) else "contradicted"
     quartiles = "" if low == high else f" (quartiles {low:.3f} and {high:.3f})"
@@ -77,7 +63,7 @@ def judged_ratio(claim: PrintedClaim, costs: Sequence[StoredCost]) -> JudgedRati
         f"ratio of {cost.kind} in {cost.mode} {ratio:.3f}{quartiles}, {how}; printed {printed:.3f} on {_device(claim)};"
         f" its size {'agrees' if agrees else 'differs'}, with a tolerance of {tolerance:g} % and the print's rounding"
     )
-    return JudgedRatio(name=name, gain=gain, reason=reason)
+    return ClaimVerdict(name=name, gain=gain, reason=reason)
 
 
 def how_to_measure(claim: PrintedClaim) -> str:

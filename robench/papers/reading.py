@@ -44,10 +44,7 @@ def measured_models(
     manifests: Sequence[Manifest],
     checkpoints: Mapping[str, Checkpoint],
 ) -> dict[str, list[str]]:
-    """Return the measured checkpoints of ``models_by_suite``, seeds and weights of other registries included.
-
-    ``manifests`` describe all stored measurements; ``checkpoints`` are those of all registries.
-    """
+    """Return the measured checkpoints of ``models_by_suite``, seeds and weights of other registries included."""
     measured = {}
     for name, wanted in sorted(models.items()):
         is_needed = needs(suites[name], seed=suites[name].seed)
@@ -137,10 +134,8 @@ class Measured:
     """Measurements that a results folder holds of some printed tables.
 
     Attributes:
-        suites: suites of the tables, by name; ``checkpoints``: entries of the registries, by name.
-        manifests: descriptions of all measurements of the folder.
-        authors: measured weights of papers' authors.
-        models: measured checkpoints that count, by suite.
+        suites: of the tables; ``checkpoints``: of the registries, by name.
+        manifests: of all measurements of the folder; ``models``: measured checkpoints that count, by suite.
         limit: number of first examples of each condition that count; None for all.
     """
 
@@ -182,10 +177,7 @@ def tables_of(
     registries: Sequence[Path],
     costs: Sequence[StoredCost] = (),
 ) -> list[PaperTable]:
-    """Return the printed tables with the numbers of a store, in their order; ``registries`` are named in commands.
-
-    ``costs`` are those of the results folder.
-    """
+    """Return the printed tables with the numbers of a store, in their order; ``registries`` are named in commands."""
     suites = {cell.suite for each in published for cell in each.cells}
     basis = _basis(measured, {name for name in suites if name is not None}, store, registries, costs)
     return [table_of(each, basis) for each in published]

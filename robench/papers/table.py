@@ -13,17 +13,12 @@ from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
 from robench.papers.counts import judged_cost
 from robench.papers.protocol import differing_fields, measured_of
-from robench.papers.verdicts import Verdict, VerdictName, evidence_on, judged
+from robench.papers.verdicts import UNJUDGED, Verdict, evidence_on, judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """Printed number, the number measured at the paper's scale, and the verdict.
-
-    Attributes:
-        difference: measured less printed, in the unit; None where nothing is measured.
-        remark, inconsistent: as of ``PublishedCell``.
-    """
+    """Printed number, the number measured at the paper's scale, their difference in the unit, and the verdict."""
 
     printed: str
     ours: Number
@@ -46,10 +41,9 @@ class PaperTable(Rendered):
     """Printed table with measured numbers and verdicts.
 
     Attributes:
-        claims: verdicts on the printed gains over baselines.
         num_within_rounding: number of printed gains that rounding alone may have made, left out of ``claims``.
         no_claims: why the table claims nothing; None if it does.
-        suites: suites that measure the numbers; ``measured_with``: releases and kinds of device behind them, by suite.
+        measured_with: releases and kinds of device behind the numbers, by suite.
         command: command that measures the missing numbers.
         hours: how long that takes, such as ``training 210-340 h``, by label of a row or name of a column that is a
             model; ``hours_are``: a clause about them.
@@ -129,13 +123,9 @@ def _chosen(read: Mapping[Reading | None, TableCell]) -> TableCell:
 
     The choice does not look at agreement, and the reason names the verdict on the other reading.
     """
-    chosen = min(read.values(), key=lambda each: _UNJUDGED.get(each.verdict.name, 0))
+    chosen = min(read.values(), key=lambda each: UNJUDGED.get(each.verdict.name, 0))
     others = [f"by the {READINGS[by]}: {each.verdict.title}" for by, each in read.items() if by and each is not chosen]
     return replace(chosen, verdict=replace(chosen.verdict, reason="; ".join([chosen.verdict.reason, *others])))
-
-
-# From the reading that is judged to the one about which least is known.
-_UNJUDGED: Mapping[VerdictName, int] = {"inferred": 1, "other protocol": 2, "not measured": 3}
 
 
 def _read(published: PublishedTable, cell: PublishedCell, by: Reading | None, basis: Basis) -> TableCell:

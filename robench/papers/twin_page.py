@@ -8,7 +8,7 @@ from robench.comparison.spread import PER_CENT
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.papers.basis import Number
 from robench.papers.documents import NUMBER_FIELDS, Json, csv_fields, csv_number, json_number, rounded
-from robench.papers.latex import LatexCell, LatexRow, latex_rows
+from robench.papers.latex import latex_column, latex_number, latex_rows
 from robench.papers.layout import Grid
 from robench.papers.notes import grouped
 from robench.papers.page import NOT_MEASURED, Page, Section, measured_with, notes_of_rows, number_text, only
@@ -159,17 +159,14 @@ def twin_csv(table: TwinTable) -> str:
 
 def twin_latex(table: TwinTable) -> str:
     """Render the twins as rows of LaTeX."""
-    rows = [
-        LatexRow(
-            label=row.model,
-            remark=f"twin of {row.twin_of}, {_seeds_text([cell.ours for cell in row.cells.values()]) or NOT_MEASURED}",
-            cells=tuple(_latex_cell(row.cells.get(column.name)) for column in table.columns),
-        )
-        for row in table.rows
-    ]
-    columns = [f"{column.heading} ({column.unit})" if column.unit else column.heading for column in table.columns]
+    rows, columns = [], []
+    for row in table.rows:
+        seeds = _seeds_text([cell.ours for cell in row.cells.values()]) or NOT_MEASURED
+        found = [row.cells.get(column.name) for column in table.columns]
+        texts = ["--" if cell is None else latex_number(cell.ours, _decimals(cell.ours)) for cell in found]
+        rows.append((row.model, texts, f"twin of {row.twin_of}, {seeds}"))
+    for column in table.columns:
+        name = f"{column.heading} ({column.unit})" if column.unit else column.heading
+        numbers = [row.cells[column.name].ours for row in table.rows if column.name in row.cells]
+        columns.append(latex_column(name, numbers))
     return latex_rows([f"Twins of {table.name} on small data, not the paper's numbers", table.source], columns, rows)
-
-
-def _latex_cell(cell: TwinCell | None) -> LatexCell | None:
-    return None if cell is None else LatexCell(ours=cell.ours, decimals=_decimals(cell.ours))

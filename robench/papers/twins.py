@@ -18,12 +18,10 @@ CEILING = 99.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinColumn:
-    """Column of a suite of small data.
+    """Column of a suite of small data, in the unit of the printed numbers.
 
     Attributes:
         name: ``suite/condition/metric``, after ``1 - `` if the number is the complement.
-        heading: names of suite, condition and metric for readers.
-        unit: as of the printed numbers.
         num_examples: fewest and most examples of a model's number; None if nothing is measured.
         is_at_ceiling: whether every number is above 99.5 %, and larger ones are better.
     """
@@ -45,12 +43,7 @@ class TwinColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinCell:
-    """Number of a twin.
-
-    Attributes:
-        twin_of: row and column of each printed number whose counterpart it is.
-        reason: command that measures it, if it is not measured.
-    """
+    """Number of a twin of the printed numbers in some rows and columns; ``reason`` is the command that measures it."""
 
     ours: Number
     twin_of: tuple[tuple[str, str], ...]
@@ -68,15 +61,10 @@ class TwinRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinTable(Rendered):
-    """Twins of a printed table's models, measured on small data.
-
-    Attributes:
-        name, title, source: of the printed table.
-        trained_on: training data of the models, as in the registry.
-        measured_with: releases and kinds of device behind the numbers, by suite.
-    """
+    """Twins of a printed table's models, measured on small data; fields have the meaning of those of ``PaperTable``."""
 
     renderers: ClassVar[str] = "robench.papers:TWIN_FORMATS"
+    is_counted: ClassVar[bool] = True
 
     name: str
     title: str

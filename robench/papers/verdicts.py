@@ -9,7 +9,7 @@ Journal of Pharmacokinetics and Biopharmaceutics 15), and differs if the interva
 value that rounds to the print, k being all numbers of the row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any, Literal
@@ -42,6 +42,20 @@ VerdictName = Literal[
     "not measured",
     "no entry",
 ]
+ClaimVerdictName = Literal[
+    "supported",
+    "contradicted",
+    "smaller",
+    "undecided",
+    "one seed",
+    "flagged",
+    "other device",
+    "other protocol",
+    "not measured",
+    "no entry",
+]
+# From the reading of a protocol that is judged to the one about which least is known.
+UNJUDGED: Mapping[str, int] = {"inferred": 1, "other protocol": 2, "not measured": 3}
 POINTS = 0.05
 ALPHA = 0.05
 # Far below any printed digit; differences of decimal fractions are not exact.
@@ -50,12 +64,11 @@ _ROUNDING_ERROR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Verdict on a printed number, with its reason.
+    """Verdict on a printed number.
 
     Attributes:
         reason: sentence about the numbers; for ``not measured`` the command and its cost, for ``no entry`` the
             lacking capability, for ``other protocol`` the names of the fields that differ.
-        is_recipe_stated: whether the paper states how its model was trained.
     """
 
     name: VerdictName
@@ -72,22 +85,27 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimVerdict:
+    """Verdict on a claim, with the measured gain; ``num_seeds`` is that of row or baseline, whichever has fewer."""
+
+    name: ClaimVerdictName
+    reason: str
+    gain: float | None = None
+    low: float | None = None
+    high: float | None = None
+    num_seeds: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Printed and measured number, both in the printed unit.
 
     Attributes:
-        printed: the number; ``rounding``: half a unit of its last digit.
-        unit: unit of both; tolerances in points are of per cent alone.
-        runs: number of training runs whose mean is printed.
-        num_printed: number of printed numbers in the row.
+        rounding: half a unit of the last printed digit.
+        runs: number of training runs whose mean is printed; ``num_printed``: of printed numbers in the row.
         margin: difference that still counts as consistent.
-        measured: the number of one checkpoint, or the mean over seeds.
-        seeds: numbers of training seeds, beside the authors' weights if those are measured.
-        of_authors: how the measured weights are known to be the authors' own; None for all others.
-        is_recipe_stated: whether the paper states how its model was trained.
-        inferred: fields of the protocol that the paper does not print.
-        differing: names of the fields of the protocol that differ.
-        raised: names of the flags that are raised.
+        measured: the number of one checkpoint, or the mean over ``seeds``, which may be beside authors' weights.
+        inferred: fields of the protocol that the paper does not print; ``differing``: those that differ.
         is_audited: whether the model's checks are known, of a number under attack.
     """
 
