@@ -62,7 +62,7 @@ def settings_of(torch: Any) -> tuple[Setting, ...]:
 class KeptSettings:
     """Context manager that restores torch's process-wide settings on exit, or the given ``settings``.
 
-    Of torch's, only those that affect the arithmetic of the next forward pass.
+    Of torch, only settings are restored that affect the arithmetic of the next forward pass.
     """
 
     __slots__ = ("_before", "_settings")
