@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from pathlib import Path
 
 import pytest
@@ -31,12 +30,6 @@ def test_the_layout_is_the_documented_one() -> None:
     assert examples == Path("/results/adversarial") / ("b2" * 16) / f"{'a1' * 16}.safetensors"
 
 
-def test_damaged_files_are_numbered_from_one_without_end() -> None:
-    places = PATHS.damaged(PATHS.record(SHARD))
-    names = [place.relative_to("/results").as_posix() for place in itertools.islice(places, 3)]
-    assert names == [f"damaged/{'a1' * 16}.parquet-{number}" for number in (1, 2, 3)]
-
-
 @pytest.mark.parametrize(
     "key", ["", ".", "..", "../a", "/etc/passwd", "a/b", "a\\b", "a\x00b", "A", ".hidden", "a" * 65, "a\n", "é", "~"]
 )
@@ -46,11 +39,6 @@ def test_a_key_that_could_escape_or_hide_names_no_file(field: str, key: str) -> 
     for place in (PATHS.record, PATHS.failure):
         with pytest.raises(StoreError, match="cannot name a file"):
             place(shard)
-
-
-def test_names_of_models_and_conditions_are_in_no_file_name() -> None:
-    assert ".." not in PATHS.record(SHARD).parts
-    assert PATHS.record(dataclasses.replace(SHARD, checkpoint="x", condition="y")) == PATHS.record(SHARD)
 
 
 def test_unfinished_files_lie_beside_what_they_become_under_names_of_their_own() -> None:
@@ -73,10 +61,6 @@ def test_measurements_are_folders_by_key(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "file").touch()
     assert [path.name for path in measurement_folders(tmp_path)] == ["a", "b"]
-
-
-def test_a_folder_that_does_not_exist_has_no_measurements(tmp_path: Path) -> None:
-    assert measurement_folders(tmp_path / "nowhere") == []
 
 
 def test_parts_are_found_at_every_depth_and_nothing_else_is(tmp_path: Path) -> None:

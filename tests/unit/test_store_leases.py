@@ -311,4 +311,4 @@ class ManyRuns(RuleBasedStateMachine):
 
 
 TestManyRuns = ManyRuns.TestCase
-TestManyRuns.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestManyRuns.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
