@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robench.core.columns import Outcomes
-from robench.core.errors import IncomparableError, IncompleteError, UnknownNameError, UsageError
+from robench.core.errors import IncomparableError, IncompleteError, UnknownNameError
 from robench.core.identity import key_of
 from robench.core.providers import nested_in, provider_of
 from robench.core.records import Record
 from robench.core.shard import shard_key
-from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS
-from robench.reports.build import check_columns, readings_of, row_of, views_by_name
+from robench.reports.build import measured
 from robench.reports.results import Stored
-from robench.reports.selection import cover, source_of_condition, source_of_shard
+from robench.reports.selection import source_of_condition, source_of_shard
 from robench.tasks import TASKS
 from robench.tasks.consistency import contradiction_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from robench.core.protocols import Store
-    from robench.core.records import Provenance
-    from robench.core.report import Cell, Row
-    from robench.core.suite import Column, Suite
-    from robench.metrics import Readings
+    from robench.core.suite import Suite
+    from robench.reports.build import ModelResults
     from robench.reports.results import Results
     from robench.reports.selection import Coverage
     from robench.store.baseline import Baseline, Protocol
@@ -207,65 +204,6 @@ def _first(coverage: Coverage, wanted: int) -> Outcomes:
     outcomes = Outcomes.joined([record.outcomes for record in coverage.records])
     num_examples = coverage.records[-1].shard.stop
     return outcomes[: wanted * (len(outcomes) // num_examples)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelResults:
-    """All that is known of one model under one suite.
-
-    Attributes:
-        coverages: stored outcomes of each condition, by its name.
-        row: numbers, or what is missing of them, with notes and flags.
-    """
-
-    suite: Suite
-    model: str
-    coverages: Mapping[str, Coverage]
-    row: Row
-
-    def cell(self, column: Column) -> Cell:
-        """Return the number of a column, or how much of it is missing."""
-        return self.row.cells[column.key]
-
-    def readings(self, column: Column) -> Readings:
-        """Return the outcomes that a column reads; raises IncompleteError if examples are missing."""
-        return readings_of(column, views_by_name(self.suite), self.coverages)
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes and raised flags, each with the model's name."""
-        flags = [f"{flag.name}: {flag.finding}; {flag.advice}" for flag in self.row.raised]
-        return [f"{self.model}: {note}" for note in (*self.row.notes, *flags)]
-
-    @property
-    def provenances(self) -> Iterable[Provenance]:
-        """Provenance of every record."""
-        return (record.provenance for coverage in self.coverages.values() for record in coverage.records)
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """Fingerprint of the data of each condition that has a record, by the condition's name."""
-        return {
-            name: coverage.records[0].shard.dataset.fingerprint
-            for name, coverage in self.coverages.items()
-            if coverage.records
-        }
-
-
-def measured(suite: Suite, results: Results, model: str, limit: int | None) -> ModelResults:
-    """Return the results of one model; of a model without results every cell is missing.
-
-    Raises:
-        UsageError, UnknownNameError: the limit is below 1, or a column names an unknown metric or condition.
-    """
-    if limit is not None and limit < 1:
-        raise UsageError(f"the limit must be at least 1 example, got {limit}; leave it out for all")
-    check_columns(suite)
-    found = results.of(model)
-    coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
-    audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
-    row = row_of(suite, model, coverages, audits, limit, is_coupled=False)
-    return ModelResults(suite=suite, model=model, coverages=coverages, row=row)
 
 
 def check_known(suite: Suite, results: Results, model: str) -> None:

@@ -10,21 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from robench.comparison.baseline import check_consistent, check_protocol, check_records, measured
+from robench.comparison.baseline import check_consistent, check_protocol, check_records
 from robench.comparison.evidence import evidence_of, holm_of_known
 from robench.comparison.permutation import NUM_DRAWS
 from robench.core.errors import UnknownNameError, UsageError
 from robench.metrics import METRICS, unit_of
+from robench.reports.build import measured
 from robench.reports.results import Given, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from robench.comparison.baseline import ModelResults
     from robench.comparison.evidence import Difference, Evidence
     from robench.core.protocols import Store
     from robench.core.report import Cell
     from robench.core.suite import Column, Suite
+    from robench.reports.build import ModelResults
     from robench.store.baseline import Baseline, Protocol
 
 ALPHA = 0.05

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from statistics import NormalDist, fmean, variance
 
-from robench.comparison.baseline import ModelResults, check_known, check_same_data, measured
+from robench.comparison.baseline import check_known, check_same_data
 from robench.comparison.evidence import WELCH, Difference, difference_over_seeds, evidence_of
 from robench.comparison.pairing import LEVEL, corrected
 from robench.comparison.spread import POWER, detectable, std_range
@@ -15,6 +15,7 @@ from robench.core.report import Cell
 from robench.core.suite import Column, Suite, views_of
 from robench.metrics import METRICS, unit_of
 from robench.metrics.intervals import wilson_interval
+from robench.reports.build import ModelResults, measured
 from robench.reports.grid import number_text
 from robench.reports.notes import provenance_of
 from robench.reports.results import Stored
@@ -179,6 +180,11 @@ def compare_models(
         compare = compare_column if seeds is None else compare_means
         rows += [_in_suite(compare(one, other, column), suite) for column in suite.columns]
         notes += [note for each in (*one, *other) for note in each.notes]
+        untested = [column.label for column in suite.columns if METRICS[column.metric].contributions is None]
+        if untested and seeds is None:
+            notes.append(
+                f"{', '.join(untested)}: not tested, since the metric states no contributions of single examples"
+            )
         provenances += [provenance for each in (*one, *other) for provenance in each.provenances]
         drawn_with.append(wanted_seed)
     methods = dict.fromkeys(row.difference.method for row in rows if row.difference is not None)
@@ -247,7 +253,7 @@ def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults]
     found = ComparedColumn(
         suite=one.suite.name, column=column, unit=unit_of(column), first=one.cell(column), second=other.cell(column)
     )
-    if found.first.estimate is None or found.second.estimate is None:
+    if found.first.estimate is None or found.second.estimate is None or metric.contributions is None:
         return found
     evidence = evidence_of(metric, one.readings(column), other.readings(column), column.label)
     only_first, only_second = evidence.flipped_ids if evidence.drawn is None else (None, None)

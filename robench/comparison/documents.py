@@ -119,12 +119,16 @@ def _texts(row: ComparedColumn) -> list[str]:
         clipped(row.column.label),
         cell_text(row.first),
         cell_text(row.second),
-        shown or (f"{NOTHING} (missing)" if row.first.is_applicable and row.second.is_applicable else NOTHING),
+        shown or (f"{NOTHING} (missing)" if any(map(_is_missing, (row.first, row.second))) else NOTHING),
         row.test or NOTHING,
         p_text(row.p_value),
         p_text(row.p_corrected),
         *flips,
     ]
+
+
+def _is_missing(cell: Cell) -> bool:
+    return cell.estimate is None and cell.is_applicable
 
 
 def _flipped(comparison: Comparison) -> Iterator[str]:

@@ -19,7 +19,8 @@ from statistics import fmean, variance
 import numpy as np
 from numpy.typing import NDArray
 
-from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, permuted_readings
+from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted
+from robench.core.errors import UsageError
 from robench.metrics import Metric, Readings
 from robench.metrics.intervals import (
     NUM_RESAMPLES,
@@ -57,12 +58,11 @@ class Evidence:
     """Two models' numbers on the same examples, ready to be tested.
 
     Attributes:
-        paired: contributions of both; None of a metric that does not state them.
         drawn: differences under random swaps; None of binary outcomes, whose test is exact.
     """
 
     lower_is_better: bool
-    paired: Paired | None
+    paired: Paired
     drawn: Permuted | None
 
     @property
@@ -73,18 +73,12 @@ class Evidence:
     @property
     def difference(self) -> Difference:
         """Difference of the first number and the second, with its interval."""
-        if self.paired is not None:
-            return difference_of(self.paired)
-        assert self.drawn is not None
-        return Difference(value=self.drawn.observed, low=None, high=None, method="none")
+        return difference_of(self.paired)
 
     @property
     def p_value(self) -> float:
         """Two-sided p-value that the numbers differ by chance alone, in (0, 1]."""
-        if self.drawn is not None:
-            return self.drawn.two_sided
-        assert self.paired is not None
-        return exact_p_value(*self.paired.verdicts)
+        return exact_p_value(*self.paired.verdicts) if self.drawn is None else self.drawn.two_sided
 
     @property
     def worse_p_value(self) -> float:
@@ -97,13 +91,11 @@ class Evidence:
     @property
     def flips(self) -> tuple[int, int]:
         """Number of examples that only the first model is right about, and only the second; of binary outcomes."""
-        assert self.paired is not None
         return discordant(*self.paired.verdicts)
 
     @property
     def flipped_ids(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Ids of the same examples, sorted."""
-        assert self.paired is not None
         first, second = self.paired.verdicts
         ids = self.paired.samples[0].ids
         return tuple(ids[first & ~second].tolist()), tuple(ids[second & ~first].tolist())
@@ -116,7 +108,6 @@ class Evidence:
         if self.drawn is not None:
             losses = -self.drawn.drawn if self.lower_is_better else self.drawn.drawn
             return float((~(losses <= loss + 1e-12)).mean())
-        assert self.paired is not None
         num_changed, num_examples = sum(self.flips), len(self.paired.samples[0].ids)
         # The fewest newly wrong examples w for which w - (changed - w) exceeds the loss.
         fewest = int((loss * num_examples + num_changed + 1e-9) // 2) + 1
@@ -127,11 +118,15 @@ def evidence_of(metric: Metric, first: Readings, second: Readings, where: str, n
     """Return the evidence on one column, called ``where``, from the outcomes that it reads of both models.
 
     Raises:
+        UsageError: the metric states no contributions of single examples.
         IncomparableError: the examples are not the same; further errors are those of the metric.
     """
     one, other = metric.contributed(first), metric.contributed(second)
     if one is None or other is None:
-        return Evidence(metric.lower_is_better, None, permuted_readings(metric, first, second, num_draws))
+        raise UsageError(
+            f"{where} cannot be tested: metric {metric.name!r} states no contributions of single examples; state them, "
+            "or leave the column out"
+        )
     return evidence_of_pair(pair(one, other, where), lower_is_better=metric.lower_is_better, num_draws=num_draws)
 
 

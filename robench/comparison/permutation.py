@@ -4,30 +4,24 @@ Contributions of both models are paired by example id. Each draw swaps both mode
 examples. All that is known of an example is swapped together: every condition, severity and prediction of it, in all
 samples of a metric. The p-value counts the draw that was observed, p = (1 + number of draws at least as extreme) / (1 +
 number of draws), so that the test has its size exactly (Phipson and Smyth 2010, "Permutation p-values should never be
-zero"). Of a metric without contributions, rows of outcomes are swapped and the metric is computed anew for every draw:
-slow, and true of any metric.
+zero").
 
 The draws belong to the examples: their seed is a hash of all ids, so that the order of outcomes does not matter, and
 all columns over the same examples use the same swaps.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robench.core.columns import Outcomes
-from robench.core.errors import IncomparableError, IncompleteError
+from robench.core.errors import IncomparableError
 from robench.core.identity import key_of
 from robench.core.ids import distinct, order_of, strangers
 from robench.core.seeds import Stream, stream_seed
-from robench.metrics import Metric, Readings
-from robench.metrics.contributions import Contributions, Statistic, aligned, ids_of
-
-Change = Callable[[Outcomes, Outcomes], Outcomes]
-
+from robench.metrics.contributions import Contributions, Statistic
 
 NUM_DRAWS = 9_999
 # Values that are held at once, in each of some arrays.
@@ -216,59 +210,3 @@ def _swapped_sums(paired: Paired, swapped: Sequence[NDArray[np.bool_]]) -> NDArr
         first.append(sample.first.sum(0) + moved)
         second.append(sample.second.sum(0) - moved)
     return paired.differences(first, second)
-
-
-def permuted_readings(metric: Metric, first: Readings, second: Readings, num_draws: int = NUM_DRAWS) -> Permuted:
-    """Return the differences of the metric in random swaps of both models' outcomes; raises like ``pair``."""
-    second = _changed(first, second, _in_order_of)
-    everyone = [ids_of(each, "a condition") for each in _all_of(first)]
-    observed = metric.compute(first).value - metric.compute(second).value
-    together = distinct(everyone)
-    drawn = []
-    for (rows,) in swaps([together], num_draws):
-        for row in rows:
-            swap = _swapper({str(name) for name in together[row].tolist()})
-            one = metric.compute(_changed(first, second, swap))
-            other = metric.compute(_changed(second, first, swap))
-            drawn.append(one.value - other.value)
-    return Permuted(observed, np.array(drawn))
-
-
-def _swapper(swapped: set[str]) -> Change:
-    def swap(kept: Outcomes, other: Outcomes) -> Outcomes:
-        ids: NDArray[np.object_] = kept.ids.astype(object)
-        is_swapped = np.array([each in swapped for each in ids], np.bool_)
-        return Outcomes.joined([kept, other]).take(np.arange(len(ids)) + len(ids) * is_swapped)
-
-    return swap
-
-
-def _in_order_of(first: Outcomes, second: Outcomes) -> Outcomes:
-    try:
-        return aligned(ids_of(first, "the first model"), second, "the second model")
-    except IncompleteError as error:
-        raise IncomparableError(f"the two models were not measured on the same examples: {error}") from error
-
-
-def _changed(first: Readings, second: Readings, change: Change) -> Readings:
-    """Return readings whose members are ``change`` of both models' outcomes."""
-
-    def optional(one: Outcomes | None, other: Outcomes | None) -> Outcomes | None:
-        return None if one is None or other is None else change(one, other)
-
-    def severities(one: Mapping[int, Outcomes], other: Mapping[int, Outcomes]) -> dict[int, Outcomes]:
-        return {severity: change(outcomes, other[severity]) for severity, outcomes in one.items()}
-
-    return replace(
-        first,
-        measured=tuple(change(one, other) for one, other in zip(first.measured, second.measured, strict=True)),
-        clean=optional(first.clean, second.clean),
-        negatives=optional(first.negatives, second.negatives),
-        corrupted={name: severities(each, second.corrupted[name]) for name, each in first.corrupted.items()},
-    )
-
-
-def _all_of(readings: Readings) -> list[Outcomes]:
-    corrupted = [outcomes for severities in readings.corrupted.values() for outcomes in severities.values()]
-    others = [each for each in (readings.clean, readings.negatives) if each is not None]
-    return [*readings.measured, *others, *corrupted]

@@ -292,7 +292,7 @@ def notes_of(board: Leaderboard, rows: Sequence[BoardRow]) -> Iterator[str]:
     if any(row.all_examples for row in rows):
         yield "All examples of each dataset, instead of a suite's number."
     if flagged := [
-        f"{clipped(row.model)}: {', '.join(dict.fromkeys(each.flag.name for each in row.raised))}"
+        f"{clipped(row.model)}: {', '.join(dict.fromkeys(flag.name for flag in row.raised))}"
         for row in rows
         if row.raised
     ]:

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from robench.comparison.pairing import PairTest
-from robench.core.flags import Flag
 from robench.core.inert import is_link
 from robench.core.rendered import Rendered
-from robench.core.report import Cell, Rank
+from robench.core.report import Row
 from robench.core.suite import Column
 
 
@@ -115,50 +114,22 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteFlag:
-    """Flag, and the suites whose results raise it or not."""
-
-    suites: tuple[str, ...]
-    flag: Flag
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardRow:
-    """Numbers of one model.
+class BoardRow(Row):
+    """Row of a leaderboard, whose cells and ranks are by key of the column.
 
     Attributes:
         entry: None for a model that no registry has.
-        all_examples: whether all examples were asked for in place of the number that a suite states.
-        batch_size: of a coupled model, whose numbers hold at this batch size only; None for all others.
-        cells: by key of the column; ``ranks``: likewise, of columns whose number it has.
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
             are left out.
-        seeds: names of the averaged checkpoints, one per training seed; empty for one checkpoint.
-        is_audited: whether the model was audited in every suite with attacks.
-        is_attacked: whether a number is under an attack whose signs of failure an audit looks for.
+        flag_suites: the suites whose results raise each flag or not.
         rank: rank in the column of ``Settings.sort``, ``comparison.pairing.ordinals``; ``unranked``: why it has none.
     """
 
-    model: str
-    cells: Mapping[str, Cell]
     entry: Entry | None = None
-    limit: int | None = None
-    batch_size: int | None = None
-    ranks: Mapping[str, Rank] = field(default_factory=dict)
     measured: Mapping[str, tuple[ConditionProvenance, ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    flags: tuple[SuiteFlag, ...] | None = None
-    is_audited: bool = False
-    is_attacked: bool = False
-    seeds: tuple[str, ...] = ()
-    all_examples: bool = False
+    flag_suites: tuple[tuple[str, ...], ...] = ()
     rank: int | None = None
     unranked: str = ""
-
-    @property
-    def raised(self) -> tuple[SuiteFlag, ...]:
-        """Return the flags that are raised."""
-        return tuple(each for each in self.flags or () if each.flag.is_raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

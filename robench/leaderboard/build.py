@@ -4,7 +4,7 @@ Cells, notes and flags are those of ``reports.report_of_store``. Beside them are
 paired comparisons, and the lines of charts.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,14 +14,14 @@ from robench.core.errors import UsageError
 from robench.core.flags import Flag
 from robench.core.identity import to_plain
 from robench.core.protocols import Store
-from robench.core.report import Cell, Rank, Report, Row
+from robench.core.report import Cell, Report, Row
 from robench.core.suite import Suite
-from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings, SuiteFlag
+from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings
 from robench.leaderboard.curves import curves_of, left_out_of, profiles_of
 from robench.leaderboard.settings import columns_named
 from robench.leaderboard.suite_results import SuiteResults, columns_of_suite
 from robench.reports import report_of_store
-from robench.reports.arrangement import best_first, one_column
+from robench.reports.arrangement import AnyRow, best_first, one_column
 from robench.reports.grid import cell_text
 from robench.reports.results import Stored
 
@@ -62,7 +62,11 @@ def leaderboard_of(
     # Rows of several suites: of means over seeds, names are those of entries.
     entries = [*wanted, *(name for each in found for name in each.rows)]
     names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
-    rows = _ranked([_row(name, found, columns, (checkpoints or {}).get(name)) for name in names], columns, testable)
+    rows = _ranked(
+        [_row(name, found, columns, (checkpoints or {}).get(name)) for name in names],
+        {column.key: column for column in columns},
+        testable,
+    )
     if (sort := next((each for each in columns if each.key == settings.sort), None)) is not None:
         rows = _sorted_and_ranked(rows, sort, testable.get(sort.key, {}), is_worst_first=settings.is_worst_first)
     names = [row.model for row in rows]
@@ -111,14 +115,8 @@ def ranked(
     if len(report.rows) < 2:
         return report
     found = SuiteResults(suite, store, report, limit=limit, measurements=measurements)
-    by_column = {
-        column.column.key: _ranks(found.report.rows, column.column.key, column, found.testable)
-        for column in columns_of_suite(suite, several=False)
-    }
-    rows = tuple(
-        replace(row, ranks={key: models[row.model] for key, models in by_column.items() if row.model in models})
-        for row in found.report.rows
-    )
+    columns = {column.column.key: column for column in columns_of_suite(suite, several=False)}
+    rows = _ranked(found.report.rows, columns, found.testable)
     found_ranks = [each for row in rows for each in row.ranks.values()]
     tests = [each.test for each in found_ranks if each.test is not None]
     described = tests_text(tests, [len(suite.columns)], len(rows))
@@ -157,6 +155,11 @@ def _row(
     rows = {each.suite.name: each.rows[model] for each in found if model in each.rows}
     several = len(found) > 1
     first = next(iter(rows.values()))
+    # Suites share their audits.
+    suites: dict[Flag, list[str]] = {}
+    for suite, row in rows.items():
+        for flag in row.flags or ():
+            suites.setdefault(flag, []).append(suite)
     notes = [f"{suite}: {note}" if several else note for suite, row in rows.items() for note in row.notes]
     return BoardRow(
         model=model,
@@ -172,37 +175,44 @@ def _row(
         seeds=max((row.seeds for row in rows.values()), key=len),
         is_audited=all(row.is_audited for row in rows.values() if row.flags is not None or row.is_attacked),
         is_attacked=any(row.is_attacked for row in rows.values()),
-        flags=None
-        if all(row.flags is None for row in rows.values())
-        else _joined((suite, flag) for suite, row in rows.items() for flag in row.flags or ()),
+        flags=None if all(row.flags is None for row in rows.values()) else tuple(suites),
+        flag_suites=tuple(map(tuple, suites.values())),
     )
 
 
-def _joined(flags: Iterable[tuple[str, Flag]]) -> tuple[SuiteFlag, ...]:
-    """Return each flag once: suites share their audits."""
-    suites: dict[Flag, list[str]] = {}
-    for suite, flag in flags:
-        suites.setdefault(flag, []).append(suite)
-    return tuple(SuiteFlag(suites=tuple(names), flag=flag) for flag, names in suites.items())
-
-
 def _ranked(
-    rows: Sequence[BoardRow], columns: Sequence[BoardColumn], testable: Mapping[str, Mapping[str, Testable]]
-) -> tuple[BoardRow, ...]:
-    by_column = {column.key: _ranks(rows, column.key, column, testable) for column in columns}
+    rows: Sequence[AnyRow],
+    columns: Mapping[str, BoardColumn],
+    testable: Mapping[str, Mapping[str, Testable]],
+) -> tuple[AnyRow, ...]:
+    """Return rows with the rank of each number; ``columns`` are by the keys of the rows' cells."""
+    by_column = {
+        key: ranks(
+            _values(rows, key),
+            testable.get(column.key, {}),
+            lower_is_better=column.lower_is_better,
+            num_columns=column.num_columns,
+            num_models=len(rows),
+        )
+        for key, column in columns.items()
+    }
     return tuple(
         replace(row, ranks={key: found[row.model] for key, found in by_column.items() if row.model in found})
         for row in rows
     )
 
 
+def _values(rows: Sequence[Row], key: str) -> dict[str, float]:
+    estimates = {row.model: row.cells[key].estimate for row in rows}
+    return {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
+
+
 def _sorted_and_ranked(
     rows: Sequence[BoardRow], column: BoardColumn, testable: Mapping[str, Testable], *, is_worst_first: bool
 ) -> tuple[BoardRow, ...]:
     """Return the rows in order of a column, each with its rank in it or the reason why it has none."""
-    estimates = {row.model: row.cells[column.key].estimate for row in rows}
     found = ordinals(
-        {model: estimate.value for model, estimate in estimates.items() if estimate is not None},
+        _values(rows, column.key),
         testable,
         lower_is_better=column.lower_is_better,
         num_columns=column.num_columns,
@@ -215,24 +225,6 @@ def _sorted_and_ranked(
     return tuple(
         replace(row, rank=of) if isinstance(of := reason[row.model], int) else replace(row, unranked=of)
         for row in ordered
-    )
-
-
-def _ranks(
-    rows: Sequence[Row] | Sequence[BoardRow],
-    key: str,
-    column: BoardColumn,
-    testable: Mapping[str, Mapping[str, Testable]],
-) -> dict[str, Rank]:
-    """Return the ranks of one column by model; ``key`` is that of the rows' cells."""
-    estimates = {row.model: row.cells[key].estimate for row in rows}
-    values = {model: estimate.value for model, estimate in estimates.items() if estimate is not None}
-    return ranks(
-        values,
-        testable.get(column.key, {}),
-        lower_is_better=column.lower_is_better,
-        num_columns=column.num_columns,
-        num_models=len(rows),
     )
 
 

@@ -210,7 +210,7 @@ def _missing(suites: Sequence[CardSuite]) -> Iterator[str]:
 
 
 def _flags(suites: Sequence[CardSuite]) -> Iterator[str]:
-    flags = list(dict.fromkeys(each.flag for of in suites for each in of.row.flags or ()))
+    flags = list(dict.fromkeys(flag for of in suites for flag in of.row.flags or ()))
     if not flags:
         yield "Not audited: no flag was looked for."
         return

@@ -16,7 +16,7 @@ from robench.core.library_watch import OWN
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, ConditionProvenance, Leaderboard
 from robench.leaderboard.tables import notes_of, tests_of
 from robench.reports.grid import cell_text
-from robench.reports.machine_readable import Json, plain_cell
+from robench.reports.machine_readable import Json, plain_cell, scope_of
 
 
 def render_json(board: Leaderboard) -> str:
@@ -70,14 +70,7 @@ def _row(row: BoardRow, board: Leaderboard) -> Json:
         document["rank"] = row.rank
     if row.unranked:
         document["unranked"] = row.unranked
-    if row.limit is not None:
-        document["limit"] = row.limit
-    if row.all_examples:
-        document["all_examples"] = True
-    if row.batch_size is not None:
-        document["batch_size"] = row.batch_size
-    if row.seeds:
-        document["seeds"] = list(row.seeds)
+    document |= scope_of(row)
     document["cells"] = {column.key: _cell(row, column.key) for column in board.columns}
     document["measured"] = {
         key: [{**asdict(each), "devices": list(each.devices)} for each in found] for key, found in row.measured.items()
@@ -85,7 +78,9 @@ def _row(row: BoardRow, board: Leaderboard) -> Json:
     if row.notes:
         document["notes"] = list(row.notes)
     if row.flags is not None:
-        document["flags"] = [{"suites": list(each.suites), **asdict(each.flag)} for each in row.flags]
+        document["flags"] = [
+            {"suites": list(suites), **asdict(flag)} for suites, flag in zip(row.flag_suites, row.flags, strict=True)
+        ]
     return document
 
 

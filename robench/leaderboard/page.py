@@ -105,8 +105,7 @@ def _linked(text: str) -> str:
 def _flags(board: Leaderboard) -> str:
     items = []
     for row in board.rows:
-        for each in row.raised:
-            flag = each.flag
+        for flag in row.raised:
             words = f"{flag.finding}; {flag.advice} (rule: {flag.source})"
             items.append(
                 f"<dt>{escape(clipped(row.model))}: {escape(clipped(flag.name))}</dt>"

@@ -1,14 +1,14 @@
 """Leaderboards as tables in Markdown, LaTeX or CSV."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from robench.comparison.pairing import tests_text
 from robench.core.inert import NOTE_WIDTH, clipped, is_link
-from robench.core.report import Report, Row
+from robench.core.report import Report
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard
 from robench.reports.grid import ONE_CHECKPOINT, grid_of
-from robench.reports.machine_readable import numbers_of
+from robench.reports.machine_readable import fields_of
 from robench.reports.table import Table, csv_of, escaped, latex_of, latex_table, markdown_of, markdown_table
 
 CLOSE_MARK = "†"
@@ -94,7 +94,8 @@ def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = Non
         version=0,
         seed=0,
         columns=columns,
-        rows=tuple(_plain_row(row) for row in board.rows),
+        # Marks are those of ``marked``.
+        rows=tuple(replace(row, ranks={}) for row in board.rows),
         provenance={},
         # The grid itself adds notes on weights.
         notes=(
@@ -187,53 +188,20 @@ def render_csv(board: Leaderboard) -> str:
     ``p``, ``p_corrected`` and ``test`` are those of ``comparison.pairing.ranks``; missing ones are empty, as are
     missing numbers.
     """
-    headline = {column.key for column in board.headline}
-    return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board, headline)])
+    return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board)])
 
 
-def _lines(row: BoardRow, board: Leaderboard, headline: Collection[str]) -> Iterator[tuple[object, ...]]:
+def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
     entry = row.entry
     facets = ("", "", "") if entry is None else (entry.family, entry.attention, entry.architecture)
-    start = (row.model, *facets, row.limit)
-    for column in board.columns:
-        yield (*start, *_fields(row, column), column.key in headline, *_rank_of(row))
-    if row.flags is not None:
-        suites = "+".join(dict.fromkeys(suite for each in row.flags for suite in each.suites))
-        of_row = (suites, "flags", "num_raised", "", len(row.raised))
-        yield (*start, *of_row, *[None] * 4, row.all_examples or None, row.batch_size, *[None] * 6, *_rank_of(row))
-
-
-def _fields(row: BoardRow, column: BoardColumn) -> tuple[object, ...]:
-    cell, rank = row.cells[column.key], row.ranks.get(column.key)
-    rank_fields = (None,) * 5 if rank is None else (rank.p, rank.adjusted, rank.test, rank.is_best, rank.is_close)
-    return (
-        column.suite,
-        column.column.key,
-        column.column.metric,
-        "+".join(column.column.conditions),
-        *numbers_of(cell),
-        cell.num_examples,
-        cell.missing,
-        row.all_examples or None,
-        row.batch_size,
-        *rank_fields,
-    )
-
-
-def _rank_of(row: BoardRow) -> tuple[object, ...]:
-    return row.rank, row.unranked or None
-
-
-def _plain_row(row: BoardRow) -> Row:
-    return Row(
-        model=row.model,
-        cells=row.cells,
-        limit=row.limit,
-        all_examples=row.all_examples,
-        batch_size=row.batch_size,
-        seeds=row.seeds,
-        notes=row.notes,
-        flags=None if row.flags is None else tuple(each.flag for each in row.flags),
-        is_audited=row.is_audited,
-        is_attacked=row.is_attacked,
-    )
+    headline = {column.key for column in board.headline}
+    # After the columns there are perhaps the flags, of all suites.
+    suites = "+".join(dict.fromkeys(suite for suites in row.flag_suites for suite in suites))
+    places = [(column.suite, column.key) for column in board.columns] + [(suites, None)]
+    for (suite, key), fields in zip(
+        places, fields_of(row, {column.key: column.column for column in board.columns}), strict=False
+    ):
+        rank = None if key is None else row.ranks.get(key)
+        found = (None,) * 5 if rank is None else (rank.p, rank.adjusted, rank.test, rank.is_best, rank.is_close)
+        is_headline = None if key is None else key in headline
+        yield (row.model, *facets, row.limit, suite, *fields, *found, is_headline, row.rank, row.unranked or None)

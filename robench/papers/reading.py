@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from robench.comparison.baseline import measured as results_of
 from robench.comparison.compare import compare_column
 from robench.comparison.evidence import Difference
 from robench.core.checkpoint import Checkpoint, entry_name
@@ -22,6 +21,7 @@ from robench.papers.basis import Authors, Basis, authors_of
 from robench.papers.table import PaperTable, table_of
 from robench.papers.twins import TwinTable, twins_of
 from robench.reports import needs, over_seeds
+from robench.reports.build import measured as results_of
 from robench.reports.build import report_of_store
 from robench.reports.results import Stored
 

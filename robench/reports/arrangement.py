@@ -1,22 +1,16 @@
 """Order of a report's rows, and choice of its columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from robench.core.errors import UsageError, did_you_mean
-from robench.core.report import Cell, Report
+from robench.core.report import Report, Row
 from robench.core.suite import Column
 from robench.metrics import METRICS
 
-
-class _Row(Protocol):
-    @property
-    def cells(self) -> Mapping[str, Cell]: ...
-
-
-AnyRow = TypeVar("AnyRow", bound=_Row)
+AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 def arranged(

@@ -5,14 +5,14 @@ Nothing is averaged over an incomplete set.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from robench.core.columns import Outcomes
 from robench.core.errors import InapplicableError, IncompleteError, UnknownNameError, UsageError
 from robench.core.protocols import Store
 from robench.core.providers import releases_of
 from robench.core.records import Failure, Provenance, Record
-from robench.core.report import Cell, Estimate, Report, Row
+from robench.core.report import Cell, Report, Row
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Column, Suite, View, views_of
 from robench.evaluation.actions import audits_of
@@ -115,25 +115,23 @@ def _report(
     coupled: Collection[str],
     precision: str,
 ) -> Report:
-    if limit is not None and limit < 1:
-        raise UsageError(f"the limit of a report must be at least 1 example, got {limit}; leave it out for all")
-    check_columns(suite)
     rows: list[Row] = []
     used: list[Provenance] = []
     limited: dict[str, int] = {}
+    _check(suite, limit)
     for model in results.models() if models is None else dict.fromkeys(models):
-        found = results.of(model)
-        coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
-        audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
-        row = row_of(suite, model, coverages, audits, limit, model in coupled)
-        if precision != EXACT_DTYPE:
-            row = replace(row, precision=precision, notes=(precision_note(precision), *row.notes))
-        if limit is not None or not _is_known_from_limited_runs_alone(row, found):
-            rows.append(row)
-            covered = [*coverages.values(), *audits.values()]
-            used += [record.provenance for coverage in covered for record in coverage.records]
-        else:
-            limited[model] = max(result.provenance.limit or 0 for result in found)
+        found = measured(suite, results, model, limit, is_coupled=model in coupled)
+        if found.limited_to is not None:
+            limited[model] = found.limited_to
+            continue
+        used += found.provenances
+        used += (record.provenance for coverage in found.audits.values() for record in coverage.records)
+        is_exact = precision == EXACT_DTYPE
+        rows.append(
+            found.row
+            if is_exact
+            else replace(found.row, precision=precision, notes=(precision_note(precision), *found.row.notes))
+        )
     intervals = dict.fromkeys(interval for name in suite.metrics if (interval := METRICS[name].interval))
     return Report(
         suite=suite.name,
@@ -155,8 +153,9 @@ def views_by_name(suite: Suite) -> dict[str, View]:
     return {view.name: view for condition in suite.conditions for view in views_of(condition)}
 
 
-def check_columns(suite: Suite) -> None:
-    """Refuse a suite whose columns name an unknown metric or condition, by an UnknownNameError."""
+def _check(suite: Suite, limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise UsageError(f"the limit must be at least 1 example, got {limit}; leave it out for all")
     views = views_by_name(suite)
     for column in suite.columns:
         if column.metric not in METRICS:
@@ -166,7 +165,85 @@ def check_columns(suite: Suite) -> None:
                 raise UnknownNameError("condition", condition, views)
 
 
-def row_of(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResults:
+    """All that is known of one model under one suite.
+
+    Attributes:
+        coverages: stored outcomes of each condition, by its name; ``audits``: likewise.
+        row: numbers, or what is missing of them, with notes and flags.
+        limited_to: largest limit of the results, of a model with limited runs alone and no complete number where no
+            limit was asked for; None for all others.
+    """
+
+    suite: Suite
+    model: str
+    coverages: Mapping[str, Coverage]
+    audits: Mapping[str, Coverage]
+    row: Row
+    limited_to: int | None
+
+    def cell(self, column: Column) -> Cell:
+        """Return the number of a column, or how much of it is missing."""
+        return self.row.cells[column.key]
+
+    def readings(self, column: Column) -> Readings:
+        """Return the outcomes that a column reads; raises IncompleteError if examples are missing."""
+        return readings_of(column, views_by_name(self.suite), self.coverages)
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes and raised flags, each with the model's name."""
+        flags = [f"{flag.name}: {flag.finding}; {flag.advice}" for flag in self.row.raised]
+        return [f"{self.model}: {note}" for note in (*self.row.notes, *flags)]
+
+    @property
+    def provenances(self) -> list[Provenance]:
+        """Provenance of every record but those of audits."""
+        return [record.provenance for coverage in self.coverages.values() for record in coverage.records]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprint of the data of each condition that has a record, by the condition's name."""
+        return {
+            name: coverage.records[0].shard.dataset.fingerprint
+            for name, coverage in self.coverages.items()
+            if coverage.records
+        }
+
+
+def measured(
+    suite: Suite, results: Results, model: str, limit: int | None, *, is_coupled: bool = False
+) -> ModelResults:
+    """Return the results of one model; of a model without results every cell is missing.
+
+    ``limit`` is the number of first examples that are asked for; ``is_coupled`` whether the model's entry says so.
+
+    Raises:
+        UsageError, UnknownNameError: the limit is below 1, or a column names an unknown metric or condition.
+    """
+    _check(suite, limit)
+    found = results.of(model)
+    coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
+    audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
+    row = _row_of(suite, model, coverages, audits, limit, is_coupled)
+    is_limited_alone = (
+        limit is None
+        and bool(found)
+        and all(each.provenance.limit is not None for each in found)
+        and not any(cell.estimate is not None for cell in row.cells.values())
+    )
+    return ModelResults(
+        suite=suite,
+        model=model,
+        coverages=coverages,
+        audits=audits,
+        row=row,
+        limited_to=max(each.provenance.limit or 0 for each in found) if is_limited_alone else None,
+    )
+
+
+def _row_of(
     suite: Suite,
     model: str,
     coverages: Mapping[str, Coverage],
@@ -174,17 +251,13 @@ def row_of(
     limit: int | None,
     is_coupled: bool,
 ) -> Row:
-    """Return the row of one model, given the coverage of each condition and of each audit, by their names.
-
-    ``limit`` is the number of first examples that were asked for; ``is_coupled`` whether the entry says so.
-    """
     cells: dict[str, Cell] = {}
     reasons: dict[str, list[str]] = {}
     views = views_by_name(suite)
     columns = []
     for column in suite.columns:
         read = [views[name] for name in column.conditions]
-        cells[column.key], reason = cell_of(column, views, coverages)
+        cells[column.key], reason = _cell_of(column, views, coverages)
         if reason:
             reasons.setdefault(reason, []).append(column.label)
         # Devices and failures apply to a whole sweep.
@@ -209,35 +282,10 @@ def row_of(
         is_attacked=any(is_audited_attack(each) and coverages[each.name].num_in for each in suite.conditions),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),
-        measurements=_measurements_of(coverages.values()),
+        measurements=tuple(
+            sorted({each.shard.measurement_key for of in coverages.values() for each in (*of.records, *of.failures)})
+        ),
     )
-
-
-def _measurements_of(coverages: Iterable[Coverage]) -> tuple[str, ...]:
-    keys: set[str] = set()
-    for coverage in coverages:
-        keys.update(record.shard.measurement_key for record in coverage.records)
-        keys.update(failure.shard.measurement_key for failure in coverage.failures)
-    return tuple(sorted(keys))
-
-
-def _is_known_from_limited_runs_alone(row: Row, results: Sequence[Record | Failure]) -> bool:
-    return (
-        bool(results)
-        and all(result.provenance.limit is not None for result in results)
-        and not any(cell.estimate is not None for cell in row.cells.values())
-    )
-
-
-def estimate_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Estimate:
-    """Return the number of a column, whose metric must be known, from the views of the suite and their coverage.
-
-    Raises:
-        IncompleteError: examples are missing, or those of two conditions do not belong together.
-        ContractError: the outcomes do not fit the metric.
-    """
-    estimate = METRICS[column.metric].compute(readings_of(column, views, coverages))
-    return replace(estimate, unit=unit_of(column))
 
 
 def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> Readings:
@@ -266,7 +314,7 @@ def readings_of(column: Column, views: Mapping[str, View], coverages: Mapping[st
     )
 
 
-def cell_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
+def _cell_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, Coverage]) -> tuple[Cell, str]:
     """Return the cell and, where every example is in and there is yet no number, the reason."""
     covered = [coverages[views[name].condition.name] for name in column.conditions]
     num_in = min(coverage.num_in for coverage in covered)
@@ -276,8 +324,8 @@ def cell_of(column: Column, views: Mapping[str, View], coverages: Mapping[str, C
     if most != 0:
         return Cell(estimate=None, num_examples=num_in, missing=most), ""
     try:
-        estimate = estimate_of(column, views, coverages)
+        estimate = METRICS[column.metric].compute(readings_of(column, views, coverages))
     except IncompleteError as error:
         is_applicable = not isinstance(error, InapplicableError)
         return Cell(estimate=None, num_examples=num_in, missing=most, is_applicable=is_applicable), str(error)
-    return Cell(estimate=estimate, num_examples=num_in, missing=most), ""
+    return Cell(estimate=replace(estimate, unit=unit_of(column)), num_examples=num_in, missing=most), ""

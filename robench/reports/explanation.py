@@ -20,11 +20,11 @@ from robench.core.rendered import Rendered
 from robench.core.report import Cell, Row
 from robench.core.suite import Column, Suite, View, views_of
 from robench.metrics import title_of
-from robench.reports.build import report_of_store
+from robench.reports.build import measured
 from robench.reports.grid import cell_text
 from robench.reports.machine_readable import plain_cell
 from robench.reports.results import Stored
-from robench.reports.selection import Coverage, cover
+from robench.reports.selection import Coverage
 from robench.reports.table import text_table
 from robench.tasks import TASKS
 
@@ -105,23 +105,24 @@ def explain(
         UsageError: the example has no outcome.
         StoreError: a file cannot be read, or is of a later robench.
     """
-    results = Stored(suite, store, None, suite.seed if seed is None else seed)
+    wanted_seed = suite.seed if seed is None else seed
+    results = Stored(suite, store, None, wanted_seed)
     if not (known := results.models()):
         raise IncompleteError(f"there are no results of suite {suite.name!r}; measure them with 'robench run'")
     if model not in known:
         raise UnknownNameError("model with results of the suite", model, known)
-    report = report_of_store(suite, store, models=[model], limit=limit, seed=seed)
-    coverages = cover(suite.conditions, results.of(model), dataset_sizes=results.sizes, limit=limit)
+    found = measured(suite, results, model, limit)
+    if found.limited_to is not None:
+        limit = found.limited_to
+        found = measured(suite, results, model, limit)
+    coverages, row = found.coverages, found.row
     views = [view for condition in suite.conditions for view in views_of(condition)]
-    if not report.rows:
-        return explain(suite, store, model, example=example, limit=report.limited[model], seed=seed)
-    (row,) = report.rows
     outcomes = {} if example is None else _outcomes_of_example(example, views, coverages)
     return Explanation(
         model=model,
         suite=suite.name,
         version=suite.version,
-        seed=report.seed,
+        seed=wanted_seed,
         limit=limit,
         views=tuple(_explained(view, suite, row, coverages) for view in views),
         combined=tuple((column, row.cells[column.key]) for column in suite.columns if len(column.conditions) > 1),

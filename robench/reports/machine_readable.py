@@ -13,6 +13,8 @@ from robench.core.inert import inert_json
 from robench.reports.table import csv_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pandas as pd
 
     from robench.core.report import Cell, Report, Row
@@ -33,30 +35,25 @@ def render_csv(report: Report) -> str:
 
     An audited model has one more line, ``flags``, with the number of raised flags.
     """
-    lines: list[tuple[object, ...]] = []
-    for row in report.rows:
-        lines += [_line(row, column) for column in report.columns]
-        if row.flags is not None:
-            flags = ("flags", "num_raised", "", len(row.raised), *[None] * 4, row.all_examples or None)
-            lines.append((row.title, row.limit, *flags, row.batch_size, len(row.seeds) or None))
-    return csv_of(_HEADER, lines)
-
-
-def _line(row: Row, column: Column) -> tuple[object, ...]:
-    cell = row.cells[column.key]
-    return (
-        row.title,
-        row.limit,
-        column.key,
-        column.metric,
-        "+".join(column.conditions),
-        *numbers_of(cell),
-        cell.num_examples,
-        cell.missing,
-        row.all_examples or None,
-        row.batch_size,
-        len(row.seeds) or None,
+    return csv_of(
+        _HEADER,
+        [
+            (row.title, row.limit, *fields, len(row.seeds) or None)
+            for row in report.rows
+            for fields in fields_of(row, {column.key: column for column in report.columns})
+        ],
     )
+
+
+def fields_of(row: Row, columns: Mapping[str, Column]) -> Iterator[tuple[object, ...]]:
+    """Yield the fields of each cell, and those of the raised flags of a checked row; ``columns`` are by key of cell."""
+    scope = (row.all_examples or None, row.batch_size)
+    for key, column in columns.items():
+        cell = row.cells[key]
+        named = (column.key, column.metric, "+".join(column.conditions))
+        yield (*named, *numbers_of(cell), cell.num_examples, cell.missing, *scope)
+    if row.flags is not None:
+        yield ("flags", "num_raised", "", len(row.raised), None, None, None, None, *scope)
 
 
 Json = None | int | float | str | list["Json"] | dict[str, "Json"]
@@ -85,23 +82,25 @@ def render_json(report: Report) -> str:
 
 
 def _plain_row(row: Row, columns: tuple[Column, ...]) -> dict[str, Json]:
-    document: dict[str, Json] = {"model": row.model}
-    if row.limit is not None:
-        document["limit"] = row.limit
-    if row.all_examples:
-        document["all_examples"] = True
-    if row.batch_size is not None:
-        document["batch_size"] = row.batch_size
-    if row.precision is not None:
-        document["precision"] = row.precision
-    if row.seeds:
-        document["seeds"] = list(row.seeds)
+    document: dict[str, Json] = {"model": row.model, **scope_of(row)}
     document["cells"] = {column.key: plain_cell(row.cells[column.key]) for column in columns}
     if row.notes:
         document["notes"] = list(row.notes)
     if row.flags is not None:
         document["flags"] = [asdict(flag) for flag in row.flags]
     return document
+
+
+def scope_of(row: Row) -> dict[str, Json]:
+    """Return the restrictions under which the numbers of a row hold."""
+    scope: dict[str, Json] = {
+        "limit": row.limit,
+        "all_examples": row.all_examples or None,
+        "batch_size": row.batch_size,
+        "precision": row.precision,
+        "seeds": list(row.seeds) or None,
+    }
+    return {name: value for name, value in scope.items() if value is not None}
 
 
 def numbers_of(cell: Cell) -> tuple[float | None, float | None, float | None]:

@@ -19,7 +19,7 @@ from leaderboard_examples import MASKED, adv_suite, fill, shift_suite
 from test_renderers_contract import HOSTILE, Page, markdown_cells
 
 from robench.leaderboard import RENDERERS, SUFFIXES, leaderboard_of
-from robench.leaderboard.board import Entry, Settings, SuiteFlag
+from robench.leaderboard.board import Entry, Settings
 from robench.reports.grid import ONE_CHECKPOINT, cell_text
 from robench.reports.page import inert_data
 from robench.store import FolderStore, MemoryStore
@@ -57,7 +57,8 @@ def hostile(text: str):
                 unranked=text,
                 measured=measured,
                 notes=(text,),
-                flags=(SuiteFlag(suites=(text,), flag=flag),) if is_theirs else None,
+                flags=(flag,) if is_theirs else None,
+                flag_suites=((text,),) if is_theirs else (),
             )
         )
     columns = [replace(column, label=text) for column in board.columns[:3]]

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swapped_outcomes import permuted_readings
 
 from robench.comparison.evidence import evidence_of
-from robench.comparison.permutation import pair, permuted, permuted_readings, swaps
+from robench.comparison.permutation import pair, permuted, swaps
 from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
 from robench.declare import parse_suite
