@@ -16,17 +16,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gains import gains_of, summary_of
+
 import robench
-from robench.comparison.baseline import measured
 from robench.comparison.compare import Comparison, compare_models, detectable_text
 from robench.comparison.evidence import evidence_of
-from robench.comparison.gains import gains_of, summary_of
 from robench.comparison.spread import seeds_text
 from robench.core.checkpoint import entry_name
 from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
 from robench.papers.archive import unpacked
 from robench.reports import report_of_store
+from robench.reports.build import measured
 from robench.reports.grid import cell_text
 from robench.reports.results import Stored
 from robench.reports.seeds import over_seeds
@@ -36,7 +37,8 @@ from robench.store import FolderStore
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from robench.comparison.gains import Gain
+    from gains import Gain
+
     from robench.core.report import Report, Row
 
 ROOT = Path(__file__).parents[1]

@@ -13,16 +13,17 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from gains import gains_of
+
 import robench
-from robench.comparison.baseline import measured
 from robench.comparison.compare import compare_models
 from robench.comparison.documents import difference_text
 from robench.comparison.evidence import evidence_of
-from robench.comparison.gains import gains_of
 from robench.core.checkpoint import entry_name
 from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
 from robench.papers.signs import sign_of
+from robench.reports.build import measured
 from robench.reports.results import Stored
 from robench.reports.selection import cover, needs
 from robench.store import FolderStore

@@ -7,11 +7,11 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from gains import gains_of, summary_of
 from scipy import stats
 
 from robench.comparison.compare import ComparedColumn, Comparison
 from robench.comparison.evidence import difference_over_seeds
-from robench.comparison.gains import gains_of, summary_of
 from robench.core.report import Cell, Estimate
 from robench.core.suite import Column
 
