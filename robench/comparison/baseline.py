@@ -87,12 +87,7 @@ def protocol_of(suite: Suite, models: tuple[str, ...], limit: int | None, seed: 
 
 
 def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
-    """Refuse a suite, as it is declared now, whose numbers would not be comparable with a baseline's under this seed.
-
-    Raises:
-        IncomparableError: version, seed, task, batch size, a condition, a column or a plug-in is another one, or only
-            one of the two covers all examples in place of the suite's numbers.
-    """
+    """Refuse a suite whose numbers, as it is declared now, differ in protocol from a baseline, by IncomparableError."""
     now = protocol_of(suite, kept.models, kept.limit, seed)
     where = f"suite {suite.name!r}"
     for name in ("version", "seed", "task", "batch_size", "dataset"):
@@ -115,11 +110,7 @@ def check_protocol(kept: Protocol, suite: Suite, seed: int) -> None:
 
 
 def check_records(before: Coverage, after: Coverage, plugins: Sequence[str], where: str) -> None:
-    """Refuse results of other data, or of other releases of ``plugins``, than a baseline's.
-
-    Raises:
-        IncomparableError: the fingerprint of the data, or a version, is another one.
-    """
+    """Refuse results of other data, or of other releases of ``plugins``, than a baseline's, by IncomparableError."""
     if after.records and not before.records:
         _refuse(f"the baseline has no results of {where}")
     fingerprints = [{record.shard.dataset.fingerprint for record in each.records} for each in (before, after)]
@@ -158,20 +149,12 @@ def _refuse_examples(kept: Protocol, where: str) -> None:
 
 
 def _plugins(suite: Suite) -> dict[str, str]:
-    found: dict[str, str] = {}
+    """Return release, or digest of the code, of all that others provide."""
+    things: list[object] = [METRICS[name] for name in suite.metrics]
     for condition in suite.conditions:
-        for thing in (*nested_in(condition.perturbation), *nested_in(condition.dataset)):
-            found |= _provided(thing)
-    for name in suite.metrics:
-        found |= _provided(METRICS[name])
-    return found
-
-
-def _provided(thing: object) -> dict[str, str]:
-    provider = provider_of(thing)
-    if provider is None:
-        return {}
-    return {provider.distribution or provider.module: provider.release or provider.code}
+        things += [*nested_in(condition.perturbation), *nested_in(condition.dataset)]
+    providers = [each for thing in things if (each := provider_of(thing)) is not None]
+    return {each.distribution or each.module: each.release or each.code for each in providers}
 
 
 def _whole(coverage: Coverage, model: str, suite: Suite) -> Record:

@@ -268,11 +268,7 @@ def compare_column(first: Sequence[ModelResults], second: Sequence[ModelResults]
 
 
 def compare_means(first: Sequence[ModelResults], second: Sequence[ModelResults], column: Column) -> ComparedColumn:
-    """Return one column of the means over two models' training seeds, not yet corrected for the others.
-
-    Raises:
-        UsageError: two seeds of a model have equal weights.
-    """
+    """Return one column of the means over two models' training seeds, not yet corrected for the others."""
     _check_weights(first)
     _check_weights(second)
     one, other = (mean_cell([each.cell(column) for each in side]) for side in (first, second))

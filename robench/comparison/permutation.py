@@ -117,10 +117,9 @@ class Permuted:
 
 
 def pair(first: Contributions, second: Contributions, where: str) -> Paired:
-    """Return the contributions of two models to one column, called ``where``, paired by example id.
+    """Return contributions of two models to one column, called ``where``, paired by example id.
 
-    Raises:
-        IncomparableError: the examples are not the same.
+    Raises IncomparableError if the examples are not the same.
     """
     samples = []
     for one, other in zip(first.samples, second.samples, strict=True):

@@ -42,18 +42,9 @@ _ROWS_AT_ONCE = 10_000
 Write = Callable[["Path", pa.Schema, Iterable[pa.Table]], int]
 
 
-def label(value: str | None, num_rows: int) -> pa.DictionaryArray:
-    """Return a column with one text in every row, or nothing."""
-    return labels([value], [0] * num_rows)
-
-
-def labels(values: list[str | None], places: list[int]) -> pa.DictionaryArray:
-    """Return a column of few distinct texts, given their places in ``values``; None is missing."""
-    known = [value for value in values if value is not None]
-    indices = [None if values[place] is None else known.index(str(values[place])) for place in range(len(values))]
-    return pa.DictionaryArray.from_arrays(
-        pa.array([indices[place] for place in places], pa.int32()), pa.array(known, pa.string())
-    )
+def labels(texts: Sequence[str | None]) -> pa.DictionaryArray:
+    """Return a column of few distinct texts; None is missing."""
+    return pa.array(texts, pa.string()).dictionary_encode()
 
 
 def write_parquet(path: Path, schema: pa.Schema, parts: Iterable[pa.Table]) -> int:
@@ -249,11 +240,7 @@ def measured_by(suite: Suite, store: Store, report: Report, *, limit: int | None
 
 
 def schema_for(suites: Sequence[Suite]) -> pa.Schema:
-    """Return the columns of the outcomes of some suites: those of all their tasks.
-
-    Raises:
-        UsageError: two tasks have a column of the same name with different types.
-    """
+    """Return the columns of the outcomes of suites; raises UsageError if two tasks give a column different types."""
     fields = {field.name: field for field in _LABELS}
     for task in dict.fromkeys(suite.task for suite in suites):
         for field in schema_of(TASKS[task].outcome):
@@ -293,30 +280,31 @@ def _rows(
     each = len(record.outcomes) // (shard.stop - shard.start)
     outcomes = record.outcomes[: (min(shard.stop, wanted) - shard.start) * each]
     count, suite, columns = len(outcomes), measured.suite, columns_of(outcomes)
-    known = {
-        "suite": label(suite.name, count),
-        "suite_version": pa.array([suite.version] * count, pa.int64()),
-        "suite_seed": pa.array([measured.seed] * count, pa.int64()),
-        "model": label(measured.model, count),
-        "entry": label(entry_name(measured.model), count),
-        "training_seed": pa.array([training_seeds.get(measured.model)] * count, pa.int64()),
-        "dataset": label(shard.dataset.name, count),
-        "condition": label(measured.condition.name, count),
-        "budget": _budgets(measured.condition, outcomes),
+    texts = {
+        "suite": suite.name,
+        "model": measured.model,
+        "entry": entry_name(measured.model),
+        "dataset": shard.dataset.name,
+        "condition": measured.condition.name,
     }
-    known |= {name: columns.column(name) for name in columns.column_names}
+    numbers = {
+        "suite_version": suite.version,
+        "suite_seed": measured.seed,
+        "training_seed": training_seeds.get(measured.model),
+    }
+    known = {name: columns.column(name) for name in columns.column_names}
+    known |= {name: labels([text] * count) for name, text in texts.items()}
+    known |= {name: pa.array([number] * count, pa.int64()) for name, number in numbers.items()}
+    known["budget"] = labels(_budgets(measured.condition, outcomes))
     arrays = [known.get(field.name, pa.nulls(count, field.type)) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _budgets(condition: Condition, outcomes: Outcomes) -> pa.DictionaryArray:
+def _budgets(condition: Condition, outcomes: Outcomes) -> list[str | None]:
     """Return the budget of each row as its suite declares it."""
     epsilons = outcomes.values("epsilon")
     if epsilons is None:
-        return label(condition.budget, len(outcomes))
-    declared = {view.epsilon: view.attack.threat_model for view in views_of(condition)}
-    found = epsilons.array.tolist()
-    names = list(dict.fromkeys(found))
-    threats = [declared.get(name) for name in names]
-    texts = [name if threat is None else threat.epsilon_text for name, threat in zip(names, threats, strict=True)]
-    return labels(texts, [names.index(name) for name in found])
+        return [condition.budget] * len(outcomes)
+    threats = {view.epsilon: view.attack.threat_model for view in views_of(condition)}
+    texts = {name: threat.epsilon_text for name, threat in threats.items() if threat is not None}
+    return [texts.get(name, name) for name in epsilons.array.tolist()]

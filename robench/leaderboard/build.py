@@ -89,11 +89,7 @@ def leaderboard_of(
 
 
 def board_columns(suites: Sequence[Suite]) -> tuple[BoardColumn, ...]:
-    """Return the columns of a leaderboard over suites.
-
-    Raises:
-        UsageError: two suites have the same name.
-    """
+    """Return the columns of a leaderboard over suites; raises UsageError if two have the same name."""
     names = [suite.name for suite in suites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"two suites are named {twice[0]!r}; rename one of them, since columns are named by the suite")

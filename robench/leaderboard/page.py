@@ -18,6 +18,7 @@ from robench.leaderboard.tables import CLOSE_MARK, about_models, grid_of_board, 
 from robench.reports.grid import cell_text
 from robench.reports.notes import grouped_notes
 from robench.reports.page import page_of
+from robench.reports.table import html_table
 
 STYLES = ("page.css", "table.css")
 SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
@@ -84,16 +85,11 @@ def _models(board: Leaderboard) -> str:
     header, rows = about_models(board)
     if not rows:
         return ""
-    heads = "".join(f'<th scope="col">{text}</th>' for text in header)
-    lines = ""
-    for name, *texts in rows:
-        cells = "".join(f"<td>{_linked(text)}</td>" for text in texts)
-        lines += f'<tr><th scope="row">{escape(clipped(name))}</th>{cells}</tr>\n'
+    caption = "Models: where they were published, what they were trained on, and when they were measured"
+    table = html_table(header, [(escape(clipped(name)), *map(_linked, texts)) for name, *texts in rows], caption)
     return (
         '<section id="models"><h2>Models</h2>\n<div class="scroll" role="region" aria-label="Models" tabindex="0">\n'
-        '<table>\n<caption class="hidden-text">Models: where they were published, what they were trained on, and when '
-        f"they were measured</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>\n</div>"
-        "</section>\n"
+        f"{table}</div></section>\n"
     )
 
 

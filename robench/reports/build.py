@@ -218,9 +218,7 @@ def measured(
     """Return the results of one model; of a model without results every cell is missing.
 
     ``limit`` is the number of first examples that are asked for; ``is_coupled`` whether the model's entry says so.
-
-    Raises:
-        UsageError, UnknownNameError: the limit is below 1, or a column names an unknown metric or condition.
+    Errors are those of ``build_report``.
     """
     _check(suite, limit)
     found = results.of(model)
@@ -282,9 +280,7 @@ def _row_of(
         is_attacked=any(is_audited_attack(each) and coverages[each.name].num_in for each in suite.conditions),
         # All of a row have the same weights; older records have the digest of their file alone.
         weights=next((each.weights for each in shards if each.tensors_digest), shards[0].weights if shards else None),
-        measurements=tuple(
-            sorted({each.shard.measurement_key for of in coverages.values() for each in (*of.records, *of.failures)})
-        ),
+        measurements=tuple(sorted({shard.measurement_key for each in coverages.values() for shard in each.shards})),
     )
 
 

@@ -140,8 +140,7 @@ class Coverage:
     def outcomes_at(self, epsilon: str | None) -> Outcomes:
         """Return the outcomes at one budget of a sweep, in dataset order; None for other conditions.
 
-        Raises:
-            IncompleteError: examples are missing.
+        Raises IncompleteError if examples are missing.
         """
         if self.num_wanted is None:
             raise IncompleteError(f"nothing is measured on the dataset of {self.condition}")
@@ -156,6 +155,11 @@ class Coverage:
         """Return the largest limit of the runs that measured the examples; None if one of them had none."""
         limits = [record.provenance.limit for record in self.records]
         return max((each for each in limits if each is not None), default=None) if None not in limits else None
+
+    @property
+    def shards(self) -> list[ShardHeader]:
+        """Return the headers of records and failures."""
+        return [*(record.shard for record in self.records), *(failure.shard for failure in self.failures)]
 
     @property
     def devices(self) -> set[str]:

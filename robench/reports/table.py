@@ -184,13 +184,14 @@ def fragment_of(table: Table) -> str:
 
 
 def html_table(header: Iterable[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Return a table in HTML, whose rows are escaped and headed by their first text."""
+    """Return a table of escaped rows in HTML, headed by their first text, with a caption for screen readers."""
+    captions = [f'<caption class="hidden-text">{escape(caption)}</caption>\n'] if caption else []
     heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
     lines = "".join(
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{text}</td>" for text in texts)}</tr>\n'
         for name, *texts in rows
     )
-    return f"<table>\n{caption}<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>\n"
+    return f"<table>\n{''.join(captions)}<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>\n"
 
 
 def html_list(notes: Iterable[str]) -> str:
