@@ -175,14 +175,25 @@ class _Trace(TorchDispatchMode):
         output = func(*args, **(kwargs or {}))
         packet = getattr(func, "overloadpacket", None)
         if packet in _PRODUCTS:
-            count, operands, is_linear = _PRODUCTS[packet](args, output)
-            if is_linear or any(_storage(each) in self._weights for each in operands):
+            left, right = operands = args[_PRODUCTS[packet] : _PRODUCTS[packet] + 2]
+            count = left.numel() * (right.shape[-1] if right.dim() > 1 else 1)
+            if packet in (_aten.mm, _aten.addmm) or any(_storage(each) in self._weights for each in operands):
                 self.linear += count
             else:
                 self.products += count
-            # The bias of ``addmm`` is its first argument, that of a convolution its third.
-            if packet is _aten.addmm or (packet is _aten.convolution and args[2] is not None):
-                self.biases += output.numel()
+            # The bias of ``addmm`` is its first argument.
+            self.biases += output.numel() if packet is _aten.addmm else 0
+        elif packet is _aten.convolution:
+            inputs, weight, bias, is_transposed = (args[place] for place in (0, 1, 2, 6))
+            # Each weight of a kernel meets one position of the smaller side for each of its places.
+            places = (inputs if is_transposed else output).shape[2:].numel()
+            self.linear += len(inputs) * weight.numel() * places
+            self.biases += 0 if bias is None else output.numel()
+        elif packet in _FUSED_ATTENTION:
+            # Both products, of queries (B, H, N, D), keys (B, H, M, D) and values.
+            queries, keys, values = args[:3]
+            rows = queries.shape[:-1].numel() * keys.shape[-2]
+            self.products += rows * (queries.shape[-1] + values.shape[-1])
         elif packet is _aten.native_layer_norm:
             self.norm_elements += args[0].numel()
         return output
@@ -193,54 +204,18 @@ def _storage(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-# Multiply-adds, operands, and whether the operation is always that of a linear layer.
-_Found = tuple[int, Sequence[Tensor], bool]
-
-
-def _product(args: tuple[Any, ...], output: Tensor, *, first: int, is_linear: bool) -> _Found:
-    """Return the count of a product of matrices or vectors, whose left operand has the place ``first``."""
-    left, right = args[first], args[first + 1]
-    return output.numel() * left.shape[-1], (left, right), is_linear
-
-
-def _summed_product(args: tuple[Any, ...], output: Tensor) -> _Found:
-    """Return the count of ``addbmm``, whose products are summed over the batch."""
-    left, right = args[1], args[2]
-    return left.numel() * right.shape[-1], (left, right), False
-
-
-def _convolution(args: tuple[Any, ...], output: Tensor) -> _Found:
-    inputs, weight, is_transposed = args[0], args[1], args[6]
-    # Each weight of a kernel meets one position of the smaller side for each of its places.
-    places = (inputs if is_transposed else output).shape[2:].numel()
-    return len(inputs) * weight.numel() * places, (weight,), True
-
-
-def _fused_attention(args: tuple[Any, ...], output: Any) -> _Found:
-    """Return the count of both products of attention, of queries (B, H, N, D), keys (B, H, M, D) and values."""
-    queries, keys, values = args[:3]
-    rows = queries.shape[:-1].numel() * keys.shape[-2]
-    return rows * (queries.shape[-1] + values.shape[-1]), (), False
-
-
-_PRODUCTS: Mapping[Any, Callable[[tuple[Any, ...], Any], _Found]] = {
-    _aten.mm: partial(_product, first=0, is_linear=True),
-    _aten.addmm: partial(_product, first=1, is_linear=True),
-    _aten.mv: partial(_product, first=0, is_linear=False),
-    _aten.addmv: partial(_product, first=1, is_linear=False),
-    _aten.dot: partial(_product, first=0, is_linear=False),
-    _aten.bmm: partial(_product, first=0, is_linear=False),
-    _aten.baddbmm: partial(_product, first=1, is_linear=False),
-    _aten.addbmm: _summed_product,
-    _aten.convolution: _convolution,
-    **{
-        getattr(_aten, name): _fused_attention
-        for name in (
-            "_scaled_dot_product_flash_attention_for_cpu",
-            "_scaled_dot_product_flash_attention",
-            "_scaled_dot_product_efficient_attention",
-            "_scaled_dot_product_cudnn_attention",
-            "_scaled_dot_product_fused_attention_overrideable",
-        )
-    },
+# Products of matrices or vectors, with the place of the left operand; those of ``addbmm`` are summed over the batch.
+_PRODUCTS: Mapping[Any, int] = {
+    **dict.fromkeys((_aten.mm, _aten.mv, _aten.dot, _aten.bmm), 0),
+    **dict.fromkeys((_aten.addmm, _aten.addmv, _aten.baddbmm, _aten.addbmm), 1),
 }
+_FUSED_ATTENTION = [
+    getattr(_aten, f"_scaled_dot_product_{name}")
+    for name in (
+        "flash_attention_for_cpu",
+        "flash_attention",
+        "efficient_attention",
+        "cudnn_attention",
+        "fused_attention_overrideable",
+    )
+]

@@ -222,7 +222,7 @@ def index_of(figures: Sequence[PrintedFigure], found: Mapping[str, DrawnPart | s
             if isinstance(drawn, str):
                 lines += ["", f"Not drawn: {drawn}."]
                 continue
-            verdicts = [f"- {'as printed' if each.holds else 'differs'}: {each.statement}." for each in drawn.verdicts]
+            verdicts = [f"- {verdict.text}." for verdict in drawn.verdicts]
             if part.open and verdicts:
                 verdicts.append(f"- The print leaves open {part.open}.")
             kind = f"Twin on {drawn.source}" if drawn.is_twin else f"From {drawn.source}"

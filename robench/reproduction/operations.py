@@ -1,6 +1,8 @@
 """Operations of models for forecasts: shipped ones, or counted on torch's meta device."""
 
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, RobenchError
@@ -19,11 +21,9 @@ def operations_of(checkpoint: Checkpoint) -> Operations | None:
         return shipped_operations(checkpoint)
     key = operations_key(checkpoint)
     if key not in _COUNTED:
-        try:
+        with suppress(RobenchError):
             _COUNTED[key] = counted_operations(checkpoint)
-        except RobenchError:
-            _COUNTED[key] = None
-    return _COUNTED[key]
+    return _COUNTED.setdefault(key, None)
 
 
 def counted_operations(checkpoint: Checkpoint) -> Operations:
@@ -46,14 +46,8 @@ def counted_operations(checkpoint: Checkpoint) -> Operations:
     return Operations(**found)
 
 
-def _multiply_adds(checkpoint: Checkpoint, *, is_training: bool = False, batch_size: int = 1) -> int:
-    counts = counts_of(
-        checkpoint.name,
-        checkpoint.architecture,
-        checkpoint.preprocessing,
-        is_training=is_training,
-        batch_size=batch_size,
-    )
+def _multiply_adds(checkpoint: Checkpoint, **passes: Any) -> int:
+    counts = counts_of(checkpoint.name, checkpoint.architecture, checkpoint.preprocessing, **passes)
     return counts.multiply_adds(DEFAULT_RULE)
 
 
