@@ -259,12 +259,12 @@ class PublishedTable:
 
     def gains_of(self, cell: PublishedCell) -> tuple[Fraction, ...]:
         """Return the claimed gain of a cell, or all claimed gains over it if it is a baseline."""
-        claims = [claim for claim in self.claims if not claim.is_within_rounding]
         # A reading of a cell is another value in the same place.
-        place = cell.row, cell.column
-        own = [claim.gain for claim in claims if (claim.cell.row, claim.cell.column) == place]
-        baseline_of = (each.gain for each in claims if (each.baseline.row, each.baseline.column) == place)
-        return tuple(own or baseline_of)
+        place, claims = (cell.row, cell.column), self.claims
+        own = [each for each in claims if (each.cell.row, each.cell.column) == place]
+        over = [each for each in claims if (each.baseline.row, each.baseline.column) == place]
+        gains = [[each.gain for each in found if not each.is_within_rounding] for found in (own, over)]
+        return tuple(gains[0] or gains[1])
 
     def num_printed_of(self, cell: PublishedCell) -> int:
         """Return the number of printed numbers of a cell's model, in its row or its column."""

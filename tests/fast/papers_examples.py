@@ -8,6 +8,7 @@ from functools import cache
 from math import log
 from typing import TYPE_CHECKING
 
+from robench import declare
 from robench.core.checkpoint import Checkpoint
 from robench.core.columns import Outcomes
 from robench.core.flags import Flag
@@ -15,13 +16,12 @@ from robench.core.records import Provenance, Record
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.core.shard import DatasetIdentity, Measurement, Shard
 from robench.core.suite import Suite
-from robench.declare import find_suite, read_registries
 from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.papers.basis import AuthorsWeights, Basis
 from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 CLEAN = "clean/top1_accuracy"
 FLAG = Flag(
@@ -37,14 +37,14 @@ THEIRS = {"symvit": AuthorsWeights(checkpoint="symvit", known="by checksum")}
 TWIN = PublishedTwin(model="digits-symvit", suite="digits-shift", condition="clean", metric="top1_accuracy")
 
 
-@cache
-def suite(name: str) -> Suite:
-    return find_suite(name)
+# Files that come with robench are read once.
+suite: Callable[[str], Suite] = cache(declare.find_suite)
+registry: Callable[[], Mapping[str, Checkpoint]] = cache(declare.read_registries)
+load_published: Callable[[str, int], PublishedTable] = cache(declare.load_published)
 
 
-@cache
-def registry() -> Mapping[str, Checkpoint]:
-    return read_registries()
+def shipped_tables() -> dict[tuple[str, int], PublishedTable]:
+    return {key: load_published(*key) for key in declare.published_tables()}
 
 
 def printed(

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
+from papers_examples import load_published, suite
 
 from robench.attention.softmax import Softmax
 from robench.cli.table_command import command
 from robench.core.errors import UsageError
-from robench.declare import find_suite, load_published, published_tables, read_registry, shipped_registry
+from robench.declare import published_tables, read_registry, shipped_registry
 from robench.papers.forecast import (
     Forecast,
     Hours,
@@ -39,8 +40,8 @@ def forecast(operations: Operations | None = PLAIN) -> Forecast:
     return Forecast(flops_per_second=FLOPS, operations=lambda checkpoint: operations)
 
 
-def condition(suite: str, name: str, **changes: object) -> Condition:
-    found = next(each for each in find_suite(suite).conditions if each.name == name)
+def condition(suite_name: str, name: str, **changes: object) -> Condition:
+    found = next(each for each in suite(suite_name).conditions if each.name == name)
     return replace(found, **changes)  # type: ignore[arg-type]  # its fields
 
 

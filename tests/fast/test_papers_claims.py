@@ -116,7 +116,7 @@ def test_power_ends_at_nothing_and_at_certainty() -> None:
     assert (power(0.1, 0.0, 3, 0.05), power(0.0, 0.0, 3, 0.05)) == (1.0, 0.0)
 
 
-ROWS, COLUMNS = 1500, 6
+ROWS, COLUMNS = 400, 6
 
 
 def simulated(true_gain: float, printed_gain: float, count: int, seed: int) -> list[list[str]]:
@@ -149,7 +149,7 @@ def test_gains_as_printed_are_rarely_called_smaller(count: int) -> None:
 @pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_range_of_power_has_the_true_one_in_four_of_five(count: int) -> None:
     random = np.random.default_rng(7)
-    true, covered, rounds = power(0.6, 0.4, count, 0.0125), 0, 2000
+    true, covered, rounds = power(0.6, 0.4, count, 0.0125), 0, 500
     for row, baseline in random.normal(0.0, 0.4, (rounds, 2, count)):
         pooled = sqrt((row.var(ddof=1) + baseline.var(ddof=1)) / 2)
         low, high = std_range(pooled, 2 * count - 2)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 from conftest import ROOT
-from papers_examples import basis_with, printed, table_with
+from papers_examples import basis_with, load_published, printed, table_with
 
 from robench.costs import Counts
-from robench.declare import load_published, published_tables
+from robench.declare import published_tables
 from robench.declare.printed import PrintedCost, PublishedCell
 from robench.papers.counts import judged_cost
 from robench.papers.table import TableCell, table_of

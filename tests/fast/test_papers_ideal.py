@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+from papers_examples import load_published, registry, shipped_tables, suite
 
 from robench.comparison.spread import PER_CENT, Seeds
 from robench.core.checkpoint import Checkpoint
 from robench.core.suite import Suite
-from robench.declare import find_suite, load_published, published_tables, read_registries
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.protocol import differing_fields, measured_of
 from robench.papers.verdicts import Evidence, Verdict, VerdictName, evidence_on, judged
@@ -74,14 +74,9 @@ def _around(mean: float, std: float) -> tuple[float, ...]:
 
 
 @cache
-def registry() -> dict[str, Checkpoint]:
-    return read_registries()
-
-
-@cache
 def suites() -> dict[str, Suite]:
-    names = {cell.suite for table in published_tables() for cell in load_published(*table).cells if cell.column_key}
-    return {name: find_suite(name) for name in names if name is not None}
+    names = {cell.suite for table in shipped_tables().values() for cell in table.cells if cell.column_key}
+    return {name: suite(name) for name in names if name is not None}
 
 
 def cell_of(table: PublishedTable, row: str, column: str) -> PublishedCell:
@@ -105,7 +100,7 @@ def verdicts() -> list[tuple[PublishedTable, PublishedCell, str]]:
     """The best verdict of every cell that can be measured."""
     return [
         (table, cell, best_verdict(table, cell, suites(), registry()).name)
-        for table in (load_published(*named) for named in published_tables())
+        for table in shipped_tables().values()
         for cell in table.cells
         if cell.column_key
     ]
@@ -197,7 +192,7 @@ def test_the_best_of_two_readings_counts() -> None:
 def test_every_reading_of_a_cell_has_the_gains_of_its_place() -> None:
     read = [
         (table, cell, each)
-        for table in (load_published(*name) for name in published_tables())
+        for table in shipped_tables().values()
         for cell in table.cells
         for _, each in cell.as_read
         if each is not cell

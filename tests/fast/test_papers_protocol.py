@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 import pytest
+from papers_examples import load_published, registry, suite
 
-from robench.core.checkpoint import Checkpoint
-from robench.core.suite import Suite
-from robench.declare import find_suite, load_published, published_tables, read_registries
+from robench.declare import published_tables
 from robench.declare.printed import PublishedCell
 from robench.papers.protocol import SETTINGS, MeasuredProtocol, differing_fields, measured_of
 from robench.scheduling.estimates import passes_of
 
 SPLIT = {"dataset": "imagenet-1k", "examples": "50000"}
-
-
-@cache
-def suite(name: str) -> Suite:
-    return find_suite(name)
-
-
-@cache
-def registry() -> dict[str, Checkpoint]:
-    return read_registries()
 
 
 def measured(suite_name: str, key: str, model: str = "symvit", **changes) -> MeasuredProtocol:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from papers_examples import basis_with, printed, table_with
+from papers_examples import basis_with, load_published, printed, table_with
 
 from robench.costs.stored import StoredCost
 from robench.declare.printed import PrintedCost
@@ -106,7 +106,6 @@ def test_a_gain_whose_quartiles_reach_the_tolerance_is_not_distinguished() -> No
 
 
 def test_rounding_is_that_of_the_ratio() -> None:
-    from robench.declare import load_published
 
     table = load_published("twicing", 5)
     claim = next(each for each in table.claims if each.model == "DeiT-Twicing" and each.place == "Compute speed")

@@ -15,15 +15,18 @@ from papers_examples import (
     TWIN,
     basis_with,
     cell_of,
+    load_published,
     printed,
     registry,
     report_with,
+    shipped_tables,
+    suite,
     table_with,
 )
 
 from robench.comparison.evidence import Difference
 from robench.core.report import Cell, Report
-from robench.declare import find_suite, load_published, published_tables
+from robench.declare import published_tables
 from robench.declare.printed import PublishedCell
 from robench.papers import num_measured
 from robench.papers.basis import AuthorsWeights, Basis
@@ -291,8 +294,8 @@ def test_only_counted_tables_count() -> None:
 
 @cache
 def all_tables() -> tuple[PaperTable, ...]:
-    published = [load_published(*key) for key in TABLES]
-    suites = {name: find_suite(name) for name in models_by_suite(published)}
+    published = list(shipped_tables().values())
+    suites = {name: suite(name) for name in models_by_suite(published)}
     basis = Basis(reports={}, suites=suites, checkpoints=registry())
     return tuple(table_of(each, basis) for each in published)
 

@@ -9,18 +9,10 @@ from math import log
 from pathlib import Path
 
 import pytest
+from papers_examples import load_published, registry, suite
 
-from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
-from robench.declare import (
-    find_suite,
-    load_published,
-    published_tables,
-    read_published,
-    read_registries,
-    shipped,
-    shipped_suites,
-)
+from robench.declare import published_tables, read_published, shipped, shipped_suites
 from robench.declare.printed import PrintedCost, PublishedTable, PublishedTwin
 from robench.declare.published import occurs
 from robench.metrics.reference_errors import REFERENCES
@@ -99,18 +91,8 @@ def table(tmp_path: Path) -> PublishedTable:
 
 
 @cache
-def shipped_table(paper: str, number: int) -> PublishedTable:
-    return load_published(paper, number)
-
-
-@cache
-def columns_of(suite: str) -> frozenset[str]:
-    return frozenset(column.key for column in find_suite(suite).columns)
-
-
-@cache
-def models() -> dict[str, Checkpoint]:
-    return read_registries()
+def columns_of(name: str) -> frozenset[str]:
+    return frozenset(column.key for column in suite(name).columns)
 
 
 def test_a_table_has_what_its_file_states(table: PublishedTable) -> None:
@@ -397,7 +379,7 @@ def test_every_table_of_a_paper_is_there() -> None:
 
 @pytest.mark.parametrize(("paper", "number"), TABLES)
 def test_every_cell_is_there(paper: str, number: int) -> None:
-    table = shipped_table(paper, number)
+    table = load_published(paper, number)
     assert len(table.cells) == COUNTS[paper][number - 1]
     assert table.is_counted == ((paper, number) != UNCOUNTED)
 
@@ -421,7 +403,7 @@ def test_the_page_has_the_numbers_of_tables_and_cells() -> None:
 def test_the_page_explains_every_name_of_a_protocol_and_no_other() -> None:
     (rows,) = re.findall(r"\| name in `protocol` \|.*?\n\n", PAGE, re.DOTALL)
     explained = re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[1] for row in rows.splitlines()[2:] if row))
-    used = {name for table in TABLES for cell in shipped_table(*table).cells for name in cell.protocol}
+    used = {name for table in TABLES for cell in load_published(*table).cells for name in cell.protocol}
     assert set(explained) == used
 
 
@@ -451,9 +433,9 @@ def test_the_mistake_of_the_page_is_told_as_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("paper", "number"), TABLES)
 def test_every_name_is_one_of_robenchs(paper: str, number: int) -> None:
-    for cell in shipped_table(paper, number).cells:
+    for cell in load_published(paper, number).cells:
         where = f"{cell.row}, {cell.column}"
-        assert cell.model is None or cell.model in models(), where
+        assert cell.model is None or cell.model in registry(), where
         assert cell.suite is None or cell.suite in shipped_suites(), where
         if cell.column_key is not None:
             assert cell.column_key in columns_of(str(cell.suite)), where
@@ -461,15 +443,15 @@ def test_every_name_is_one_of_robenchs(paper: str, number: int) -> None:
         elif cell.suite is not None and cell.condition is not None:
             assert any(key.startswith(f"{cell.condition}/") for key in columns_of(cell.suite)), where
         if cell.twin is not None:
-            assert cell.twin.model in models(), where
+            assert cell.twin.model in registry(), where
             assert cell.twin.column_key in columns_of(cell.twin.suite), where
             assert cell.twin.suite.startswith(("digits-", "sotu-", "scenes-")), where
-            assert models()[cell.twin.model].training_data.startswith(("digits", "sotu", "digit-scenes")), where
+            assert registry()[cell.twin.model].training_data.startswith(("digits", "sotu", "digit-scenes")), where
 
 
 @pytest.mark.parametrize(("paper", "number"), TABLES)
 def test_every_number_is_in_the_lines_of_its_row(paper: str, number: int) -> None:
-    for row in shipped_table(paper, number).rows:
+    for row in load_published(paper, number).rows:
         for cell in row.cells:
             assert cell is None or cell.remark is not None or occurs(cell.printed, row.lines), row.label
 
@@ -477,7 +459,7 @@ def test_every_number_is_in_the_lines_of_its_row(paper: str, number: int) -> Non
 @pytest.mark.skipif(not TEXTS.is_dir(), reason="the papers' texts are not beside the repository")
 @pytest.mark.parametrize(("paper", "number"), TABLES)
 def test_every_line_is_where_the_paper_has_it(paper: str, number: int) -> None:
-    table = shipped_table(paper, number)
+    table = load_published(paper, number)
     # As sed and editors count lines: the texts have form feeds, which splitlines would count too.
     lines = (TEXTS / table.text).read_text(encoding="utf-8").split("\n")
     # One caption's number is torn in two by a tab.
@@ -492,10 +474,10 @@ def test_every_line_is_where_the_paper_has_it(paper: str, number: int) -> None:
 
 @pytest.mark.parametrize(("paper", "number"), TABLES)
 def test_clean_accuracies_are_those_that_the_registry_expects(paper: str, number: int) -> None:
-    for cell in shipped_table(paper, number).cells:
+    for cell in load_published(paper, number).cells:
         if cell.model is None or cell.column_key is None or cell.condition != "clean":
             continue
-        entry = models()[cell.model]
+        entry = registry()[cell.model]
         expected = entry.expected.get(str(cell.metric))
         # Weights that robench trained have accuracies of their own.
         if expected is not None and entry.weights.by != "robench":
@@ -503,7 +485,7 @@ def test_clean_accuracies_are_those_that_the_registry_expects(paper: str, number
 
 
 def test_errors_by_type_follow_from_accuracies_but_where_an_inconsistency_says_what_would() -> None:
-    table = shipped_table("rpc", 4)
+    table = load_published("rpc", 4)
     differing = []
     for row in (row.label.removesuffix(", mCE") for row in table.rows if row.label.endswith(", mCE")):
         reference = REFERENCES["imagenet-c"].corrupted[row.lower().replace(" ", "_")]
@@ -525,7 +507,7 @@ def test_errors_by_type_follow_from_accuracies_but_where_an_inconsistency_says_w
 
 
 def test_means_over_types_are_those_of_the_table_of_types() -> None:
-    means, by_type = shipped_table("rpc", 1), shipped_table("rpc", 4)
+    means, by_type = load_published("rpc", 1), load_published("rpc", 4)
     for model in ("RPC-SymViT (4iter/layer1)", "RPC-SymViT (5iter/layer1)", "RPC-SymViT (6iter/layer1)"):
         for column, kind in (("IN-C top-1", "top-1"), ("IN-C mCE", "mCE")):
             printed = means.cell(model, column)
@@ -540,7 +522,7 @@ def test_means_over_types_are_those_of_the_table_of_types() -> None:
 def test_losses_are_logarithms_of_perplexities_but_where_an_inconsistency_says_what_is() -> None:
     pairs = differing = 0
     for number in (1, 5, 6):
-        table = shipped_table("rkde", number)
+        table = load_published("rkde", number)
         for row in table.rows:
             for perplexity, loss in zip(row.cells[::2], row.cells[1::2], strict=True):
                 assert perplexity is not None
@@ -554,7 +536,7 @@ def test_losses_are_logarithms_of_perplexities_but_where_an_inconsistency_says_w
 
 
 def test_seconds_a_sample_of_training_are_no_seconds_a_sample() -> None:
-    table = shipped_table("rpc", 13)
+    table = load_published("rpc", 13)
     for row in table.rows:
         cell = table.cell(row.label, "Sec/Sample (Training)")
         assert cell is not None
@@ -581,7 +563,7 @@ def test_a_contradiction_excuses_no_transcription(tmp_path: Path) -> None:
 
 
 def test_what_explains_the_transcription_is_no_contradiction() -> None:
-    cells = [cell for table in TABLES for cell in shipped_table(*table).cells]
+    cells = [cell for table in TABLES for cell in load_published(*table).cells]
     explained = {(cell.printed, cell.remark) for cell in cells if cell.remark is not None}
     # Two spaces inside numbers, two numbers run together, one torn from its line; four that are merely odd.
     assert len([cell for cell in cells if cell.remark is not None]) == 9

@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from papers_examples import load_published, shipped_tables, suite
 
 from robench.core.errors import DeclarationError
-from robench.declare import find_suite, load_published, published_tables, read_published
+from robench.declare import published_tables, read_published
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.metrics import METRICS
 
@@ -80,8 +81,8 @@ def problems_of(folder: Path, text: str) -> list[str]:
 
 
 @cache
-def lower_metrics(suite: str) -> dict[str, bool]:
-    return {column.key: METRICS[column.metric].lower_is_better for column in find_suite(suite).columns}
+def lower_metrics(name: str) -> dict[str, bool]:
+    return {column.key: METRICS[column.metric].lower_is_better for column in suite(name).columns}
 
 
 def better_of(cell: PublishedCell) -> str:
@@ -194,7 +195,7 @@ def test_what_is_better_is_the_direction_of_the_metric(paper: str, number: int) 
 
 def test_costs_are_better_where_they_are_lower_and_sizes_are_no_gain() -> None:
     units = {"s": "lower", "ms": "lower", "MB": "lower", "GMac": "lower", "GFLOP": "lower", "nats": "lower"}
-    counted = [load_published(*table) for table in TABLES]
+    counted = list(shipped_tables().values())
     found = {
         (cell.unit, cell.better, cell.column)
         for table in counted
@@ -220,13 +221,13 @@ def test_every_paper_has_so_many_gains() -> None:
 
 
 def test_tables_of_settings_claim_nothing() -> None:
-    tables = {table: load_published(*table) for table in TABLES}
+    tables = shipped_tables()
     assert {key for key, table in tables.items() if table.no_claims is not None} == WITHOUT_CLAIMS
     assert {key for key, table in tables.items() if not table.claims} == {*WITHOUT_CLAIMS, ("primal", 5)}
 
 
 def test_rows_are_compared_with_the_model_that_they_change() -> None:
-    baselines = {table: dict(load_published(*table).baselines) for table in TABLES}
+    baselines = {key: dict(table.baselines) for key, table in shipped_tables().items()}
     assert set(baselines["rpc", 11].items()) == {("RPC-SymSMoE", "SymSMoE (baseline)"), ("RPC-SMoE", "SMoE (baseline)")}
     assert baselines["twicing", 1]["FAN-Twicing"] == "FAN"
     assert baselines["twicing", 1]["NeuTRENO"] == "DeiT"

@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 import pytest
+from papers_examples import load_published, registry
 
-from robench.core.checkpoint import Checkpoint
 from robench.datasets import DATASETS
-from robench.declare import load_published, published_tables, read_registries
+from robench.declare import published_tables
 from robench.declare.printed import PublishedCell
 
 # Cells that an entry, a suite and a metric measure, and how many of them have a twin, by paper and table.
@@ -75,13 +75,8 @@ LANGUAGE = [
 
 
 @cache
-def entries() -> dict[str, Checkpoint]:
-    return dict(read_registries())
-
-
-@cache
 def models() -> dict[str, Any]:
-    return {name: entry.architecture for name, entry in entries().items()}
+    return {name: entry.architecture for name, entry in registry().items()}
 
 
 def cells(paper: str, number: int) -> list[PublishedCell]:
@@ -198,11 +193,10 @@ def test_twins_twice_in_the_same_share_of_the_layers(label: str, share: float) -
 
 
 def test_scaled_attention_has_an_entry_for_each_of_its_two_curves() -> None:
-    entries = read_registries()
     found = {name: models()[name].attention.parameterization for name in ("scaled-vit-tiny", "scaled-scalar-vit-tiny")}
     assert found == {"scaled-vit-tiny": "matrix", "scaled-scalar-vit-tiny": "scalar"}
     # The text prints the accuracy of the scalar variant alone (appendix E.1).
-    assert [dict(entries[name].expected) for name in found] == [{}, {"top1_accuracy": 0.7302}]
+    assert [dict(registry()[name].expected) for name in found] == [{}, {"top1_accuracy": 0.7302}]
 
 
 # Backbone, attention and residual of rows, or of columns where models are columns; with the formula of the attention
@@ -333,7 +327,7 @@ def test_models_of_series_have_the_sizes_of_their_set_and_the_settings_of_their_
     for cell in cells(paper, number):
         if cell.model is None:
             continue
-        checkpoint: Any = entries()[cell.model]
+        checkpoint: Any = registry()[cell.model]
         found, recipe = checkpoint.architecture, checkpoint.training
         declared: Any = DATASETS[recipe.dataset]
         assert cell.suite == f"uea-{recipe.dataset}"
@@ -372,7 +366,7 @@ def test_models_of_long_sequences_have_the_sizes_and_the_recipe_of_the_released_
     for cell in cells(paper, number):
         if cell.model is None:
             continue
-        checkpoint: Any = entries()[cell.model]
+        checkpoint: Any = registry()[cell.model]
         found, recipe, task = checkpoint.architecture, checkpoint.training, str(cell.suite).removeprefix("lra-")
         num_steps = recipe.num_epochs * recipe.steps_per_epoch
         given = recipe.batch_size, num_steps, recipe.warmup_steps, recipe.steps_per_epoch, found.num_steps
@@ -436,7 +430,6 @@ def test_twins_of_language_models_are_measured_as_these_are(paper: str, number: 
 
 
 def test_every_model_of_a_table_can_be_trained_or_has_a_published_file() -> None:
-    entries = read_registries()
     named = {
         name
         for paper, number in published_tables()
@@ -448,16 +441,15 @@ def test_every_model_of_a_table_can_be_trained_or_has_a_published_file() -> None
     lacking = [
         name
         for name in sorted(named)
-        if (entry := entries[name]).training is None
+        if (entry := registry()[name]).training is None
         and not (entry.weights.by == "authors" and entry.weights.source and entry.weights.sha256)
     ]
     assert lacking == []
 
 
 def test_initial_weights_and_teachers_are_those_of_an_entry_or_published() -> None:
-    entries = read_registries()
-    trained = {entry.weights.uri for entry in entries.values() if entry.training is not None}
-    for name, entry in entries.items():
+    trained = {entry.weights.uri for entry in registry().values() if entry.training is not None}
+    for name, entry in registry().items():
         initial = getattr(entry.training, "initial_weights", None)
         teacher = getattr(entry.training, "teacher", None)
         assert initial is None or initial.uri in trained, name
@@ -473,7 +465,7 @@ def test_layers_of_language_models_are_those_that_the_papers_name() -> None:
 
 def test_classifiers_have_the_classes_of_what_they_are_trained_on() -> None:
     checked, wrong = 0, {}
-    for name, entry in entries().items():
+    for name, entry in registry().items():
         declared = DATASETS.get(entry.training.dataset if entry.training else entry.trained_on or "")
         found, wanted = (getattr(each, "num_classes", None) for each in (entry.architecture, declared))
         if found is not None and wanted is not None:

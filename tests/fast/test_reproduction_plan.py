@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from papers_examples import load_published, suite
 
 from robench.core.errors import UsageError, WeightsError
-from robench.declare import find_suite, read_registry, shipped_registry
-from robench.declare.published import load_published
+from robench.declare import read_registry, shipped_registry
 from robench.papers.selection import chosen_cells
 from robench.reproduction.plan import Plan, plan_of
 from robench.reproduction.wanted import Number, wanted_conditions, wanted_numbers
@@ -41,11 +41,15 @@ def with_file(checkpoint: Checkpoint, **weights: str) -> Checkpoint:
 
 
 def planned(
-    entries: dict[str, Checkpoint], folder: Path, model: str, num_seeds: int | None = 3, suite: str = "imagenet-shift"
+    entries: dict[str, Checkpoint],
+    folder: Path,
+    model: str,
+    num_seeds: int | None = 3,
+    of: str = "imagenet-shift",
 ) -> Plan:
-    suites = {suite: find_suite(suite)}
-    (name,) = {each.name for each in suites[suite].conditions} & {"clean", "dev"}
-    return plan_of({model: {suite: {name}}}, suites, entries, Reproduced(folder), num_seeds=num_seeds)
+    suites = {of: suite(of)}
+    (name,) = {each.name for each in suites[of].conditions} & {"clean", "dev"}
+    return plan_of({model: {of: {name}}}, suites, entries, Reproduced(folder), num_seeds=num_seeds)
 
 
 def names(plan: Plan) -> tuple[list[str], list[str]]:
@@ -145,7 +149,7 @@ def test_declared_weights_are_found_again_with_their_seed(entries: dict[str, Che
 
 
 def test_numbers_need_the_conditions_of_their_columns_and_no_others() -> None:
-    suites = {"imagenet-shift": find_suite("imagenet-shift")}
+    suites = {"imagenet-shift": suite("imagenet-shift")}
     numbers = [
         Number(model="a", suite="imagenet-shift", column="o/aupr"),
         Number(model="b", suite="imagenet-shift", column="r/top1_accuracy"),

@@ -140,38 +140,52 @@ class TestTraining:
         assert f"there is no training history of 'mine' at {path}; '{command}' keeps one" in ended.stderr
         assert not (tmp_path / "a.svg").exists()
 
-    @pytest.mark.parametrize(
-        "content", ["", "[]", "{}", "null", '{"epochs": []}', '{"epochs": [{"epoch": 1}]}', "\0", "[" * 100_000]
-    )
-    def test_what_is_no_history_is_refused(self, robench: Robench, tmp_path: Path, content: str) -> None:
-        path = tmp_path / "x.history.json"
-        path.write_text(content)
-        ended = robench("figure", "training", "--history", path, "--output", tmp_path / "a.svg")
-        assert ended.code == 2
-        assert f"{path} is not a training history; name a .history.json that 'robench train' kept" in ended.stderr
 
-    def test_what_cannot_be_read_is_refused(self, robench: Robench, tmp_path: Path) -> None:
-        os.mkfifo(tmp_path / "pipe")
-        for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
-            ended = robench("figure", "training", "--history", path, "--output", tmp_path / "a.svg")
-            assert ended.code == 2
-            assert f"{path} cannot be read (" in ended.stderr
-
-    def test_two_histories_of_one_checkpoint_are_refused(self, robench: Robench, tmp_path: Path) -> None:
-        paths = [write_history(tmp_path / f"{name}.history.json", "same") for name in "ab"]
-        ended = robench(
-            "figure", "training", "--history", paths[0], "--history", paths[1], "--output", tmp_path / "a.svg"
-        )
-        assert ended.code == 2
-        assert f"{paths[0]} and {paths[1]} are both histories of 'same'; leave one of them out" in ended.stderr
-
-    def test_nothing_named_is_refused(self, robench: Robench, tmp_path: Path) -> None:
-        ended = robench("figure", "training", "--output", tmp_path / "a.svg")
-        assert ended.code == 2
-        assert "name models with --model, or files that 'robench train' kept with --history" in ended.stderr
+REFUSALS = {
+    "another suffix": ("budget SUITE --output FOLDER/a.jpg", "end the file's name in .svg, .pdf, .png"),
+    "no suffix": ("budget SUITE --output FOLDER/svg", "end the file's name in .svg, .pdf, .png"),
+    "a file as folder": ("budget SUITE --output FOLDER/null.json/a.svg", "cannot be written: "),
+    "a long name": (f"budget SUITE --output FOLDER/{'x' * 300}.svg", "cannot be written: "),
+    "an unknown panel": (
+        "corruptions SUITE --panel snow --output FOLDER/a.svg",
+        "no panel's title contains 'snow'; there are: gaussian_noise, contrast",
+    ),
+    "nothing named": (
+        "training --output FOLDER/a.svg",
+        "name models with --model, or files that 'robench train' kept with --history",
+    ),
+    "no history": (
+        "training --history FOLDER/null.json --output FOLDER/a.svg",
+        "null.json is not a training history; name a .history.json that 'robench train' kept",
+    ),
+    "a damaged history": ("training --history FOLDER/damaged.json --output FOLDER/a.svg", "is not a training history"),
+    "no file": ("training --history FOLDER/none --output FOLDER/a.svg", "none cannot be read ("),
+    "a folder": ("training --history FOLDER --output FOLDER/a.svg", " cannot be read ("),
+    "a pipe": ("training --history FOLDER/pipe --output FOLDER/a.svg", "pipe cannot be read ("),
+    "two histories of one checkpoint": (
+        "training --history FOLDER/a.history.json --history FOLDER/b.history.json --output FOLDER/a.svg",
+        "b.history.json are both histories of 'same'; leave one of them out",
+    ),
+}
 
 
 class TestRefusals:
+    @pytest.mark.parametrize("name", REFUSALS)
+    def test_what_cannot_be_drawn_is_refused(
+        self, robench: Robench, asked: list[object], tmp_path: Path, name: str
+    ) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        for content, file in (("null", "null.json"), ('{"epochs": [{"epoch": 1}]}', "damaged.json")):
+            (tmp_path / file).write_text(content)
+        for file in ("a", "b"):
+            write_history(tmp_path / f"{file}.history.json", "same")
+        command, message = REFUSALS[name]
+        written = command.replace("SUITE", " ".join(map(str, asked))).replace("FOLDER", str(tmp_path))
+        ended = robench("figure", *written.split())
+        assert ended.code == 2
+        assert message in ended.stderr
+        assert not (tmp_path / "a.svg").exists()
+
     @pytest.mark.parametrize("kind", KINDS)
     def test_no_results_write_no_file(self, robench: Robench, asked: list[object], tmp_path: Path, kind: str) -> None:
         ended = robench("figure", kind, *asked[:3], tmp_path / "empty", "--output", tmp_path / "a.svg")
@@ -186,26 +200,6 @@ class TestRefusals:
         ended = robench("figure", "budget", *options)
         assert ended.code == 0
         assert "Not drawn: fgsm (no other budget), robust accuracy (over several conditions). A" in ended.stderr
-
-    @pytest.mark.parametrize("name", ["a.jpg", "a", "svg"])
-    def test_another_suffix_is_refused(self, robench: Robench, asked: list[object], tmp_path: Path, name: str) -> None:
-        ended = robench("figure", "budget", *asked, "--output", tmp_path / name)
-        assert ended.code == 2
-        assert "end the file's name in .svg, .pdf, .png" in ended.stderr
-
-    def test_a_file_that_cannot_be_written_is_named(
-        self, robench: Robench, asked: list[object], tmp_path: Path
-    ) -> None:
-        (tmp_path / "file").write_text("")
-        for path in (tmp_path / "file" / "a.svg", tmp_path / f"{'x' * 300}.svg"):
-            ended = robench("figure", "budget", *asked, "--output", path)
-            assert ended.code == 2
-            assert "cannot be written: " in ended.stderr
-
-    def test_an_unknown_panel_lists_the_others(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
-        ended = robench("figure", "corruptions", *asked, "--panel", "snow", "--output", tmp_path / "a.svg")
-        assert ended.code == 2
-        assert "no panel's title contains 'snow'; there are: gaussian_noise, contrast" in ended.stderr
 
     def test_without_matplotlib_one_sentence_says_how_to_get_it(
         self, robench: Robench, asked: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,21 +25,6 @@ def empty():
 
 
 class TestBudget:
-    def test_points_are_the_boards_in_per_cent(self) -> None:
-        plot = budget_plot(board(), all_models=True)
-        (panel,), (chart,) = plot.panels, board().curves
-        assert panel.title == "sweep: top-1 accuracy"
-        assert [tick for _, tick in panel.ticks] == ["0", "2/255", "4/255", "8/255"]
-        for series in panel.series:
-            for point, wanted in zip(series.points, chart.lines[series.model], strict=True):
-                assert (point.x, point.value) == (wanted.x, None if wanted.value is None else 100 * wanted.value)
-                assert point.low == (None if wanted.low is None else 100 * wanted.low)
-                assert point.high == (None if wanted.high is None else 100 * wanted.high)
-
-    def test_axes_have_their_units(self) -> None:
-        (panel,) = budget_plot(board(), all_models=True).panels
-        assert (panel.x_label, panel.y_label) == ("budget, linf (pixel units)", "top-1 accuracy (%)")
-
     def test_a_model_without_a_number_is_left_out_and_named(self) -> None:
         plot = budget_plot(board(), all_models=True)
         assert "rpc" not in plot.models
@@ -137,51 +122,15 @@ class TestNotes:
 
 
 class TestCorruptions:
-    def test_a_panel_a_type_with_the_boards_accuracies(self) -> None:
-        plot = corruption_plot(board(), all_models=True)
-        assert tuple(panel.title for panel in plot.panels) == TYPES
-        for panel, profile in zip(plot.panels, board().profiles, strict=True):
-            assert (panel.x_label, panel.y_label) == ("severity", "accuracy (%)")
-            assert [tick for _, tick in panel.ticks] == ["1", "2", "3", "4", "5"]
-            for series in panel.series:
-                wanted = [point.value for point in profile.lines[series.model]]
-                assert [point.value for point in series.points] == [
-                    None if value is None else 100 * value for value in wanted
-                ]
-
     def test_means_over_seeds_are_one_line(self) -> None:
         plot = corruption_plot(board(average_seeds=True), all_models=True)
         assert "vit" in plot.models
         assert "vit@1" not in plot.models
 
-    def test_without_corruptions_there_is_nothing_to_draw(self) -> None:
-        with pytest.raises(IncompleteError, match="no type of corruption of shift, version 2 has a number"):
-            corruption_plot(empty(), all_models=False)
-
 
 class TestSeeds:
     def plot(self):
         return seeds_plot(board(average_seeds=True))
-
-    def test_seeds_and_their_mean_are_the_boards(self) -> None:
-        plot, averaged = self.plot(), board(average_seeds=True)
-        assert [panel.title for panel in plot.panels] == [column.label for column in averaged.columns]
-        for panel, column in zip(plot.panels, averaged.columns, strict=True):
-            rows = {row.model: row for row in panel.rows}
-            estimate = next(row for row in averaged.rows if row.model == "vit").cells[column.key].estimate
-            assert rows["vit"].seeds == tuple(100 * value for value in estimate.of_seeds)
-            assert (rows["vit"].mean, rows["vit"].low, rows["vit"].high) == tuple(
-                100 * value for value in (estimate.value, estimate.low, estimate.high)
-            )
-
-    def test_one_checkpoint_has_a_point_with_its_interval_over_examples(self) -> None:
-        rows = {row.model: row for row in self.plot().panels[0].rows}
-        row = rows["symvit"]
-        assert len(row.seeds) == 1
-        assert row.mean is None
-        assert row.low is not None
-        assert row.high is not None
-        assert row.low < row.seeds[0] < row.high
 
     def test_what_is_missing_is_said_in_its_place(self) -> None:
         gaps = {panel.title: row.gap for panel in self.plot().panels for row in panel.rows if row.model == "rpc"}
@@ -211,13 +160,6 @@ class TestSeeds:
         (panel,) = seeds_plot(replace(board(), columns=(column,), rows=rows)).panels
         assert panel.x_label == "median distance (pixels)"
         assert {row.model: (row.seeds, row.gap) for row in panel.rows} == {"rpc": ((), "inf"), "vit": ((2.5,), "")}
-
-    def test_per_cent_is_in_the_label(self) -> None:
-        assert self.plot().panels[0].x_label == "top-1 accuracy (%)"
-
-    def test_without_results_there_is_nothing_to_draw(self) -> None:
-        with pytest.raises(IncompleteError, match="no column of shift, version 2 has a number for these models"):
-            seeds_plot(empty())
 
 
 class TestTraining:
@@ -286,10 +228,6 @@ class TestPanels:
     def test_texts_choose_in_the_plots_order(self) -> None:
         assert [panel.title for panel in with_panels(self.plot(), ("noise",)).panels] == ["gaussian_noise"]
         assert [panel.title for panel in with_panels(self.plot(), ("contrast", "gauss")).panels] == list(TYPES)
-
-    def test_a_text_that_fits_none_lists_the_titles(self) -> None:
-        with pytest.raises(UsageError, match="contains 'snow'; there are: gaussian_noise, contrast"):
-            with_panels(self.plot(), ("noise", "snow"))
 
     def test_too_many_panels_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(panels_module, "MOST_PANELS", 1)
