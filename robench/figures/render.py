@@ -1,17 +1,11 @@
 """Files of figures: SVG, PDF and PNG, whose bytes follow from the plot and the release of matplotlib alone."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from robench.core.errors import UsageError, described
 from robench.core.providers import install_command
 from robench.figures.plots import Plot
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SUFFIXES: Mapping[str, str] = {".svg": "svg", ".pdf": "pdf", ".png": "png"}
 PNG_DOTS_PER_INCH = 200
@@ -36,25 +30,13 @@ def check_matplotlib() -> None:
 
 def rendered(plot: Plot, format_name: str) -> bytes:
     """Return a plot as the content of a file: ``svg``, ``pdf`` or ``png``; raises like ``check_matplotlib``."""
-
-    def draw() -> Figure:
-        # Imported here: the extra 'figures' is optional.
-        from robench.figures.draw import drawn
-
-        return drawn(plot)
-
-    return content_of(draw, format_name)
-
-
-def content_of(draw: Callable[[], Figure], format_name: str) -> bytes:
-    """Return a figure as the content of a file, drawn under robench's settings; see ``rendered``."""
     check_matplotlib()
     # Imported here: the extra 'figures' is optional.
-    from robench.figures.draw import settings
+    from robench.figures.draw import drawn, settings
 
     content = io.BytesIO()
     with settings():
-        draw().savefig(
+        drawn(plot).savefig(
             content, format=format_name, metadata=_METADATA[format_name], dpi=PNG_DOTS_PER_INCH, facecolor="white"
         )
     return content.getvalue()

@@ -3,30 +3,18 @@
 Last bits of sums differ between processors. Without them the same results give the same files on all.
 """
 
-from collections.abc import Iterable
+from typing import Any
 
 from robench.core.inert import inert_json
 from robench.papers.basis import Number
 from robench.papers.claims import JudgedClaim
 from robench.papers.table import PaperTable, TableCell
-from robench.reports.table import csv_of, inert_text
+from robench.reports.table import csv_of
 
-Json = None | int | float | str | list["Json"] | dict[str, "Json"]
 NUM_DECIMALS = 9
 NUMBER_FIELDS = ("unit", "model", "formula", "num_seeds", "flags", "measured", "low", "high", "num_examples")
-_CSV_HEADER = (
-    "table",
-    "block",
-    "row",
-    "baseline",
-    "column",
-    "printed",
-    *NUMBER_FIELDS,
-    "difference",
-    "verdict",
-    "reason",
-    "inconsistent",
-)
+_PLACE = ("table", "block", "row", "baseline", "column", "printed")
+_CSV_HEADER = (*_PLACE, *NUMBER_FIELDS, "difference", "verdict", "reason", "inconsistent")
 
 
 def render_json(table: PaperTable) -> str:
@@ -38,7 +26,7 @@ def render_json(table: PaperTable) -> str:
     ``claims`` are the printed gains over baselines with what was measured of them, null where nothing is;
     ``num_within_rounding`` counts gains that rounding may have made, and ``no_claims`` says why a table claims nothing.
     """
-    document: dict[str, Json] = {
+    document: dict[str, Any] = {
         "table": table.name,
         "title": table.title,
         "source": table.source,
@@ -75,11 +63,11 @@ def render_csv(table: PaperTable) -> str:
         lines.append((table.name, *place, claim.printed_gain, *number, difference, found.name, found.reason, ""))
     nothing = [""] * (len(_CSV_HEADER) - 5)
     lines += [(table.name, "hours", label, *nothing, text, "") for label, text in table.hours.items()]
-    return csv_of(_CSV_HEADER, map(csv_fields, lines))
+    return csv_of(_CSV_HEADER, ([*map(rounded, line)] for line in lines))
 
 
-def rounded(document: Json) -> Json:
-    """Return a document with all its numbers to nine decimals."""
+def rounded(document: Any) -> Any:
+    """Return a document of JSON, or a field of CSV, with all its numbers to nine decimals."""
     if isinstance(document, dict):
         return {name: rounded(each) for name, each in document.items()}
     if isinstance(document, list):
@@ -87,23 +75,14 @@ def rounded(document: Json) -> Json:
     return round(document, NUM_DECIMALS) if isinstance(document, float) else document
 
 
-def csv_fields(line: Iterable[object]) -> list[object]:
-    """Return a line of CSV with numbers to nine decimals and texts that a spreadsheet or terminal obeys nowhere."""
-
-    def shown(field: object) -> object:
-        return round(field, NUM_DECIMALS) if isinstance(field, float) else field
-
-    return [inert_text(field) if isinstance(field, str) else shown(field) for field in line]
-
-
-def json_number(number: Number) -> dict[str, Json]:
+def json_number(number: Number) -> dict[str, Any]:
     """Return a number with its unit, model, examples and flags."""
     names = ("unit", "measured", "low", "high", "model", "formula", "num_examples", "num_seeds")
     return {name: getattr(number, name) for name in names} | {"flags": list(number.raised)}
 
 
-def _json_cell(cell: TableCell) -> dict[str, Json]:
-    document: dict[str, Json] = {
+def _json_cell(cell: TableCell) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "printed": cell.printed,
         **json_number(cell.ours),
         "difference": cell.difference,
@@ -114,7 +93,7 @@ def _json_cell(cell: TableCell) -> dict[str, Json]:
     return document | {name: text for name, text in remarks.items() if text is not None}
 
 
-def _json_claim(claim: JudgedClaim) -> dict[str, Json]:
+def _json_claim(claim: JudgedClaim) -> dict[str, Any]:
     found = claim.verdict
     return {
         **{name: getattr(claim, name) for name in ("row", "baseline", "column", "unit", "printed_gain")},

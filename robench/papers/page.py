@@ -17,6 +17,7 @@ from robench.papers.layout import Grid
 from robench.papers.notes import Place, generic, grouped, whereabouts
 from robench.papers.signs import NOTHING, PRINT_INCONSISTENT, REMARK, key_of, sign_of
 from robench.papers.table import PaperTable, TableCell, num_measured
+from robench.papers.twins import TwinTable
 from robench.papers.verdicts import Verdict, signed
 from robench.reports.grid import ONE_CHECKPOINT
 
@@ -55,7 +56,6 @@ class Page:
 
 def page_of(table: PaperTable) -> Page:
     """Return a table as texts."""
-    numbers = [cell.ours for cell in table.cells]
     measured, printed = num_measured([table])
     counted = f"{measured} of {printed} printed numbers are measured" if table.is_counted else "no results are printed"
     return Page(
@@ -63,9 +63,7 @@ def page_of(table: PaperTable) -> Page:
         source=clipped(table.source, NOTE_WIDTH),
         sections=(_numbers(table), *([_claims(table)] if table.claims else [])),
         closing=(
-            *([ONE_CHECKPOINT] if any(each.num_seeds == 1 for each in numbers) else []),
-            *notes_of_rows(numbers),
-            *measured_with(table.measured_with),
+            *basis_of(table),
             *([clipped(f"No claims: {table.no_claims}.", NOTE_WIDTH)] if table.no_claims else []),
             f"{counted}.",
         ),
@@ -193,27 +191,30 @@ def reason_of(verdict: Verdict) -> str:
     return verdict.reason if verdict.is_recipe_stated else f"recipe not stated; {verdict.reason}"
 
 
-def notes_of_rows(numbers: Sequence[Number]) -> tuple[str, ...]:
-    """Return the notes of reports on the models' rows, such as the batch size of coupled ones, each text once.
+def basis_of(table: PaperTable | TwinTable) -> list[str]:
+    """Return what a table's numbers rest on: notes of reports on rows, releases and kinds of device.
 
-    A note names its models unless it is about all of them.
+    A note, such as the batch size of coupled models, names its models unless it is about all of them; suites with the
+    same releases are named together.
     """
+    numbers = [cell.ours for cell in table.cells]
     models: dict[str, list[str]] = {}
     for number in numbers:
         for note in number.notes:
             text = re.sub(rf"^{re.escape(number.model or '')}(@[0-9]+)?: ", "", note)
             models.setdefault(text, []).append(number.model or "")
     every = {number.model for number in numbers}
-    named = ("" if every == set(each) else f"{', '.join(dict.fromkeys(each))}: " for each in models.values())
-    return tuple(clipped(f"{names}{text}", NOTE_WIDTH) for names, text in zip(named, models, strict=True))
-
-
-def measured_with(facts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Return releases and kinds of device behind the numbers, by suite; suites with the same are named together."""
     suites: dict[str, list[str]] = {}
-    for suite, of_suite in facts.items():
-        suites.setdefault(", ".join(f"{name} {text}" for name, text in of_suite.items()), []).append(suite)
-    return tuple(clipped(f"{', '.join(names)}: {text}", NOTE_WIDTH) for text, names in suites.items())
+    for suite, facts in table.measured_with.items():
+        suites.setdefault(", ".join(f"{name} {text}" for name, text in facts.items()), []).append(suite)
+    return [
+        *([ONE_CHECKPOINT] if any(each.num_seeds == 1 for each in numbers) else []),
+        *(
+            clipped(text if every == set(names) else f"{', '.join(dict.fromkeys(names))}: {text}", NOTE_WIDTH)
+            for text, names in models.items()
+        ),
+        *(clipped(f"{', '.join(names)}: {text}", NOTE_WIDTH) for text, names in suites.items()),
+    ]
 
 
 def _claims(table: PaperTable) -> Section:

@@ -1,20 +1,19 @@
 """Renderers of twins: texts for readers, JSON, CSV and rows of LaTeX."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from robench.comparison.spread import PER_CENT
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.papers.basis import Number
-from robench.papers.documents import NUMBER_FIELDS, Json, csv_fields, csv_number, json_number, rounded
+from robench.papers.documents import NUMBER_FIELDS, csv_number, json_number, rounded
 from robench.papers.latex import latex_column, latex_number, latex_rows
 from robench.papers.layout import Grid
 from robench.papers.notes import grouped
-from robench.papers.page import NOT_MEASURED, Page, Section, measured_with, notes_of_rows, number_text, only
+from robench.papers.page import NOT_MEASURED, Page, Section, basis_of, number_text, only
 from robench.papers.signs import NOTHING, sign_of
 from robench.papers.twins import CEILING, TwinCell, TwinTable
-from robench.reports.grid import ONE_CHECKPOINT
 from robench.reports.table import csv_of
 
 
@@ -31,12 +30,7 @@ def page_of_twins(table: TwinTable) -> Page:
             2 * NOTE_WIDTH,
         ),
         sections=(_section(table),),
-        closing=(
-            *([ONE_CHECKPOINT] if any(each.num_seeds == 1 for each in numbers) else []),
-            *notes_of_rows(numbers),
-            *measured_with(table.measured_with),
-            f"{measured} of {len(numbers)} numbers of twins are measured.",
-        ),
+        closing=(*basis_of(table), f"{measured} of {len(numbers)} numbers of twins are measured."),
     )
 
 
@@ -113,37 +107,28 @@ def twin_json(table: TwinTable) -> str:
     undefined), ``model``, ``formula``, ``num_examples``, ``num_seeds``, ``flags`` (raised ones), ``reason`` (the
     command that measures it) and ``twin_of``, the row and column of each printed number whose counterpart it is.
     """
-    document: dict[str, Json] = {
+    document: dict[str, Any] = {
         "twins_of": table.name,
         "title": table.title,
         "source": table.source,
         "trained_on": list(table.trained_on),
         "columns": [
-            {
-                "name": column.name,
-                "heading": column.heading,
-                "suite": column.suite,
-                "unit": column.unit,
-                "num_examples": None if column.num_examples is None else list(column.num_examples),
-                "at_ceiling": column.is_at_ceiling,
-            }
-            for column in table.columns
+            {name.removeprefix("is_"): value for name, value in asdict(column).items()} for column in table.columns
         ],
         "rows": [
             {
                 "model": row.model,
                 "twin_of": row.twin_of,
-                "cells": {name: _json_cell(cell) for name, cell in row.cells.items()},
+                "cells": {
+                    name: json_number(cell.ours) | {"reason": cell.reason, "twin_of": cell.twin_of}
+                    for name, cell in row.cells.items()
+                },
             }
             for row in table.rows
         ],
         "measured_with": {suite: dict(facts) for suite, facts in table.measured_with.items()},
     }
     return inert_json(rounded(document)) + "\n"
-
-
-def _json_cell(cell: TwinCell) -> dict[str, Json]:
-    return {**json_number(cell.ours), "reason": cell.reason, "twin_of": [list(place) for place in cell.twin_of]}
 
 
 def twin_csv(table: TwinTable) -> str:
@@ -154,7 +139,7 @@ def twin_csv(table: TwinTable) -> str:
         for row in table.rows
         for name, cell in row.cells.items()
     ]
-    return csv_of(header, map(csv_fields, lines))
+    return csv_of(header, ([*map(rounded, line)] for line in lines))
 
 
 def twin_latex(table: TwinTable) -> str:
