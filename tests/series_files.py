@@ -54,11 +54,6 @@ def write_table(path: Path, series: Series, labels: Sequence[str]) -> Path:
     return path
 
 
-def joined(series: Series) -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
-    """Return the arrays ``inputs`` and ``lengths`` of series one after the other."""
-    return {"inputs": np.concatenate(series), "lengths": np.array(list(map(len, series)))}
-
-
 def ended_by_nan(series: Series) -> NDArray[np.float64]:
     """Return series as one array (N, T, C), with NaN after their ends."""
     whole = np.full((len(series), max(map(len, series)), series[0].shape[1]), np.nan)

@@ -8,14 +8,14 @@ for entries and preprocessings that contradict the data, UsageError for splits a
 ExampleError for single examples that cannot be read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from robench.core.declared import DatasetDeclaration, Preprocessing
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
 from robench.core.protocols import Dataset
-from robench.datasets.base import DatasetBase, Opener, opened_by_others
+from robench.datasets.base import DatasetBase, opened_by_others
 from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
 from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
@@ -112,7 +112,7 @@ def open_dataset(
         )
 
     def opened() -> Dataset:
-        implementation: Opener = declared.implemented()
+        implementation: Callable[..., Dataset] = declared.implemented()
         return implementation(
             declared,
             data_root=data_root,

@@ -54,14 +54,6 @@ class Member:
     start: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits on the declared number and size of an archive's members."""
-
-    max_bytes: int
-    max_members: int
-
-
 def read_members(archive: Path) -> Iterator[Member]:
     """Yield the members in the archive's order."""
     try:
@@ -86,7 +78,7 @@ def reporting_damage(archive: Path) -> Iterator[None]:
         ) from error
 
 
-def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
+def check_members(archive: Path, *, max_bytes: int, max_members: int) -> list[tuple[str, ...]]:
     """Read all of an archive's members without writing anything; return the names of its files."""
     # By name without case.
     files: dict[str, tuple[str, ...]] = {}
@@ -94,10 +86,10 @@ def check_members(archive: Path, limits: Limits) -> list[tuple[str, ...]]:
     num_bytes = 0
     for count, member in enumerate(read_members(archive), 1):
         parts, num_bytes = member.parts, num_bytes + member.num_bytes
-        if count > limits.max_members or num_bytes > limits.max_bytes:
+        if count > max_members or num_bytes > max_bytes:
             raise MissingDataError(
-                f"archive {archive} declares more than this dataset can have ({limits.max_members:,} members,"
-                f" {limits.max_bytes:,} bytes); nothing was unpacked. Is it another archive?"
+                f"archive {archive} declares more than this dataset can have ({max_members:,} members,"
+                f" {max_bytes:,} bytes); nothing was unpacked. Is it another archive?"
             )
         folders.update(parts[:end] for end in range(1, len(parts) + member.is_folder))
         if member.is_folder:

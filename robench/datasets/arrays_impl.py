@@ -24,7 +24,6 @@ from robench.datasets.decoding import resized_pixels
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.masks_impl import MaskRule
 from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
-from robench.datasets.uea import TRAIN_SPLIT
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays
 from robench.datasets.user_impl import (
@@ -34,6 +33,8 @@ from robench.datasets.user_impl import (
     num_channels_of,
     numbered_ids,
     one_size,
+    reading,
+    refuse_crop,
 )
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 from robench.domains import DOMAINS
@@ -131,7 +132,7 @@ def open_arrays(
         return opened_split(declared, split, lambda path: _read_series(declared, content, path))
     title = f"dataset {declared.name!r}: {content.path}"
     read = _arrays(declared, content, content.path)
-    inputs, targets = read.arrays[:2]
+    inputs, targets = read.arrays
     if declared.task == SEGMENTATION.name and isinstance(preprocessing, ImagePreprocessing):
         return _with_masks(declared, read, preprocessing)
     labels = checked_labels(targets, len(inputs), f"{title}: {read.names[1]}")
@@ -162,11 +163,7 @@ def _with_masks(declared: UserDataset, read: _Arrays, preprocessing: ImagePrepro
             f"{title} must be whole numbers of the shape {(len(pixels), height, width)}, a mask for each image, got"
             f" {targets.dtype} of the shape {targets.shape}"
         )
-    if preprocessing.crop is not None:
-        raise DeclarationError(
-            f"dataset {declared.name!r} has masks, which are never cropped: leave out crop of the checkpoint's"
-            f" preprocessing, got {preprocessing.crop}"
-        )
+    refuse_crop(declared.name, preprocessing)
     numbers = targets.astype(np.int64)
     highest = int(np.where(numbers == content.ignore_index, -1, numbers).max(initial=-1))
     rule = MaskRule(num_classes=declared.num_classes or max(2, highest + 1), ignore_index=content.ignore_index)
@@ -192,26 +189,21 @@ def _with_masks(declared: UserDataset, read: _Arrays, preprocessing: ImagePrepro
 def _read_series(declared: UserDataset, content: Arrays, path: str) -> LabelledSeries:
     """Return the series of an npz file."""
     read = _arrays(declared, content, path)
-    inputs, targets, *lengths = read.arrays
+    inputs, targets = read.arrays
     title = f"dataset {declared.name!r}: {path}"
-    series = series_of_array(inputs, lengths[0] if lengths else None, f"{title}: {read.names[0]}")
+    series = series_of_array(inputs, f"{title}: {read.names[0]}")
     labels = checked_labels(targets, len(series), f"{title}: {read.names[1]}")
     check_classes(declared, labels, max(2, int(labels.max(initial=0)) + 1), path)
     return LabelledSeries(ids=numbered_ids(declared.name, len(series)), series=series, labels=labels.tolist())
 
 
 def _arrays(declared: UserDataset, content: Arrays, path: str) -> _Arrays:
-    """Return inputs, targets and, for series that have them, lengths of an npz file."""
+    """Return inputs and targets of an npz file."""
     title = f"dataset {declared.name!r}: {path}"
-    try:
-        with open_regular(Path(path)) as file:
-            arrays, names = _read(file, title, declared, content)
-            file.seek(0)
-            return _Arrays(arrays, names, hashlib.file_digest(file, "sha256").hexdigest())
-    except FileNotFoundError:
-        raise MissingDataError(f"{title} does not exist. Correct path in its entry, or put the file there") from None
-    except OSError as error:
-        raise MissingDataError(f"cannot read {path} of dataset {declared.name!r}: {error.strerror}") from error
+    with reading(declared.name, path), open_regular(Path(path)) as file:
+        arrays, names = _read(file, title, declared, content)
+        file.seek(0)
+        return _Arrays(arrays, names, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def _read(
@@ -224,7 +216,7 @@ def _read(
         raise MissingDataError(f"{title} is not an npz file ({described(error)}); write it with numpy.savez") from error
     if known is None:
         raise MissingDataError(f"{title} has a single array; write inputs and labels into one file with numpy.savez")
-    wanted = _names(known, title, declared.task, content)
+    wanted = {"inputs": content.inputs or "inputs", "targets": content.targets or "targets"}
     if missing := [field for field, name in wanted.items() if name not in known]:
         absent = " and ".join(repr(wanted[field]) for field in missing)
         raise DeclarationError(
@@ -237,30 +229,6 @@ def _read(
         raise MissingDataError(
             f"{title}: its arrays cannot be read without pickle ({described(error)}); save arrays of numbers"
         ) from error
-
-
-def _names(known: Sequence[str], title: str, task: str, content: Arrays) -> dict[str, str]:
-    """Return the arrays' names by the fields of the entry: as stated, the default ones, or the only usual pair."""
-    names = {"inputs": content.inputs or "inputs", "targets": content.targets or "targets"}
-    lengths = {} if content.lengths is None else {"lengths": content.lengths}
-    if all(name in known for name in names.values()):
-        return names | lengths
-    what = "masks" if task == SEGMENTATION.name else "labels"
-    usual = [("images", what), ("x", "y"), ("X", "y")]
-    # A file of series may be of either split.
-    for split in (TEST_SPLIT,) if content.train is None else (TEST_SPLIT, TRAIN_SPLIT):
-        usual += [(f"{split}_images", f"{split}_{what}"), *((f"{x}_{split}", f"y_{split}") for x in "xX")]
-    found = [
-        pair
-        for pair in usual
-        if {*pair} <= {*known} and content.inputs in (None, pair[0]) and content.targets in (None, pair[1])
-    ]
-    if len(found) > 1:
-        raise DeclarationError(
-            f"{title} has several pairs of arrays, {', '.join(' and '.join(pair) for pair in found)}; state inputs and"
-            " targets in the dataset's entry"
-        )
-    return (dict(zip(names, found[0], strict=True)) if found else names) | lengths
 
 
 def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDArray[np.float32]:

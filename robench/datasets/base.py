@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
@@ -39,15 +39,6 @@ LIVE = {
     "cifar-10": "cifar-10-c-live",
     "cifar-100": "cifar-100-c-live",
 }
-
-
-class Opener(Protocol):
-    """Implementation that opens a dataset."""
-
-    def __call__(
-        self, declared: Any, *, data_root: Path | None, preprocessing: Any, decode_workers: int, split: str
-    ) -> Dataset:
-        """Return the requested split; see ``open_dataset``. Any: both types are the opener's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +127,23 @@ class DatasetBase(DeclarationBase):
             images = " (the validation images)" if self.has_training_images else ""
             known = " and ".join(map(repr, self.splits))
             raise UsageError(f"dataset {self.name!r} has no split {split!r} here, only {known}{images}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedSplits(DatasetBase):
+    """Base of the declarations of datasets with a known number of examples of each split.
+
+    Attributes:
+        sizes: number of examples of each split, in the order of ``splits``.
+    """
+
+    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
+    sizes: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
+
+    def num_examples_of(self, split: str) -> int:
+        """Return the number of examples of a split."""
+        self.check_split(split)
+        return self.sizes[self.splits.index(split)]
 
 
 def class_name_problems(names: tuple[str, ...] | None, num_classes: int | None) -> list[FieldProblem]:

@@ -21,7 +21,7 @@ from PIL import Image
 
 from robench.core.errors import MissingDataError, UsageError, described
 from robench.core.files import read_regular
-from robench.datasets.archives import Limits, check_members, read_members, reporting_damage
+from robench.datasets.archives import check_members, read_members, reporting_damage
 from robench.datasets.cifar import KNOWN_FILES, CifarFiles, CifarPart
 
 SIDE: Final = 32
@@ -144,7 +144,7 @@ def places_in(path: Path) -> dict[str, tuple[str, ...]]:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
         found = [file.relative_to(path).parts for folder in folders for file in _files_in(folder)]
     else:
-        found = sorted(check_members(path, Limits(max_bytes=_MOST_BYTES, max_members=_MOST_MEMBERS)))
+        found = sorted(check_members(path, max_bytes=_MOST_BYTES, max_members=_MOST_MEMBERS))
     places: dict[str, tuple[str, ...]] = {}
     for parts in found:
         places.setdefault(parts[-1], parts)

@@ -15,14 +15,13 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torchvision.transforms import (  # type: ignore[import-untyped]  # torchvision ships no types
     CenterCrop,
     InterpolationMode,
@@ -88,55 +87,6 @@ def try_decode(image: Stored | Altered, preprocessing: ImagePreprocessing) -> ND
         return decode(image, preprocessing)
     except ExampleError as error:
         return error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
-    """Unusual property of an image file.
-
-    Attributes:
-        kind: ``no-image`` and ``corrupt-image`` cannot be read; the others are converted.
-        message: sentence with the file, and the problem or the effect of the conversion.
-        is_dark: whether an image of 16 bits has no value in the upper half of their range.
-    """
-
-    kind: Literal["no-image", "corrupt-image", "cmyk-image", "16-bit-image", "turned-image"]
-    message: str
-    is_dark: bool = False
-
-
-def examine(stored: Stored) -> Oddity | None:
-    """Read a whole image file like ``decode``, and return its unusual properties."""
-    try:
-        with open_stored(stored) as opened, Image.open(opened) as file:
-            oddity = _conversion(stored, file)
-            pixels = converted(file, MODES[3])
-            if oddity is not None and oddity.kind == "16-bit-image":
-                return replace(oddity, is_dark=int(np.asarray(pixels).max()) < 128)
-            return oddity or _turned(stored, file)
-    except UnidentifiedImageError as error:
-        return Oddity(kind="no-image", message=unreadable(stored, error))
-    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
-        return Oddity(kind="corrupt-image", message=unreadable(stored, error))
-
-
-def _conversion(stored: Stored, image: Image.Image) -> Oddity | None:
-    if image.mode == "CMYK":
-        done = "converted to RGB by Pillow's formula, its colour profile ignored, as timm and torchvision do"
-        return Oddity(kind="cmyk-image", message=f"image {stored} is CMYK: {done}")
-    # Pillow shows 16-bit colour as RGB; only the decoder that it chose knows.
-    if image.mode.startswith("I;16") or any(";16" in str(tile) for tile in getattr(image, "tile", ())):
-        return Oddity(kind="16-bit-image", message=f"image {stored} has 16 bits a channel: its upper 8 bits are kept")
-    return None
-
-
-def _turned(stored: Stored, image: Image.Image) -> Oddity | None:
-    # Broken metadata change no pixel.
-    with suppress(Exception):
-        if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
-            ignored = "has an EXIF orientation, which is ignored, as by torchvision and timm: it is read unturned"
-            return Oddity(kind="turned-image", message=f"image {stored} {ignored}")
-    return None
 
 
 def pixels_of(image: Image.Image, title: str, preprocessing: ImagePreprocessing) -> NDArray[np.uint8]:

@@ -11,10 +11,7 @@ Kind = Literal[
     "absent",
     "unreadable",
     "missing-class",
-    "extra-class",
     "wrong-count",
-    "same-example",
-    "misnamed-file",
     "empty-file",
     "no-image",
     "corrupt-image",
@@ -26,14 +23,13 @@ Kind = Literal[
     "class-order",
     "empty-class",
     "odd-class",
-    "dark-images",
     "turned-image",
 ]
 # Findings about files that are read anyway or skipped, and notes on classes, which do not invalidate numbers.
 HARMLESS: frozenset[Kind] = frozenset(
     (
         *("cmyk-image", "16-bit-image", "other-file", "class-order", "empty-class"),
-        *("odd-class", "dark-images", "turned-image"),
+        *("odd-class", "turned-image"),
     )
 )
 

@@ -9,23 +9,18 @@ import stat
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robench.core.errors import DeclarationError, MissingDataError, described
-from robench.core.files import open_regular
-from robench.core.protocols import Dataset
-from robench.datasets.arrays_impl import ArrayInputs
+from robench.core.errors import DeclarationError, MissingDataError
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.imagenet_folder import SUFFIXES, is_text, misnamed
 from robench.datasets.labels import numbered_labels, unknown_class
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import IMAGE_COLUMN, CsvTable, ImageFolder
-from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows, tree_fingerprint
-from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
-from robench.domains.images import IMAGES
+from robench.datasets.user_impl import FileImages, check_classes, column_of, csv_rows
+from robench.declarations.preprocessing import ImagePreprocessing
 
 # More than any published set has; links may make a small tree look endless.
 MOST_IMAGES: Final = 20_000_000
@@ -157,9 +152,9 @@ def _refuse_empty(title: str, root: Path, empty: Sequence[str]) -> None:
 
 
 def open_list(
-    declared: UserDataset, *, preprocessing: PreprocessingBase, decode_workers: int, **unused: object
-) -> Dataset:
-    """Open the images, or the inputs of another domain, listed in a CSV file."""
+    declared: UserDataset, *, preprocessing: ImagePreprocessing, decode_workers: int, **unused: object
+) -> FileImages:
+    """Open the images listed in a CSV file."""
     content: CsvTable = declared.content  # type: ignore[assignment]  # the format of this implementation
     root = content.place.parent
     lines: dict[str, int] = {}
@@ -176,44 +171,18 @@ def open_list(
     numbers, num_classes, class_names = numbered_labels(declared, {TEST_SPLIT: labels})
     targets = numbers[TEST_SPLIT]
     check_classes(declared, np.asarray(targets, dtype=np.int64), num_classes, content.path)
-    if declared.domain != IMAGES.name or not isinstance(preprocessing, ImagePreprocessing):
-        fingerprint = tree_fingerprint(declared, list(lines), sizes, targets)
-        inputs = _stacked(declared.name, [root / name for name in lines])
-        found: ArrayInputs | FileImages = ArrayInputs(
-            declared, inputs, np.asarray(targets, np.int64), fingerprint, num_classes, list(lines)
-        )
-    else:
-        found = FileImages(
-            declared,
-            root=root,
-            names=list(lines),
-            sizes=sizes,
-            targets=targets,
-            num_classes=num_classes,
-            preprocessing=preprocessing,
-            decode_workers=decode_workers,
-        )
+    found = FileImages(
+        declared,
+        root=root,
+        names=list(lines),
+        sizes=sizes,
+        targets=targets,
+        num_classes=num_classes,
+        preprocessing=preprocessing,
+        decode_workers=decode_workers,
+    )
     found.class_names = class_names
     return found
-
-
-def _stacked(name: str, paths: Sequence[Path]) -> NDArray[Any]:
-    """Return the arrays of ``.npy`` files, read without pickle, as one array (N, ...)."""
-    arrays: list[NDArray[Any]] = []
-    for path in paths:
-        try:
-            with open_regular(path) as file:
-                arrays.append(np.load(file, allow_pickle=False))
-        except Exception as error:  # numpy raises many types on broken files
-            raise MissingDataError(
-                f"dataset {name!r}: {path} is not an array ({described(error)}); write it with numpy.save"
-            ) from error
-        if arrays[-1].shape != arrays[0].shape:
-            raise MissingDataError(
-                f"dataset {name!r}: {path} has the shape {arrays[-1].shape}, and {paths[0]} {arrays[0].shape}; give all"
-                " inputs one shape"
-            )
-    return np.stack(arrays)
 
 
 def _rows(name: str, content: CsvTable) -> Iterator[tuple[int, str, str]]:
@@ -232,7 +201,7 @@ def relative_name(path: str, where: str, what: str = "image") -> str:
     # Lexically: a link below the folder may lead elsewhere, as its owner made it.
     name = os.path.normpath(path) if path else ""
     if not name or "\0" in name or name == ".":
-        raise MissingDataError(f"{where}: the path of {_a(what)} must name a file, got {path!r}")
+        raise MissingDataError(f"{where}: the path of the {what} must name a file, got {path!r}")
     if PurePath(name).is_absolute() or PurePath(name).parts[0] == os.pardir:
         raise MissingDataError(
             f"{where}: {path} is not below the folder of the CSV file. Give paths relative to that folder; link or copy"
@@ -250,7 +219,3 @@ def size_on_disk(path: Path, where: str, what: str = "image") -> int:
     if not stat.S_ISREG(found.st_mode):
         raise MissingDataError(f"{where}: {what} {path} is not a regular file (a folder, a pipe, a device, ...)")
     return found.st_size
-
-
-def _a(what: str) -> str:
-    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"

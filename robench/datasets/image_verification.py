@@ -1,28 +1,22 @@
 """Verification of images of ImageNet's classes in any form: classes, counts and files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from os import cpu_count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from robench.core.errors import MissingDataError
-from robench.datasets.decoding import examine
-from robench.datasets.findings import Finding, Verification, refused
-from robench.datasets.imagenet_folder import (
-    CLASS_FOLDERS,
-    ImageSource,
-    Layout,
-    class_folders,
-    has_class,
-    images_in,
-    is_text,
-    misnamed,
-)
+from robench.datasets.decoding import MODES, converted
+from robench.datasets.decoding import unreadable as unreadable_image
+from robench.datasets.findings import Finding, Kind, Verification, refused
+from robench.datasets.imagenet_folder import ImageSource, Layout
 from robench.datasets.imagenet_forms import find_form, unreadable
-from robench.datasets.packed_images import Stored
+from robench.datasets.packed_images import Stored, open_stored
 
 
 def verify_images(layout: Layout, data_root: Path | None, *, decode: bool = False) -> Verification:
@@ -31,116 +25,77 @@ def verify_images(layout: Layout, data_root: Path | None, *, decode: bool = Fals
     try:
         found = find_form(data_root, layout)
         known = {"folder": found.place, "form": found.form}
-        if found.form == CLASS_FOLDERS:
-            images, findings = _of_class_folders(found.place, layout)
-        else:
-            source = found.read()
-            images, findings = _of_source(source, layout)
-            known["has_own_ids"] = not source.is_named
-        stored = [each for of_class in images.values() for each in of_class]
+        source = found.read()
+        known["has_own_ids"] = not source.is_named
+        findings = [*_findings(source, layout)]
         if decode:
-            findings += decoding_findings([each for each in stored if _num_bytes(each)])
+            order = sorted(np.flatnonzero(source.sizes).tolist(), key=source.ids.__getitem__)
+            findings += decoding_findings([*map(source.stored, order)])
     except MissingDataError as error:
-        # Only the message about an absent dataset has several lines: the places that were searched.
-        is_absent = data_root is None or len(error.lines) > 1
-        return refused(layout.dataset, "absent" if is_absent else "wrong-file", error, **known)
+        return refused(layout.dataset, "absent" if is_absent(error, data_root) else "wrong-file", error, **known)
     except OSError as error:
         return refused(layout.dataset, "unreadable", unreadable(error, layout), **known)
     return Verification(
         dataset=layout.dataset,
-        num_images=len(stored),
-        num_classes=sum(1 for of_class in images.values() if of_class),
+        num_images=len(source),
+        num_classes=len(np.unique(source.targets)),
         is_decoded=decode,
         findings=tuple(findings),
         **known,
     )
 
 
-def _num_bytes(stored: Stored) -> int:
-    return stored.stat().st_size if isinstance(stored, Path) else stored.num_bytes
+def is_absent(error: MissingDataError, data_root: Path | None) -> bool:
+    """Return whether nothing of a dataset was found: only that message has several lines, the places searched."""
+    return data_root is None or len(error.lines) > 1
 
 
-def _of_class_folders(folder: Path, layout: Layout) -> tuple[Mapping[str, Sequence[Stored]], list[Finding]]:
-    classes = {path.name: path for path in class_folders(folder, layout)}
-    images = {
-        name: sorted(path / f"{image.stem}{image.suffix}" for image in images_in(path))
-        for name, path in classes.items()
-        if name in layout.classes
-    }
-    findings = []
+def _findings(source: ImageSource, layout: Layout) -> Iterator[Finding]:
+    counts, wanted = np.bincount(source.targets, minlength=max(layout.classes.values()) + 1), layout.images_per_class
     for name, index in layout.classes.items():
-        if name not in classes:
-            message = f"class folder {folder / name} is missing (class {index}); restore it"
-            findings.append(Finding(kind="missing-class", message=message))
-    for name in sorted(classes.keys() - layout.classes.keys()):
-        try:
-            has_class(name, layout, folder)
-        except MissingDataError as error:
-            findings.append(Finding(kind="extra-class", message=str(error)))
-    counts = {f"class folder {classes[name]}": len(found) for name, found in images.items()}
-    findings += _count_findings(counts, layout, folder)
-    for name, found in images.items():
-        findings += _file_findings(classes[name], found)
-    return images, findings
-
-
-def _of_source(source: ImageSource, layout: Layout) -> tuple[Mapping[str, Sequence[Stored]], list[Finding]]:
-    names = {index: name for name, index in layout.classes.items()}
-    images: dict[str, list[Stored]] = {name: [] for name in layout.classes}
-    for number, target in enumerate(source.targets.tolist()):
-        images[names[target]].append(source.stored(number))
-    counts = {f"class {name} in {source.place}": len(found) for name, found in images.items()}
-    findings = [*_count_findings(counts, layout, source.place)]
-    for number in np.flatnonzero(source.sizes == 0).tolist():
-        message = f"image {source.stored(number)} has zero bytes; restore it"
-        findings.append(Finding(kind="empty-file", message=message))
-    return images, findings
-
-
-def _count_findings(counts: Mapping[str, int], layout: Layout, place: Path) -> Iterator[Finding]:
-    wanted = layout.images_per_class
-    for title, count in counts.items():
-        if not count or (wanted is not None and count != wanted):
-            message = f"{title} holds {count} images, wanted {wanted or 'at least 1'}"
+        if not counts[index]:
+            message = f"class {name} (index {index}) has no image in {source.place}; restore it"
+            yield Finding(kind="missing-class", message=message)
+        elif wanted not in (None, counts[index]):
+            message = f"class {name} in {source.place} holds {counts[index]} images, wanted {wanted}"
             yield Finding(kind="wrong-count", message=message)
-    total = sum(counts.values())
-    if total != layout.num_images:
-        yield Finding(
-            kind="wrong-count",
-            message=f"{layout.title} in {place} holds {total:,} images of its classes, wanted {layout.num_images:,}",
+    if len(source) != layout.num_images:
+        message = (
+            f"{layout.title} in {source.place} holds {len(source):,} images of its classes, wanted"
+            f" {layout.num_images:,}"
         )
-
-
-def _file_findings(folder: Path, images: Sequence[Path]) -> Iterator[Finding]:
-    stems: dict[str, Path] = {}
-    for path in images:
-        first = stems.setdefault(path.stem, path)
-        if first != path:
-            message = f"{first} and {path} are the same example; remove one of them"
-            yield Finding(kind="same-example", message=message)
-        if not is_text(path.name):
-            yield Finding(kind="misnamed-file", message=misnamed(path))
-        elif not path.is_file():
-            message = f"image {path} is not a regular file (a pipe, a device, ...); restore it"
-            yield Finding(kind="no-image", message=message)
-        elif path.stat().st_size == 0:
-            yield Finding(kind="empty-file", message=f"image {path} has zero bytes; restore it")
-    for path in sorted(set(folder.iterdir()) - set(images)):
-        yield Finding(kind="other-file", message=f"{path} is not an image by its name: it is skipped")
+        yield Finding(kind="wrong-count", message=message)
+    for number in np.flatnonzero(source.sizes == 0).tolist():
+        yield Finding(kind="empty-file", message=f"image {source.stored(number)} has zero bytes; restore it")
 
 
 def decoding_findings(images: Sequence[Stored]) -> list[Finding]:
     """Decode images, and return the unusual ones."""
     # Pillow's decoders let other threads run.
     with ThreadPoolExecutor(cpu_count()) as threads:
-        oddities = threads.map(examine, images)
-        unusual = [oddity for oddity in oddities if oddity is not None]
-    findings = [Finding(kind=oddity.kind, message=oddity.message) for oddity in unusual]
-    of_16_bits = [oddity.is_dark for oddity in unusual if oddity.kind == "16-bit-image"]
-    if of_16_bits and all(of_16_bits):
-        message = (
-            f"none of the {len(of_16_bits):,} images of 16 bits a channel has a value in the upper half of the range:"
-            " they are read dark. If they have 12 bits, as scanners write them, multiply their values by 16"
-        )
-        findings.append(Finding(kind="dark-images", message=message))
-    return findings
+        return [found for found in threads.map(examined, images) if found is not None]
+
+
+def examined(stored: Stored) -> Finding | None:
+    """Read a whole image file like ``decode``; return what is unusual about it."""
+    kind: Kind | None = None
+    try:
+        with open_stored(stored) as opened, Image.open(opened) as file:
+            if file.mode == "CMYK":
+                done = "converted to RGB by Pillow's formula, its colour profile ignored, as timm and torchvision do"
+                kind, unusual = "cmyk-image", f"is CMYK: {done}"
+            # Pillow shows 16-bit colour as RGB; only the decoder that it chose knows.
+            elif file.mode.startswith("I;16") or any(";16" in str(tile) for tile in getattr(file, "tile", ())):
+                kind, unusual = "16-bit-image", "has 16 bits a channel: its upper 8 bits are kept"
+            pixels = converted(file, MODES[3])
+            if kind == "16-bit-image" and int(np.asarray(pixels).max()) < 128:
+                unusual += ", and no value is in the upper half. If it has 12 bits, multiply its values by 16"
+            # Broken metadata change no pixel.
+            with suppress(Exception):
+                if kind is None and file.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+                    ignored = "which is ignored, as by torchvision and timm: it is read unturned"
+                    kind, unusual = "turned-image", f"has an EXIF orientation, {ignored}"
+    except Exception as error:  # Pillow's decoders may raise almost any type on broken files.
+        is_other = isinstance(error, UnidentifiedImageError)
+        return Finding(kind="no-image" if is_other else "corrupt-image", message=unreadable_image(stored, error))
+    return None if kind is None else Finding(kind=kind, message=f"image {stored} {unusual}")

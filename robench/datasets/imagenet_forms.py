@@ -15,8 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import pyarrow.compute as pc  # type: ignore[import-untyped]  # pyarrow ships no types
-
 from robench.core.errors import MissingDataError, RobenchError
 from robench.datasets.archives import read_members
 from robench.datasets.devkit import DEVKIT, find_devkit, published_name, read_labels
@@ -35,7 +33,7 @@ from robench.datasets.imagenet_folder import (
     source_of,
 )
 from robench.datasets.imagenet_shards import PARQUET, WEBDATASET, read_parquet, read_webdataset
-from robench.datasets.packed_index import NOTES, index_of
+from robench.datasets.packed_index import NOTES, members_of
 
 LOOSE: Final = "loose images"
 ARCHIVE: Final = "archive of class folders"
@@ -204,13 +202,10 @@ def _read_loose(place: Path, devkit: Path | None, layout: Layout) -> ImageSource
 
 def _members(archive: Path, inside: str = "") -> Iterator[Listed]:
     """Yield the images of an archive below a folder in it; of those outside class folders the folder is ""."""
-    table, prefix = index_of(archive), f"{inside}/" if inside else ""
-    table = table.filter(pc.starts_with(table["name"], prefix))
-    for name, start, num_bytes in zip(
-        *(table[each].to_pylist() for each in ("name", "start", "num_bytes")), strict=True
-    ):
+    prefix = f"{inside}/" if inside else ""
+    for name, start, num_bytes in members_of(archive):
         folder, _, last = name.removeprefix(prefix).rpartition("/")
-        if parts := name_of_image(last):
+        if name.startswith(prefix) and (parts := name_of_image(last)):
             yield Listed(folder, *parts, num_bytes, start=start)
 
 

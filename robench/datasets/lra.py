@@ -3,18 +3,17 @@
 Source: Tay et al. 2020, arXiv:2011.04006. Token 0 is padding, grey level g and byte b are the tokens g + 1 and b + 1.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from robench.datasets.base import TEST_SPLIT, DatasetBase
+from robench.datasets.base import TEST_SPLIT, SizedSplits
 from robench.datasets.cifar import CIFAR_10, PublishedCifar
 from robench.datasets.digits import DIGITS
 from robench.datasets.published_texts import IMDB, ReviewFolders
 from robench.datasets.sotu import SOTU_ERAS
-from robench.declarations.base import LARGEST, FieldProblem
+from robench.declarations.base import LARGEST
 from robench.domains.listops import VOCABULARY
 from robench.domains.tokens import TOKENS
 
@@ -29,7 +28,7 @@ _RELEASE = "lra_release/lra_release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSet(DatasetBase):
+class TokenSet(SizedSplits):
     """Base of the declarations of sequences of tokens.
 
     Attributes:
@@ -37,7 +36,6 @@ class TokenSet(DatasetBase):
         vocabulary_size: number of different tokens, 0 to ``vocabulary_size - 1``; 0 is padding.
         vocabulary: text of each token from 1 on; empty for bytes and grey levels.
         is_paired: whether an input is a pair of sequences (2, ``length``).
-        sizes: number of examples of each split, in the order of ``splits``.
         sha256s: SHA-256 of each split, in the order of ``splits``, which a split must have; empty if unknown.
         reader: ``module:name`` of the function ``(declared, data_root, split)`` that returns ``TokenRows``; empty
             where ``implementation`` opens the dataset otherwise.
@@ -48,33 +46,12 @@ class TokenSet(DatasetBase):
     task: str = "classification"
     domain: str = TOKENS.name
     splits: tuple[str, ...] = _SPLITS
-    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     length: Annotated[int, Ge(1), Le(LARGEST)]
     vocabulary_size: Annotated[int, Ge(2), Le(LARGEST)] = _BYTES
     vocabulary: tuple[str, ...] = ()
     is_paired: bool = False
-    sizes: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
     sha256s: tuple[str, ...] = ()
     reader: str = ""
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse another number of sizes or digests than of splits, and two sizes of the measured split."""
-        problems = super(TokenSet, self).contradictions()
-        fields: dict[str, Sequence[object]] = {"sizes": self.sizes, "sha256s": self.sha256s or self.splits}
-        for name, found in fields.items():
-            if len(found) != len(self.splits):
-                problems.append((name, f"must be one for each of {', '.join(self.splits)}, got {len(found)} of them"))
-        if not problems and self.num_examples != self.num_examples_of(self.evaluation_split):
-            wanted = f"must be the size of the split {self.evaluation_split}, {self.sizes}"
-            problems.append(("num_examples", f"{wanted}, got {self.num_examples}"))
-        if self.vocabulary and len(self.vocabulary) != self.vocabulary_size - 1:
-            problems.append(("vocabulary", f"must be {self.vocabulary_size - 1} texts, got {len(self.vocabulary)}"))
-        return problems
-
-    def num_examples_of(self, split: str) -> int:
-        """Return the number of examples of a split."""
-        self.check_split(split)
-        return self.sizes[self.splits.index(split)]
 
     def sha256_of(self, split: str) -> str | None:
         """Return the SHA-256 of a split; None if unknown."""
@@ -104,14 +81,6 @@ class ListOps(TokenSet):
     max_args: Annotated[int, Ge(2), Le(100)]
     min_length: Annotated[int, Ge(4), Le(LARGEST)]
     max_length: Annotated[int, Ge(4), Le(LARGEST)]
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse lengths beyond the number of positions, and a smallest length above the largest."""
-        problems = super(ListOps, self).contradictions()
-        if not self.min_length <= self.max_length <= self.length:
-            wanted = f"must be from min_length {self.min_length} to length {self.length}"
-            problems.append(("max_length", f"{wanted}, got {self.max_length}"))
-        return problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +135,6 @@ class Pathfinder(TokenSet):
     implementation: ClassVar[str] = "robench.datasets.pathfinder_impl:open_pathfinder"
 
     side: Annotated[int, Ge(1), Le(4096)]
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse another number of positions than of pixels."""
-        problems = super(Pathfinder, self).contradictions()
-        if self.length != self.side**2:
-            problems.append(("length", f"must be the square of side {self.side}, got {self.length}"))
-        return problems
 
 
 LISTOPS = ListOps(

@@ -5,6 +5,7 @@ holds as long as size and time of the file are the same.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +35,12 @@ def index_of(file: Path) -> pa.Table:
     content of small members with a suffix of ``NOTES``, otherwise null; of shards ``label``, int64, or null.
     """
     return _index(*state_of(file))
+
+
+def members_of(file: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield name, start and size in bytes of each member or row."""
+    table = index_of(file)
+    yield from zip(*(table[each].to_pylist() for each in ("name", "start", "num_bytes")), strict=True)
 
 
 # The largest tar of ImageNet-C has 750,000 members.

@@ -25,14 +25,15 @@ def folder_of(declared: DatasetBase, data_root: Path | None, how: str) -> Path:
     return data_root.expanduser() / str(declared.folder)
 
 
-def check_present(declared: DatasetBase, paths: Iterable[Path], advice: str) -> None:
-    """Refuse a dataset that lacks a file; the message lists all that are not there."""
-    tried = []
+def check_present(declared: DatasetBase, paths: Iterable[Path], advice: str, *, are_folders: bool = False) -> None:
+    """Refuse a dataset that lacks a file, or a folder; the message lists all that are not there."""
+    tried, other = [], "not a folder" if are_folders else "not a file"
     for path in paths:
         try:
-            if not path.is_file():
-                tried.append(f"  {path}: {'not a file' if path.exists() else 'absent'}")
+            if not (path.is_dir() if are_folders else path.is_file()):
+                tried.append(f"  {path}: {other if path.exists() else 'absent'}")
         except OSError as error:
+            # Such as a name that is too long.
             tried.append(f"  {path}: {error.strerror}")
     if tried:
         raise MissingDataError(f"dataset {declared.name!r} not found. Tried:", *tried, advice)

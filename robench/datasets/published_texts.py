@@ -10,28 +10,24 @@ training. The files mark articles by lines of the form of a title, and some othe
 that others published have 62 documents for the test. So the number of examples is left to the files.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.core.errors import UsageError
-from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.declarations.base import LARGEST, FieldProblem
+from robench.datasets.base import TEST_SPLIT, DatasetBase, SizedSplits
+from robench.declarations.base import LARGEST
 from robench.domains.texts import TEXTS
 
 _Rating = Annotated[int, Ge(0), Le(100)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledFiles(DatasetBase):
+class LabelledFiles(SizedSplits):
     """Base of the declarations of labelled texts in published files below the data root.
 
     Attributes:
-        sizes: number of examples of each split, in the order of ``splits``.
         archive: name of the published archive.
-        advice: sentence for who asks for another split; empty for none.
         reader: ``module:name`` of the function ``(declared, data_root, split)`` that returns ids, texts and classes in
             the order of the files; ``suffix``: ending of the file of a split, empty for folders.
     """
@@ -42,33 +38,7 @@ class LabelledFiles(DatasetBase):
 
     domain: str = TEXTS.name
     folder: str
-    num_classes: Annotated[int, Ge(2), Le(LARGEST)]
-    sizes: tuple[Annotated[int, Ge(1), Le(1000 * LARGEST)], ...]
     archive: str
-    advice: str = ""
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse another number of sizes than of splits, and two sizes of the measured split."""
-        problems = super(LabelledFiles, self).contradictions()
-        if len(self.sizes) != len(self.splits):
-            wanted = f"must be a number for each of {', '.join(self.splits)}"
-            problems.append(("sizes", f"{wanted}, got {len(self.sizes)} of them"))
-        elif self.evaluation_split in self.splits and self.num_examples != self.num_examples_of(self.evaluation_split):
-            wanted = f"must be the size of the split {self.evaluation_split}, {self.sizes}"
-            problems.append(("num_examples", f"{wanted}, got {self.num_examples}"))
-        return problems
-
-    def check_split(self, split: str) -> None:
-        """Refuse a split that the dataset does not have, with ``advice``."""
-        try:
-            super(LabelledFiles, self).check_split(split)
-        except UsageError as error:
-            raise UsageError(f"{error}. {self.advice}" if self.advice else str(error)) from None
-
-    def num_examples_of(self, split: str) -> int:
-        """Return the published number of examples of a split."""
-        self.check_split(split)
-        return self.sizes[self.splits.index(split)]
 
     def path_of(self, split: str) -> str:
         """Return the path of a split's file or folder below the data root."""
@@ -114,15 +84,6 @@ class ReviewFolders(LabelledFiles):
     class_folders: tuple[str, ...]
     ratings: tuple[tuple[_Rating, _Rating], ...]
 
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse other numbers of folders and ratings than of classes."""
-        problems = super(ReviewFolders, self).contradictions()
-        fields: dict[str, Sequence[object]] = {"class_folders": self.class_folders, "ratings": self.ratings}
-        for name, found in fields.items():
-            if len(found) != self.num_classes:
-                problems.append((name, f"must be one for each of {self.num_classes} classes, got {len(found)}"))
-        return problems
-
 
 def _of_split(declared: LabelledFiles, split: str, title: str) -> LabelledFiles:
     """Return the dataset of another split of the same files."""
@@ -148,7 +109,6 @@ SST2 = TabbedSentences(
     evaluation_split="dev",
     sizes=(67_349, 872),
     archive="SST-2.zip",
-    advice="GLUE's test.tsv has no labels and is never read; the original test split is the dataset 'sst2/test'",
 )
 SST2_TRAIN = _of_split(SST2, "train", "SST-2, GLUE's training split: phrases and sentences")
 SST5 = SentimentTrees(
@@ -174,7 +134,6 @@ SST2_TEST = replace(
     num_examples=1_821,
     splits=(TEST_SPLIT,),
     sizes=(1_821,),
-    advice="Train on the dataset 'sst2'",
     is_binary=True,
     is_lower_case=True,
 )
@@ -221,14 +180,6 @@ class TokenFiles(DatasetBase):
     vocabulary_size: Annotated[int, Ge(1), Le(LARGEST)] | None = None
     context_tokens: Annotated[int, Ge(0), Le(LARGEST)] = 384
     archive: str
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse another number of sizes than of splits."""
-        problems = super(TokenFiles, self).contradictions()
-        if self.num_tokens and len(self.num_tokens) != len(self.splits):
-            wanted = f"must be a number for each of {', '.join(self.splits)}"
-            problems.append(("num_tokens", f"{wanted}, got {len(self.num_tokens)} of them"))
-        return problems
 
     def num_tokens_of(self, split: str) -> int | None:
         """Return the published number of tokens of a split."""

@@ -8,14 +8,14 @@ for the types that displace whole objects, they are displaced as well.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
 from robench.core.identity import key_of
 from robench.corruptions import COMMON_CORRUPTIONS, MOVED_LABELS, SEVERITIES
 from robench.datasets.base import TEST_SPLIT, DatasetBase, EmbeddedImages, class_name_problems
-from robench.datasets.user import FilesFormat, delimiter_problems, is_path, located
+from robench.datasets.user import FilesFormat, delimiter_problems
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.tasks.segmentation import SEGMENTATION
 
@@ -42,13 +42,6 @@ class Ade20k(DatasetBase):
     def has_one_size(self) -> bool:
         """Return whether all examples have one shape; otherwise a pass has one of them."""
         return False
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse to move masks without a corruption that displaces pixels."""
-        problems = DatasetBase.contradictions(self)
-        if self.masks == "moved" and self.corruption not in MOVED_LABELS:
-            problems.append(("masks", f"must be untouched for {self.corruption}, which moves no object"))
-        return problems
 
 
 ADE20K = Ade20k(
@@ -114,18 +107,16 @@ class ImageMasks(FilesFormat):
     Attributes:
         masks: path of the folder of the masks, relative as ``path`` is; None for a CSV file.
         image_column, mask_column: names of the columns of a CSV file.
-        delimiter: character between columns of CSV files; None for a comma.
+        delimiter: character between columns of a CSV file; None for a comma.
         ignore_index: value in masks of pixels that count nowhere; None for none.
         reduce_zero_label: whether 0 in masks is ignored, and all others are one class less.
         colours: colour [red, green, blue] of each class, in their order; empty for masks of class numbers.
-        colour_table: path of a CSV file with the columns name, red, green and blue in place of ``colours``.
         ignore_colour: colour of pixels that count nowhere; None for none.
-        resize, longer_at_most: resize of the images alone, as in the preprocessing of a checkpoint, which must then
-            have none or the same.
         same_size: whether all images have one size, so that several are measured in one pass.
     """
 
     kind: ClassVar[str] = "image-masks"
+    path_fields: ClassVar[tuple[str, ...]] = ("path", "masks")
     implementation: ClassVar[str] = "robench.datasets.user_masks_impl:open_image_masks"
 
     task: str = SEGMENTATION.name
@@ -136,10 +127,7 @@ class ImageMasks(FilesFormat):
     ignore_index: Annotated[int | None, Ge(0), Le(65_535)] = None
     reduce_zero_label: bool = False
     colours: Mapping[str, Colour] = field(default_factory=dict)
-    colour_table: str | None = None
     ignore_colour: Colour | None = None
-    resize: Annotated[int | None, Ge(1), Le(4096)] = None
-    longer_at_most: Annotated[int | None, Ge(1), Le(LARGEST)] = None
     same_size: bool = False
 
     def __hash__(self) -> int:
@@ -152,11 +140,6 @@ class ImageMasks(FilesFormat):
         return self.path.lower().endswith((".csv", ".tsv"))
 
     @property
-    def has_colours(self) -> bool:
-        """Return whether masks have a colour for each class."""
-        return bool(self.colours) or self.colour_table is not None
-
-    @property
     def names_of_classes(self) -> tuple[str, ...] | None:
         """Return the names of the classes; None where the entry has none."""
         return tuple(self.colours) or self.class_names
@@ -166,12 +149,6 @@ class ImageMasks(FilesFormat):
         """Return whether all examples have one shape; otherwise a pass has one of them."""
         return self.same_size
 
-    def located(self, folder: Path) -> Self:
-        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
-        others = (path and located(path, folder) for path in (self.masks, self.colour_table))
-        masks, table = others
-        return replace(FilesFormat.located(self, folder), masks=masks, colour_table=table)
-
     def contradictions(self) -> list[FieldProblem]:
         """Refuse paths, classes and colours that contradict each other."""
         problems = FilesFormat.contradictions(self) + delimiter_problems(self.delimiter)
@@ -179,13 +156,11 @@ class ImageMasks(FilesFormat):
             problems.append(("task", f"must be {SEGMENTATION.name}, got {self.task}"))
         if self.is_list and self.masks is not None:
             problems.append(("masks", "must be left out for a CSV file, which lists the masks"))
-        elif not self.is_list and not is_path(self.masks or ""):
-            problems.append(("masks", f"must name the folder of the masks of {self.path}, got {self.masks!r}"))
+        elif not self.is_list and self.masks is None:
+            problems.append(("masks", f"must name the folder of the masks of {self.path}, got None"))
         if self.image_column == self.mask_column:
             problems.append(("mask_column", f"must differ from image_column, got {self.mask_column!r} for both"))
-        if self.longer_at_most is not None and (self.resize is None or self.resize > self.longer_at_most):
-            problems.append(("longer_at_most", f"must be at least resize, got {self.longer_at_most} for {self.resize}"))
-        return problems + (self._colour_problems() if self.has_colours else self._index_problems())
+        return problems + (self._colour_problems() if self.colours else self._index_problems())
 
     def _index_problems(self) -> list[FieldProblem]:
         if self.ignore_colour is not None:
@@ -198,14 +173,11 @@ class ImageMasks(FilesFormat):
         given: dict[str, object] = {
             "ignore_index": self.ignore_index,
             "reduce_zero_label": self.reduce_zero_label or None,
+            "class_names": self.class_names,
         }
-        if self.colours:
-            given |= {"class_names": self.class_names, "colour_table": self.colour_table}
         problems = [(name, "must be left out with colours") for name, value in given.items() if value is not None]
-        if self.colours:
-            problems += [("colours", each) for each in colour_problems(self.colours, self.ignore_colour)]
-            problems += class_name_problems(tuple(self.colours), self.num_classes)
-        return problems
+        problems += [("colours", each) for each in colour_problems(self.colours, self.ignore_colour)]
+        return problems + class_name_problems(tuple(self.colours), self.num_classes)
 
 
 def colour_problems(colours: Mapping[str, Colour], ignore_colour: Colour | None) -> list[str]:

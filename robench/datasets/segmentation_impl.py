@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robench.core.errors import DeclarationError, ExampleError, MissingDataError
+from robench.core.errors import ExampleError, MissingDataError
 from robench.core.seeds import example_seed
 from robench.corruptions import MOVED_LABELS
 from robench.corruptions.corruption import Corruption
@@ -27,9 +27,9 @@ from robench.datasets.image_files_impl import files_below
 from robench.datasets.imagenet_folder import SUFFIXES
 from robench.datasets.masks_impl import MaskRule, read_mask
 from robench.datasets.packed_images import Packed, Stored
-from robench.datasets.packed_index import index_of
+from robench.datasets.packed_index import members_of
 from robench.datasets.segmentation import ADE20K, Ade20k
-from robench.datasets.user_impl import DecodedImages
+from robench.datasets.user_impl import DecodedImages, refuse_crop
 from robench.declarations.base import imported
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.draws import ExampleDraws
@@ -87,11 +87,7 @@ class MaskedImages(DecodedImages):
         preprocessing: ImagePreprocessing,
         decode_workers: int = 0,
     ) -> None:
-        if preprocessing.crop is not None:
-            raise DeclarationError(
-                f"dataset {name!r} has masks, which are never cropped: leave out crop of the checkpoint's"
-                f" preprocessing, got {preprocessing.crop}"
-            )
+        refuse_crop(name, preprocessing)
         targets = np.empty((len(pairs.ids), 0), dtype=np.int64)
         super().__init__(name, fingerprint, pairs.ids, targets, preprocessing, decode_workers)
         self.num_classes, self.form, self.place = rule.num_classes, pairs.form, pairs.place
@@ -234,10 +230,7 @@ def _in_folder(folder: Path, part: str, title: str) -> tuple[Files, Files]:
 
 def _in_zip(archive: Path, part: str) -> tuple[Files, Files]:
     found: dict[str, dict[str, tuple[Stored, int]]] = {"images": {}, "annotations": {}}
-    table = index_of(archive)
-    for name, start, num_bytes in zip(
-        *(table[each].to_pylist() for each in ("name", "start", "num_bytes")), strict=True
-    ):
+    for name, start, num_bytes in members_of(archive):
         path = Path(name)
         kind, inside = path.parent.parent.name, path.parent.name
         if inside == part and (kind, path.suffix) in (("images", ".jpg"), ("annotations", ".png")):

@@ -29,11 +29,10 @@ Example = tuple[str, str, int]
 MOST_BYTES: Final = 1 << 26
 _HEADER: Final = "sentence\tlabel"
 # Published sentences have at most 56 words, and trees at most 30 levels.
-MOST_LEVELS: Final = 1_000
-_CLASSES: Final = ("0", "1", "2", "3", "4")
+MOST_LEVELS: Final = 100
 _NEUTRAL: Final = 2
-_LEAF = re.compile(r"\(([^ ()]+) ([^ ()]+)\)")
-_OPENING = re.compile(r"\(([^ ()]+) (?=\()")
+_LEAF = re.compile(r"\([0-4] ([^ ()]+)\)")
+_NODE = re.compile(r"\([0-4] \0(?: \0)*\)")
 _BRACKETS: Final = {"-LRB-": "(", "-RRB-": ")"}
 # Fifty times the longest published review.
 MOST_REVIEW_BYTES: Final = 1 << 20
@@ -91,21 +90,17 @@ def _fields(row: str, classes: dict[str, int], where: str, advice: str) -> tuple
     return sentence, classes[label]
 
 
-class TreeError(ValueError):
-    """Line that is not a tree; the message says what was found at which character, from 1, and what was expected."""
-
-
 def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> list[Example]:
     """Return ids, sentences and classes in the order of the file; ids count all lines from 0, neutral ones too."""
     file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES)
     examples = []
     for place, line in enumerate(file.lines()):
-        try:
-            root, words = parsed(line)
-        except TreeError as error:
+        if (tree := parsed(line)) is None:
+            wanted = "wanted such as (3 (2 A) (3 (3 good) (2 film))), with classes from 0 to 4 and a word at least"
             raise MissingDataError(
-                f"line {place + 1} of {file.path} is not a sentiment tree: {error}. Unpack {declared.archive} again"
-            ) from error
+                f"line {place + 1} of {file.path} is '{clipped(line)}', {wanted}. Unpack {declared.archive} again"
+            )
+        root, words = tree
         sentence = " ".join(map(unescaped, words))
         if declared.is_lower_case:
             sentence = sentence.lower()
@@ -117,44 +112,22 @@ def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> 
     return examples
 
 
-def parsed(line: str) -> tuple[int, list[str]]:
-    """Return the class of the root of a tree and the words of its leaves; time and memory grow with its length alone.
+def parsed(line: str) -> tuple[int, list[str]] | None:
+    """Return the class of the root of a tree and the words of its leaves; None if it is not a tree with words.
 
     A word is anything without blanks and parentheses, so that it may have white space of other kinds.
 
     >>> parsed("(3 (2 A) (3 (3 good) (2 film)))")
     (3, ['A', 'good', 'film'])
     """
-    classes: list[str] = []
-    words: list[str] = []
-    place, depth, wants_node = 0, 0, True
-    while wants_node or depth:
-        sign = line[place : place + 1]
-        if wants_node:
-            # A leaf is matched whole, any other node up to its first child.
-            node = _LEAF.match(line, place) or _OPENING.match(line, place)
-            if node is None:
-                raise _found(line, place, "a node such as '(2 film)'")
-            if (label := node[1]) not in _CLASSES:
-                raise TreeError(
-                    f"at character {node.start(1) + 1} there is the class '{clipped(label)}', wanted 0 to 4"
-                )
-            classes.append(label)
-            wants_node = node.re is _OPENING
-            depth += wants_node
-            words += [] if wants_node else [node[2]]
-            place = node.end()
-        elif sign in (")", " "):
-            depth, wants_node, place = depth - (sign == ")"), sign == " ", place + 1
-        else:
-            raise _found(line, place, "')' or a blank")
-        if depth > MOST_LEVELS:
-            raise TreeError(f"it has more than {MOST_LEVELS:,} levels")
-    if place < len(line):
-        raise _found(line, place, "the end of the line after the tree")
-    if not any(word.strip() for word in words):
-        raise TreeError("its sentence is empty: no leaf has a word")
-    return int(classes[0]), words
+    words = _LEAF.findall(line)
+    # Leaves and then the innermost nodes become one sign each, which no text has, until the root is left.
+    rest = _LEAF.sub("\0", line)
+    for _ in range(MOST_LEVELS):
+        rest, num_nodes = _NODE.subn("\0", rest)
+        if not num_nodes:
+            break
+    return (int(line[1]), words) if rest == "\0" and any(word.strip() for word in words) else None
 
 
 def unescaped(word: str) -> str:
@@ -164,11 +137,6 @@ def unescaped(word: str) -> str:
     ('(', 'accordion/harmonica')
     """
     return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
-
-
-def _found(line: str, place: int, wanted: str) -> TreeError:
-    found = f"there is '{clipped(line[place:])}'" if place < len(line) else "the line ends"
-    return TreeError(f"at character {place + 1} {found}, wanted {wanted}")
 
 
 def read_reviews(declared: ReviewFolders, data_root: Path | None, split: str) -> list[Example]:
@@ -182,7 +150,7 @@ def review_files(declared: ReviewFolders, data_root: Path | None, split: str) ->
     listed = []
     for label, name in enumerate(declared.class_folders):
         place = f"{declared.path_of(split)}/{name}"
-        folder = find_folder(declared, data_root, f"{place}/NUMBER_RATING.txt", place, declared.archive)
+        folder = find_folder(declared, data_root, f"{place}/NUMBER_RATING.txt", declared.archive)
         listed.append((label, place, folder, _names(declared, split, label, folder, per_class)))
     for label, place, folder, names in listed:
         for name in names:

@@ -63,7 +63,7 @@ def opened_split(declared: UserDataset, split: str, read: Callable[[str], Labell
     """Return the series of a split, standardised and padded as the entry says; ``read`` reads the file of a path."""
     content: SeriesFormat | Arrays = declared.content  # type: ignore[assignment]  # the formats of series
     title = f"dataset {declared.name!r}"
-    paths = {TEST_SPLIT: content.path} | ({} if content.train is None else {TRAIN_SPLIT: content.train})
+    paths = content.paths
     files = {name: read(path) for name, path in paths.items()}
     asked, every = files[split], list(files.values())
     channels = [each.series[0].shape[1] for each in every]
@@ -206,29 +206,19 @@ def _cell(text: str, subject: str, name: str) -> float:
     return np.nan if text.strip() == MISSING else finite(text, subject, name)
 
 
-def series_of_array(inputs: NDArray[Any], lengths: NDArray[Any] | None, title: str) -> list[NDArray[np.float64]]:
-    """Return the series (T, C) of an array of the layouts of ``npz``; ``title`` names the array in messages."""
-    is_joined = lengths is not None and inputs.ndim == 2
-    if inputs.dtype.kind not in "fiu" or not (is_joined or inputs.ndim == 3):
-        wanted = "numbers (N, steps, channels)" if lengths is None else "numbers (sum of lengths, channels)"
+def series_of_array(inputs: NDArray[Any], title: str) -> list[NDArray[np.float64]]:
+    """Return the series (T, C) of an array as in ``npz``; ``title`` names the array in messages."""
+    if inputs.dtype.kind not in "fiu" or inputs.ndim != 3:
+        wanted = "numbers (N, steps, channels)"
         raise MissingDataError(f"{title} has {inputs.dtype} of the shape {inputs.shape}, wanted {wanted}")
     values = inputs.astype(np.float64)
-    if lengths is None:
-        # The end of a series is after its last step with a value.
-        places = np.arange(1, values.shape[1] + 1)
-        num_steps = np.where(np.isnan(values).all(-1), 0, places).max(1, initial=0)
-    else:
-        num_steps = _checked_lengths(lengths, values, title)
+    # The end of a series is after its last step with a value.
+    num_steps = np.where(np.isnan(values).all(-1), 0, np.arange(1, values.shape[1] + 1)).max(1, initial=0)
     if (num_steps < 1).any() or not values.shape[-1]:
         raise MissingDataError(
             f"{title} has no value in series {int((num_steps < 1).argmax())}, wanted a step at least"
         )
-    ends = np.cumsum(num_steps)
-    series = (
-        [values[end - count : end] for count, end in zip(num_steps, ends, strict=True)]
-        if is_joined
-        else [each[:count] for each, count in zip(values, num_steps, strict=True)]
-    )
+    series = [each[:count] for each, count in zip(values, num_steps, strict=True)]
     for number, each in enumerate(series):
         if not (is_finite := np.isfinite(each)).all():
             step, channel = np.argwhere(~is_finite)[0]
@@ -238,17 +228,3 @@ def series_of_array(inputs: NDArray[Any], lengths: NDArray[Any] | None, title: s
                 " all channels after it"
             )
     return series
-
-
-def _checked_lengths(lengths: NDArray[Any], values: NDArray[np.float64], title: str) -> NDArray[np.int64]:
-    """Return the lengths of series as (N,) int64; refuse lengths that contradict the values."""
-    if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
-        found = f"lengths of {lengths.dtype} of the shape {lengths.shape}"
-        raise MissingDataError(f"{title} has {found}, wanted N whole numbers")
-    num_steps = lengths.astype(np.int64)
-    if values.ndim == 2 and num_steps.sum() != len(values):
-        raise MissingDataError(f"{title} has {len(values)} steps, wanted {num_steps.sum()}, the sum of all lengths")
-    if values.ndim == 3 and (len(num_steps) != len(values) or num_steps.max(initial=0) > values.shape[1]):
-        found = f"{len(num_steps)} lengths up to {num_steps.max(initial=0)}"
-        raise MissingDataError(f"{title} of the shape {values.shape} has {found}, wanted one of each series within it")
-    return num_steps

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from robench.core.errors import ContractError, MissingDataError
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.ts_files import interpolated
+from robench.datasets.user_impl import numbered_ids
 from robench.domains import DOMAINS
 from robench.domains.series import SERIES
 from robench.domains.series_impl import padded
@@ -90,7 +91,7 @@ def dataset_of_series(
     arrays = checked_series(series, f"{title}: series")
     learned = None if training is None else checked_series(training, f"{title}: training series")
     labels = [int(each) for each in targets]
-    given = _numbered(name, len(arrays)) if ids is None else list(ids)
+    given = numbered_ids(name, len(arrays)) if ids is None else list(ids)
     if not len(arrays) == len(labels) == len(given) == len(set(given)):
         found = f"{len(arrays)} series, {len(labels)} targets and {len(set(given))} different ids"
         raise MissingDataError(f"{title} has {found}, wanted a target and an id for each series")
@@ -104,11 +105,6 @@ def dataset_of_series(
     steps = length_of(title, [*arrays, *(learned or [])], num_steps)
     values = as_given(arrays) if learned is None else standardised(arrays, learned)
     return ClassifiedSeries(name, given, labels, values, steps, num_classes=found_classes)
-
-
-def _numbered(name: str, count: int) -> list[str]:
-    """Return the ids ``name/000000`` and so on."""
-    return [f"{name}/{number:06d}" for number in range(count)]
 
 
 def checked_series(series: Sequence[ArrayLike], title: str) -> list[NDArray[np.float64]]:

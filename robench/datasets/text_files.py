@@ -7,6 +7,7 @@ from typing import Final
 from robench.core.errors import MissingDataError
 from robench.core.files import read_regular
 from robench.datasets.base import DatasetBase
+from robench.datasets.prepared import check_present
 from robench.domains.code_points import CONTEXT_END
 
 _FORBIDDEN: Final = {"NUL": b"\0", "U+001E": CONTEXT_END.encode()}
@@ -63,35 +64,23 @@ class TextFile:
         return self.content.count(b"\n", 0, place) + 1
 
 
-def find_folder(declared: DatasetBase, data_root: Path | None, wanted: str, folder: str, archive: str) -> Path:
-    """Return the path of ``folder`` below the data root; ``wanted`` names its content in messages."""
-    title, how = f"dataset {declared.name!r}", _how(wanted, archive)
+def find_folder(declared: DatasetBase, data_root: Path | None, wanted: str, archive: str) -> Path:
+    """Return the path of the folder of ``wanted``, a file or a pattern of files below the data root."""
+    advice = (
+        f"Wanted: DIR/{wanted}, from the archive {archive}. Give DIR by --data-root DIR or the variable ROBENCH_DATA"
+    )
     if data_root is None:
-        raise MissingDataError(f"{title} needs a folder. {how}")
-    path = data_root.expanduser() / folder
-    try:
-        found = "" if path.is_dir() else "not a folder" if path.exists() else "absent"
-    except OSError as error:
-        # Such as a name that is too long.
-        found = f"not readable ({error.strerror})"
-    if found:
-        raise MissingDataError(f"{title} not found: {path} is {found}. {how}")
+        raise MissingDataError(f"dataset {declared.name!r} needs a folder. {advice}")
+    path = (data_root.expanduser() / wanted).parent
+    check_present(declared, [path], advice, are_folders=True)
     return path
 
 
-def find_file(
-    declared: DatasetBase, data_root: Path | None, wanted: str, archive: str, most_bytes: int, beside: str = ""
-) -> TextFile:
-    """Return the file ``wanted`` below the data root.
-
-    ``beside`` is the ending of a file of other tokens, which is named if it is there instead.
-    """
-    folder, _, name = wanted.rpartition("/")
-    path = find_folder(declared, data_root, wanted, folder, archive) / name
+def find_file(declared: DatasetBase, data_root: Path | None, wanted: str, archive: str, most_bytes: int) -> TextFile:
+    """Return the file ``wanted`` below the data root."""
+    path = find_folder(declared, data_root, wanted, archive) / wanted.rpartition("/")[2]
     if not path.exists():
-        other = path.with_suffix(beside) if beside else path
-        also = f", and beside it {other.name}, whose tokens are others" if other != path and other.exists() else ""
-        raise MissingDataError(f"dataset {declared.name!r} not found: {path} is absent{also}. {_how(wanted, archive)}")
+        check_present(declared, [path], f"Unpack {archive} again")
     return read_file(declared, path, archive, most_bytes)
 
 
@@ -101,7 +90,3 @@ def read_file(declared: DatasetBase, path: Path, archive: str, most_bytes: int) 
         return TextFile(path, read_regular(path, most_bytes), archive)
     except OSError as error:
         raise MissingDataError(f"cannot read {path} of dataset {declared.name!r}: {error.strerror}") from error
-
-
-def _how(wanted: str, archive: str) -> str:
-    return f"Wanted: DIR/{wanted}, from the archive {archive}. Give DIR by --data-root DIR or the variable ROBENCH_DATA"

@@ -1,18 +1,15 @@
 """Formats of users' texts: text files, and tables of texts with labels."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from robench.datasets.base import TEST_SPLIT
-from robench.datasets.user import FilesFormat, is_path, located
+from robench.datasets.user import TRAIN_SPLIT, VALID_SPLIT, FilesFormat
 from robench.declarations.base import FieldProblem
 from robench.domains.texts import TEXTS
 from robench.tasks import TASKS
 from robench.tasks.language_modeling import LANGUAGE_MODELING
 
-TRAIN_SPLIT, VALID_SPLIT = "train", "valid"
-DOCUMENTS, LINES = "documents", "lines"
+LINES = "lines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +22,8 @@ class TextFormat(FilesFormat):
         spaced: whether to put a blank between words and punctuation, for models that split texts at blanks, and to
             join the lines of a paragraph.
     """
+
+    path_fields: ClassVar[tuple[str, ...]] = ("path", TRAIN_SPLIT, VALID_SPLIT)
 
     train: str | None = None
     valid: str | None = None
@@ -41,28 +40,9 @@ class TextFormat(FilesFormat):
         """Return whether each text has a label; for language models texts are their own targets."""
         return not TASKS[self.task].targets_are_inputs
 
-    @property
-    def paths(self) -> dict[str, str]:
-        """Return the path of each split that can be opened."""
-        given = {TEST_SPLIT: self.path, TRAIN_SPLIT: self.train, VALID_SPLIT: self.valid}
-        return {split: path for split, path in given.items() if path is not None}
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Return the splits that can be opened."""
-        return tuple(self.paths)
-
-    def located(self, folder: Path) -> Self:
-        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
-        train, valid = (path and located(path, folder) for path in (self.train, self.valid))
-        return replace(FilesFormat.located(self, folder), train=train, valid=valid)
-
     def contradictions(self) -> list[FieldProblem]:
         """Refuse empty paths, and an encoding that Python does not have."""
         problems = FilesFormat.contradictions(self)
-        for name, path in (("train", self.train), ("valid", self.valid)):
-            if path is not None and not is_path(path):
-                problems.append((name, f"must name a file or folder, got {path!r}"))
         try:
             "a".encode(self.encoding or "utf-8")
         # ValueError: a null character in the name.

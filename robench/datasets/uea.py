@@ -40,18 +40,37 @@ class UeaSet(DatasetBase):
         return f"{self.problem}_{split.upper()}.ts"
 
 
-def _uea(
-    name: str,
-    problem: str,
-    *,
-    sizes: tuple[int, int],
-    num_steps: int,
-    num_channels: int,
-    num_classes: int,
-    sha256s: tuple[tuple[str, str], ...] = (),
-) -> UeaSet:
-    train, test = sizes
-    return UeaSet(
+# Name, name in the archive, training and test series, longest series in steps, channels, classes.
+_TABLE: tuple[tuple[str, str, int, int, int, int, int], ...] = (
+    ("ethanol-concentration", "EthanolConcentration", 261, 263, 1751, 3, 4),
+    ("face-detection", "FaceDetection", 5890, 3524, 62, 144, 2),
+    ("handwriting", "Handwriting", 150, 850, 152, 3, 26),
+    ("heartbeat", "Heartbeat", 204, 205, 405, 61, 2),
+    ("japanese-vowels", "JapaneseVowels", 270, 370, 29, 12, 9),
+    ("pems-sf", "PEMS-SF", 267, 173, 144, 963, 7),
+    ("self-regulation-scp1", "SelfRegulationSCP1", 268, 293, 896, 6, 2),
+    ("self-regulation-scp2", "SelfRegulationSCP2", 200, 180, 1152, 7, 2),
+    ("spoken-arabic-digits", "SpokenArabicDigits", 6599, 2199, 93, 13, 10),
+    ("uwave-gesture-library", "UWaveGestureLibrary", 120, 320, 315, 3, 8),
+    ("basic-motions", "BasicMotions", 40, 40, 100, 6, 4),
+)
+# SHA-256 of the files of the training and the test split, where they are known.
+_SHA256S = {
+    "japanese-vowels": (
+        "68a430eabd919cc77f40b1f5f3bc0dcafacc1486bca9260785aeb7d262cc78cd",
+        "b3d41d6a0ca3bcad3afb9ca7d4365382aa51341e2e58bae2a574babdda5b9462",
+    ),
+    "uwave-gesture-library": (
+        "e1d656037ceb880fe3d4ef7f83f2ee38459897ebaaada93527a17a86823bc92d",
+        "734b30171297cc4c209485020466d83dabd2b7ecf76edc10957354f2557d0964",
+    ),
+    "basic-motions": (
+        "8dc43cc6306cb679c888c01e26f91772ac4441a916da43bac8b79734a538b9d6",
+        "79213102bc6fca1a398ad98ce1185dff0208fa3d1465e687f48288946b0ff8dc",
+    ),
+}
+UEA_SETS = tuple(
+    UeaSet(
         name=name,
         title=f"{problem}: series of {num_channels} channels and up to {num_steps:,} steps",
         task="classification",
@@ -66,76 +85,7 @@ def _uea(
         problem=problem,
         num_channels=num_channels,
         num_steps=num_steps,
-        sha256s=sha256s,
+        sha256s=tuple(zip((TRAIN_SPLIT, TEST_SPLIT), _SHA256S.get(name, ()), strict=False)),
     )
-
-
-UEA_SETS: tuple[UeaSet, ...] = (
-    _uea(
-        "ethanol-concentration",
-        "EthanolConcentration",
-        sizes=(261, 263),
-        num_steps=1751,
-        num_channels=3,
-        num_classes=4,
-    ),
-    _uea("face-detection", "FaceDetection", sizes=(5890, 3524), num_steps=62, num_channels=144, num_classes=2),
-    _uea("handwriting", "Handwriting", sizes=(150, 850), num_steps=152, num_channels=3, num_classes=26),
-    _uea("heartbeat", "Heartbeat", sizes=(204, 205), num_steps=405, num_channels=61, num_classes=2),
-    _uea(
-        "japanese-vowels",
-        "JapaneseVowels",
-        sizes=(270, 370),
-        num_steps=29,
-        num_channels=12,
-        num_classes=9,
-        sha256s=(
-            (TRAIN_SPLIT, "68a430eabd919cc77f40b1f5f3bc0dcafacc1486bca9260785aeb7d262cc78cd"),
-            (TEST_SPLIT, "b3d41d6a0ca3bcad3afb9ca7d4365382aa51341e2e58bae2a574babdda5b9462"),
-        ),
-    ),
-    _uea("pems-sf", "PEMS-SF", sizes=(267, 173), num_steps=144, num_channels=963, num_classes=7),
-    _uea(
-        "self-regulation-scp1",
-        "SelfRegulationSCP1",
-        sizes=(268, 293),
-        num_steps=896,
-        num_channels=6,
-        num_classes=2,
-    ),
-    _uea(
-        "self-regulation-scp2",
-        "SelfRegulationSCP2",
-        sizes=(200, 180),
-        num_steps=1152,
-        num_channels=7,
-        num_classes=2,
-    ),
-    _uea(
-        "spoken-arabic-digits", "SpokenArabicDigits", sizes=(6599, 2199), num_steps=93, num_channels=13, num_classes=10
-    ),
-    _uea(
-        "uwave-gesture-library",
-        "UWaveGestureLibrary",
-        sizes=(120, 320),
-        num_steps=315,
-        num_channels=3,
-        num_classes=8,
-        sha256s=(
-            (TRAIN_SPLIT, "e1d656037ceb880fe3d4ef7f83f2ee38459897ebaaada93527a17a86823bc92d"),
-            (TEST_SPLIT, "734b30171297cc4c209485020466d83dabd2b7ecf76edc10957354f2557d0964"),
-        ),
-    ),
-    _uea(
-        "basic-motions",
-        "BasicMotions",
-        sizes=(40, 40),
-        num_steps=100,
-        num_channels=6,
-        num_classes=4,
-        sha256s=(
-            (TRAIN_SPLIT, "8dc43cc6306cb679c888c01e26f91772ac4441a916da43bac8b79734a538b9d6"),
-            (TEST_SPLIT, "79213102bc6fca1a398ad98ce1185dff0208fa3d1465e687f48288946b0ff8dc"),
-        ),
-    ),
+    for name, problem, train, test, num_steps, num_channels, num_classes in _TABLE
 )

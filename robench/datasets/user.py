@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from annotated_types import Ge, Le
 
@@ -15,6 +15,7 @@ from robench.domains.images import IMAGES
 from robench.tasks import DEFAULT_TASK, TASKS
 
 NOT_STATED = "not stated"
+TRAIN_SPLIT, VALID_SPLIT = "train", "valid"
 
 
 class FormatBase(DeclarationBase):
@@ -139,6 +140,8 @@ class FilesFormat(StatedFormat):
     """
 
     named_by: ClassVar[str] = "path"
+    # Fields that are paths, of which an entry may leave out all but the first.
+    path_fields: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str
 
@@ -147,17 +150,32 @@ class FilesFormat(StatedFormat):
         """Return the path as a ``Path``."""
         return Path(self.path)
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """Return the path of each split that can be opened."""
+        named = {split: getattr(self, split) for split in self.path_fields if split in (TRAIN_SPLIT, VALID_SPLIT)}
+        return {TEST_SPLIT: self.path} | {split: path for split, path in named.items() if path is not None}
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits that can be opened."""
+        return tuple(self.paths)
+
     def located(self, folder: Path) -> Self:
-        """Return the same format with an absolute path; a relative one is relative to ``folder``."""
-        return replace(self, path=located(self.path, folder))
+        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
+        given = {name: getattr(self, name) for name in self.path_fields}
+        paths: dict[str, Any] = {name: path and located(path, folder) for name, path in given.items()}
+        return replace(self, **paths)
 
     def contradictions(self) -> list[FieldProblem]:
-        """Refuse an empty path, and null bytes."""
+        """Refuse empty paths, and null bytes."""
         # Named, since a class with slots is recreated and does not support a bare super().
-        problems = StatedFormat.contradictions(self)
-        return (
-            problems if is_path(self.path) else [*problems, ("path", f"must name a file or folder, got {self.path!r}")]
-        )
+        problems, given = StatedFormat.contradictions(self), {name: getattr(self, name) for name in self.path_fields}
+        return problems + [
+            (name, f"must name a file or folder, got {path!r}")
+            for name, path in given.items()
+            if path is not None and not (path and "\0" not in path)
+        ]
 
 
 def domain_problems(domain: str) -> list[FieldProblem]:
@@ -172,11 +190,6 @@ def delimiter_problems(delimiter: str | None) -> list[FieldProblem]:
     if delimiter is None or (len(delimiter) == 1 and delimiter not in '"\r\n\0'):
         return []
     return [("delimiter", f'must be one character such as ";" or "\\t", got {delimiter!r}')]
-
-
-def is_path(text: str) -> bool:
-    """Return whether a text can be the path of a file."""
-    return bool(text) and "\0" not in text
 
 
 def located(path: str, folder: Path) -> str:

@@ -11,15 +11,15 @@ from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, described
 from robench.core.identity import key_of
 from robench.core.user_code import is_target, module_of, what_was_raised
-from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.datasets.text_formats import TRAIN_SPLIT, TextTable
+from robench.datasets.base import DatasetBase
+from robench.datasets.text_formats import TextTable
 from robench.datasets.user import (
+    TRAIN_SPLIT,
     FilesFormat,
     FormatBase,
     StatedFormat,
     delimiter_problems,
     domain_problems,
-    is_path,
     located,
 )
 from robench.declarations.base import LARGEST, Argument, FieldProblem
@@ -54,7 +54,7 @@ class ImageFolder(FilesFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvTable(TextTable):
-    """CSV file with a header and a row for each image, ``.npy`` file of an input of another domain, or text.
+    """CSV file with a header and a row for each image, or text.
 
     Paths of images are relative to the CSV file's folder, and must stay below it. Labels that are all whole numbers,
     also as 1.0, are class numbers; otherwise they are names, which are numbered in the order of their sorted text.
@@ -62,7 +62,6 @@ class CsvTable(TextTable):
     Attributes:
         image_column, label_column: names of the columns in the header; ``path`` and ``label`` if not stated.
         text_column: name of the column of texts; None for images. ``train``, ``valid`` and ``spaced`` are of texts.
-        domain: name of the domain of inputs other than texts, one of real numbers.
         image_size: side of the square images in pixels, as in ``image-folder``.
         delimiter: character between columns; None for a comma.
     """
@@ -72,94 +71,25 @@ class CsvTable(TextTable):
 
     image_column: str | None = None
     text_column: str | None = None
-    domain: str = IMAGES.name
     image_size: Annotated[int | None, Ge(1), Le(4096)] = None
     delimiter: str | None = None
 
     @property
     def input_domain(self) -> str:
         """Return the name of the domain of the inputs."""
-        return self.domain if self.text_column is None else TEXTS.name
+        return IMAGES.name if self.text_column is None else TEXTS.name
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse one column for both input and label, and fields of images with texts, or of texts with images."""
-        problems = TextTable.contradictions(self) + domain_problems(self.domain) + delimiter_problems(self.delimiter)
+        problems = TextTable.contradictions(self) + delimiter_problems(self.delimiter)
         if self.text_column is not None:
             given = {"image_column": self.image_column, "image_size": self.image_size}
-            given["domain"] = None if self.domain == IMAGES.name else self.domain
             return problems + [(name, "must be left out with text_column") for name, value in given.items() if value]
-        if self.domain != IMAGES.name and self.image_size is not None:
-            problems.append(("image_size", f"must be left out for {self.domain}, got {self.image_size}"))
         given = {"train": self.train, "valid": self.valid, "spaced": self.spaced or None}
         problems += [(name, "must be left out without text_column") for name, value in given.items() if value]
         if (self.image_column or IMAGE_COLUMN) == self.label_column:
             problems.append(("label_column", f"must differ from image_column, got {self.label_column!r} for both"))
         return problems
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrays(FilesFormat):
-    """Inputs and labels in an npz file, which is read without pickle.
-
-    Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
-    (N, channels, height, width); inputs of other domains are floats with the axes of the domain. Labels are N whole
-    numbers from 0. Time series are numbers of the shape (N, steps, channels), with NaN in all channels after the end of
-    a shorter one; or, with ``lengths``, all series one after the other, (sum of lengths, channels). With the task
-    ``segmentation`` targets are masks (N, height, width) of whole numbers, of the images' size.
-
-    Attributes:
-        domain: name of the domain of the inputs, one of real numbers.
-        inputs, targets: names of the two arrays; None for ``inputs`` and ``targets``, or else for the only usual pair,
-            such as ``x_test`` and ``y_test``.
-        lengths: name of the array of the N lengths of time series, from 1.
-        train, standardise, num_steps: of time series alone, as in ``ts``.
-        ignore_index: value in masks of pixels that count nowhere.
-    """
-
-    kind: ClassVar[str] = "npz"
-    implementation: ClassVar[str] = "robench.datasets.arrays_impl:open_arrays"
-
-    domain: str = IMAGES.name
-    inputs: str | None = None
-    targets: str | None = None
-    lengths: str | None = None
-    train: str | None = None
-    standardise: bool | None = None
-    num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
-    ignore_index: int | None = None
-
-    @property
-    def input_domain(self) -> str:
-        """Return the name of the domain of the inputs."""
-        return self.domain
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Return the splits that can be opened."""
-        return _splits(self.train)
-
-    def located(self, folder: Path) -> Self:
-        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
-        return replace(FilesFormat.located(self, folder), train=self.train and located(self.train, folder))
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse one array for two purposes, and fields of time series for another domain."""
-        problems = FilesFormat.contradictions(self) + domain_problems(self.domain)
-        inputs, targets = self.inputs or "inputs", self.targets or "targets"
-        names = [inputs, targets, *([] if self.lengths is None else [self.lengths])]
-        if inputs == targets:
-            problems.append(("targets", f"must differ from inputs, got {targets!r} for both"))
-        elif len(set(names)) < len(names):
-            problems.append(("lengths", f"must differ from inputs and targets, got {self.lengths!r}"))
-        if self.task == SEGMENTATION.name and self.domain != IMAGES.name:
-            problems.append(("domain", f"must be {IMAGES.name} for {self.task}, got {self.domain}"))
-        elif self.task != SEGMENTATION.name and self.ignore_index is not None:
-            problems.append(("ignore_index", f"must be left out for {self.task}, since it is of masks alone"))
-        if self.domain == SERIES.name:
-            return problems + _training_problems(self.train, self.standardise)
-        of_series = ("lengths", "train", "standardise", "num_steps")
-        given = [name for name in of_series if getattr(self, name) is not None]
-        return problems + [(name, f"must be left out for {self.domain}, since it is of series alone") for name in given]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +103,8 @@ class SeriesFormat(FilesFormat):
         num_steps: number of steps that series are padded to; None for that of the longest one of both splits.
     """
 
+    path_fields: ClassVar[tuple[str, ...]] = ("path", TRAIN_SPLIT)
+
     train: str | None = None
     standardise: bool | None = None
     num_steps: Annotated[int | None, Ge(1), Le(LARGEST)] = None
@@ -182,18 +114,57 @@ class SeriesFormat(FilesFormat):
         """Return the name of the domain of the inputs."""
         return SERIES.name
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Return the splits that can be opened."""
-        return _splits(self.train)
-
-    def located(self, folder: Path) -> Self:
-        """Return the same format with absolute paths; relative ones are relative to ``folder``."""
-        return replace(FilesFormat.located(self, folder), train=self.train and located(self.train, folder))
-
     def contradictions(self) -> list[FieldProblem]:
         """Refuse standardisation without a training split, and an empty path."""
-        return FilesFormat.contradictions(self) + _training_problems(self.train, self.standardise)
+        problems = FilesFormat.contradictions(self)
+        if self.train is None and self.standardise:
+            problems.append(("standardise", "must be left out without train, whose means and deviations it needs"))
+        return problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrays(SeriesFormat):
+    """Inputs and labels in an npz file, which is read without pickle.
+
+    Images are uint8 of the shape (N, height, width) or (N, height, width, channels), or floats in [0, 1] of the shape
+    (N, channels, height, width); inputs of other domains are floats with the axes of the domain. Labels are N whole
+    numbers from 0. Time series are numbers of the shape (N, steps, channels), with NaN in all channels after the end of
+    a shorter one. With the task ``segmentation`` targets are masks (N, height, width) of whole numbers.
+
+    Attributes:
+        domain: name of the domain of the inputs, one of real numbers.
+        inputs, targets: names of the two arrays; None for ``inputs`` and ``targets``.
+        ignore_index: value in masks of pixels that count nowhere.
+    """
+
+    kind: ClassVar[str] = "npz"
+    implementation: ClassVar[str] = "robench.datasets.arrays_impl:open_arrays"
+
+    domain: str = IMAGES.name
+    inputs: str | None = None
+    targets: str | None = None
+    ignore_index: int | None = None
+
+    @property
+    def input_domain(self) -> str:
+        """Return the name of the domain of the inputs."""
+        return self.domain
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse one array for two purposes, and fields of time series for another domain."""
+        problems = SeriesFormat.contradictions(self) + domain_problems(self.domain)
+        inputs, targets = self.inputs or "inputs", self.targets or "targets"
+        if inputs == targets:
+            problems.append(("targets", f"must differ from inputs, got {targets!r} for both"))
+        if self.task == SEGMENTATION.name and self.domain != IMAGES.name:
+            problems.append(("domain", f"must be {IMAGES.name} for {self.task}, got {self.domain}"))
+        elif self.task != SEGMENTATION.name and self.ignore_index is not None:
+            problems.append(("ignore_index", f"must be left out for {self.task}, since it is of masks alone"))
+        if self.domain == SERIES.name:
+            return problems
+        of_series = ("train", "standardise", "num_steps")
+        given = [name for name in of_series if getattr(self, name) is not None]
+        return problems + [(name, f"must be left out for {self.domain}, since it is of series alone") for name in given]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,18 +218,6 @@ class SeriesTable(SeriesFormat):
                 ("channels", "must be different columns, and no series_column, step_column or label_column")
             )
         return problems
-
-
-def _splits(train: str | None) -> tuple[str, ...]:
-    return (TEST_SPLIT,) if train is None else (TEST_SPLIT, TRAIN_SPLIT)
-
-
-def _training_problems(train: str | None, standardise: bool | None) -> list[FieldProblem]:
-    if train is not None and not is_path(train):
-        return [("train", f"must name a file, got {train!r}")]
-    if train is None and standardise:
-        return [("standardise", "must be left out without train, whose means and deviations it needs")]
-    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,6 @@ AS_THEY_ARE: Final = ImagePreprocessing(mean=(), std=())
 # Number of files whose image sizes are compared on opening; the others are compared when decoded.
 NUM_COMPARED: Final = 100
 LARGEST_FILE: Final = 1 << 30
-# The characters that usually separate columns.
-_DELIMITERS: Final = ",;\t|"
 
 T = TypeVar("T")
 
@@ -253,18 +251,10 @@ def csv_rows(
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        # A quoted cell before another delimiter.
-        header_line = text.partition("\n")[0] if reader.line_num == 1 else ""
-        hint = _other_delimiter(header_line.replace(delimiter or ",", ""))
-        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file.{hint}") from error
-
-
-def _other_delimiter(line: str) -> str:
-    """Return advice to state the delimiter of a header that is not separated; "" if there seems to be none."""
-    if not (counts := {sign: line.count(sign) for sign in _DELIMITERS if sign in line}):
-        return ""
-    likely = max(counts, key=lambda sign: counts[sign])
-    return f" Its columns seem to have another delimiter: state delimiter: {json.dumps(likely)} in the dataset's entry."
+        raise MissingDataError(
+            f"{title}, line {reader.line_num}: {error}; expected a CSV file. State delimiter in the dataset's entry if"
+            " its columns are not separated by commas"
+        ) from error
 
 
 def column_of(title: str, header: Sequence[str], column: str, fields: str) -> int:
@@ -273,8 +263,8 @@ def column_of(title: str, header: Sequence[str], column: str, fields: str) -> in
         return header.index(column)
     if column in header:
         raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
-    if len(header) == 1 and (hint := _other_delimiter(header[0])):
-        raise DeclarationError(f"{title} has no column {column!r}, and the header is {clipped(header[0])!r}.{hint}")
+    if len(header) == 1:
+        fields += f", or state delimiter: the header is {clipped(header[0])!r}"
     hint = did_you_mean(column, header) if header else " It is empty."
     raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by {fields}")
 
@@ -344,6 +334,15 @@ def check_floats(title: str, size: tuple[int, int], preprocessing: ImagePreproce
         raise DeclarationError(
             f"{title} has images of {size[0]}x{size[1]} pixels as floats, which are not resized: leave out resize and"
             " crop of the checkpoint's preprocessing, or give uint8 images"
+        )
+
+
+def refuse_crop(name: str, preprocessing: ImagePreprocessing) -> None:
+    """Refuse to crop images with masks."""
+    if preprocessing.crop is not None:
+        raise DeclarationError(
+            f"dataset {name!r} has masks, which are never cropped: leave out crop of the checkpoint's preprocessing,"
+            f" got {preprocessing.crop}"
         )
 
 

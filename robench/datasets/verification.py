@@ -15,23 +15,22 @@ from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.base import DatasetBase
 from robench.datasets.cifar import CorruptedCifar, PublishedCifar
 from robench.datasets.findings import Finding, Kind, Verification, refused
-from robench.datasets.image_verification import verify_images
+from robench.datasets.image_verification import is_absent, verify_images
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.lra import TokenSet
+from robench.datasets.pathfinder_impl import PathfinderImages
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.segmentation import Ade20k
 from robench.datasets.segmentation_impl import MaskedImages
-from robench.datasets.sentiment_impl import read_labelled
 from robench.datasets.series_in_memory import SeriesInMemory
-from robench.datasets.tokens_impl import TokenSequences
+from robench.datasets.texts import OrderedTexts
 from robench.datasets.ts_files import LARGEST_FILE
 from robench.datasets.uea import UeaSet
 from robench.datasets.uea_impl import check_file, path_of, published_split
 from robench.datasets.user import UserDataset
 from robench.datasets.user_verification import mask_findings, of_series, verify_user
-from robench.datasets.wikitext_impl import counted, read_split
 from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
 
@@ -72,14 +71,8 @@ def _verify_published(declared: DatasetBase, data_root: Path | None, *, decode: 
         yield _verify_embedded(declared)
     elif isinstance(declared, UeaSet):
         yield from _verify_series(declared, data_root)
-    elif isinstance(declared, TokenFiles | LabelledFiles):
-        yield from (_verify_texts(declared, data_root, split) for split in declared.splits)
-    elif isinstance(declared, TokenSet):
-        yield from (_verify_tokens(declared, data_root, split) for split in declared.splits)
-    elif isinstance(declared, PublishedCifar | CorruptedCifar):
-        yield from (_verify_arrays(declared, data_root, split) for split in declared.splits)
-    elif isinstance(declared, Ade20k):
-        yield from (_verify_masks(declared, data_root, split, decode=decode) for split in declared.splits)
+    elif isinstance(declared, TokenFiles | LabelledFiles | TokenSet | PublishedCifar | CorruptedCifar | Ade20k):
+        yield from (_verify_split(declared, data_root, split, decode=decode) for split in declared.splits)
     else:
         yield verify_images(layout_of(declared), data_root, decode=decode)
 
@@ -103,48 +96,51 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
     return replace(found, num_images=size, num_classes=num_classes)
 
 
-def _verify_masks(declared: Ade20k, data_root: Path | None, split: str, *, decode: bool) -> Verification:
-    """Verify images and masks of one split, which a list of files and, with ``decode``, each file decide."""
+def _verify_split(declared: DatasetBase, data_root: Path | None, split: str, *, decode: bool) -> Verification:
+    """Verify one split by opening it, which compares it with what is published; files of Pathfinder are only listed."""
+    known: dict[str, Any] = {"split": None if isinstance(declared, CorruptedCifar) else split}
+    if data_root is not None and not isinstance(declared, Ade20k):
+        folder = data_root.expanduser() / str(declared.folder)
+        known["folder"] = folder if folder.is_dir() else None
+    noun = {TEXTS.name: "num_texts", TOKENS.name: "num_sequences"}.get(declared.domain, "num_images")
     try:
         dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
     except MissingDataError as error:
-        # Only the message about an absent dataset has several lines: the places that were searched.
-        is_absent = data_root is None or len(error.lines) > 1
-        return refused(declared.name, "absent" if is_absent else "wrong-file", error, split=split)
-    assert isinstance(dataset, MaskedImages)  # what it opens
-    findings, wanted = mask_findings(dataset)[0] if decode else [], declared.num_examples_of(split)
-    if len(dataset) != wanted:
-        title = f"dataset {declared.name!r} in {dataset.place}"
-        message = f"{title} has {len(dataset):,} images with masks of the {split} split, wanted {wanted:,}"
-        findings.insert(0, Finding(kind="wrong-count", message=message))
+        empty = {noun: 0, **({"num_tokens": 0} if isinstance(declared, TokenFiles) else {})}
+        kind: Kind = "absent" if is_absent(error, data_root) else "wrong-file"
+        return refused(declared.name, kind, error, **known, **empty)
+    known |= {"dataset": declared.name, noun: len(dataset)}
+    if isinstance(dataset, OrderedTexts):
+        return Verification(is_decoded=True, num_tokens=getattr(dataset, "num_tokens", None), **known)
+    if isinstance(dataset, MaskedImages):
+        return _of_masks(declared, dataset, known, decode=decode)
+    assert isinstance(dataset, OrderedExamples)  # what all others open
+    counts = Counter(dataset.targets.tolist())
+    if isinstance(dataset, ArrayImages) and len(set(counts.values())) == 1:
+        known["images_per_class"] = min(counts.values())
     return Verification(
-        dataset=declared.name,
-        split=split,
-        folder=dataset.place,
-        form=dataset.form,
-        num_images=len(dataset),
-        num_classes=dataset.num_classes,
-        is_decoded=decode,
-        findings=tuple(findings),
+        num_classes=len(counts),
+        is_decoded=not isinstance(dataset, PathfinderImages),
+        sha256=dataset.identity.fingerprint,
+        **known,
     )
 
 
-def _verify_texts(declared: TokenFiles | LabelledFiles, data_root: Path | None, split: str) -> Verification:
-    """Verify the files of one split by reading them."""
-    path = None if data_root is None else data_root.expanduser() / declared.path_of(split)
-    folder = path.parent if path is not None and path.parent.is_dir() else None
-    known: dict[str, Any] = {"split": split, "folder": folder}
-    num_tokens = 0 if isinstance(declared, TokenFiles) else None
-    try:
-        if isinstance(declared, TokenFiles):
-            articles = read_split(declared, data_root, split)[1]
-            num_texts, num_tokens = len(articles), counted(articles)
-        else:
-            num_texts = len(read_labelled(declared, data_root, split))
-    except MissingDataError as error:
-        kind: Kind = "absent" if path is None or not path.exists() else "wrong-file"
-        return refused(declared.name, kind, error, num_texts=0, num_tokens=num_tokens, **known)
-    return Verification(dataset=declared.name, is_decoded=True, num_texts=num_texts, num_tokens=num_tokens, **known)
+def _of_masks(declared: DatasetBase, dataset: MaskedImages, known: dict[str, Any], *, decode: bool) -> Verification:
+    """Return the numbers of images with masks, each of which is read with ``decode``."""
+    findings, wanted = mask_findings(dataset)[0] if decode else [], declared.num_examples_of(known["split"])
+    if len(dataset) != wanted:
+        title = f"dataset {declared.name!r} in {dataset.place}"
+        message = f"{title} has {len(dataset):,} images with masks of the {known['split']} split, wanted {wanted:,}"
+        findings.insert(0, Finding(kind="wrong-count", message=message))
+    return Verification(
+        folder=dataset.place,
+        form=dataset.form,
+        num_classes=dataset.num_classes,
+        is_decoded=decode,
+        findings=tuple(findings),
+        **known,
+    )
 
 
 def _verify_series(declared: UeaSet, data_root: Path | None) -> list[Verification]:
@@ -180,51 +176,4 @@ def _verify_series_of(declared: UeaSet, data_root: Path | None, split: str) -> V
         num_channels=found.series[0].shape[1],
         num_steps=max(map(len, found.series)),
         **known | {"num_series": len(found.series)},
-    )
-
-
-def _verify_tokens(declared: TokenSet, data_root: Path | None, split: str) -> Verification:
-    """Verify the sequences of one split by reading them; images of Pathfinder are listed, and not decoded."""
-    folder = None if data_root is None else data_root.expanduser() / str(declared.folder)
-    known: dict[str, Any] = {"split": split, "folder": folder if folder is not None and folder.is_dir() else None}
-    try:
-        dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
-    except MissingDataError as error:
-        is_absent = folder is None or not folder.is_dir() or len(error.lines) > 1
-        return refused(declared.name, "absent" if is_absent else "wrong-file", error, num_sequences=0, **known)
-    assert isinstance(dataset, OrderedExamples)  # what all token sets open
-    return Verification(
-        dataset=declared.name,
-        num_sequences=len(dataset),
-        num_classes=len(set(dataset.targets.tolist())),
-        is_decoded=isinstance(dataset, TokenSequences),
-        sha256=dataset.identity.fingerprint,
-        **known,
-    )
-
-
-def _verify_arrays(declared: PublishedCifar | CorruptedCifar, data_root: Path | None, split: str) -> Verification:
-    """Verify the arrays of one split by reading them."""
-    folder = None if data_root is None else data_root.expanduser() / str(declared.folder)
-    known: dict[str, Any] = {
-        "folder": folder if folder is not None and folder.is_dir() else None,
-        "split": split if len(declared.splits) > 1 else None,
-    }
-    try:
-        dataset = open_dataset(declared, data_root=data_root, preprocessing=None, split=split)
-    except MissingDataError as error:
-        # Only the message about absent files has several lines, which list them.
-        return refused(
-            declared.name, "absent" if folder is None or len(error.lines) > 1 else "wrong-file", error, **known
-        )
-    assert isinstance(dataset, ArrayImages)  # what both open
-    counts = Counter(dataset.targets.tolist())
-    return Verification(
-        dataset=declared.name,
-        num_images=len(dataset),
-        num_classes=len(counts),
-        is_decoded=True,
-        images_per_class=min(counts.values()) if len(set(counts.values())) == 1 else None,
-        sha256=dataset.identity.fingerprint,
-        **known,
     )

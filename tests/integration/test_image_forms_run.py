@@ -54,7 +54,11 @@ def outcomes(results: Path) -> list[Any]:
     return sorted((record.shard.key, record.outcomes) for record in FolderStore(results).records(lambda header: True))
 
 
-@pytest.mark.parametrize("form", [image_forms.parquet, image_forms.published_tar], ids=lambda form: form.__name__)
+@pytest.mark.parametrize(
+    "form",
+    [image_forms.parquet, pytest.param(image_forms.published_tar, marks=pytest.mark.slow)],
+    ids=lambda form: form.__name__,
+)
 def test_outcomes_and_keys_are_those_of_class_folders(tmp_path: Path, form: Any) -> None:
     (tmp_path / "suite.yaml").write_text(SUITE)
     image_forms.class_folders(tmp_path / "folders")

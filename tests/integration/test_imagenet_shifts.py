@@ -95,6 +95,7 @@ def test_natural_shifts_have_their_columns_and_predictions_within_their_classes(
     assert {outcome.prediction for each in free for outcome in each.outcomes} - set(class_indices_of("imagenet-a"))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_published_corruptions_have_a_mean_error_over_the_same_images(
     robench: Robench, folder: Path, data_root: Path, tmp_path: Path
 ) -> None:

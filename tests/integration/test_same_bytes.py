@@ -11,7 +11,7 @@ import pytest
 import torch
 from killed_runs import sorted_outcomes
 from safetensors.torch import save_file
-from series_files import joined, series_of
+from series_files import ended_by_nan, series_of
 
 import robench as package
 from robench.declare import read_registry
@@ -43,7 +43,7 @@ def test_workers_and_another_order_give_the_same_bytes_as_one_run(
 
 SERIES = """
 datasets:
-  waves: {kind: npz, domain: series, path: waves.npz, lengths: lengths}
+  waves: {kind: npz, domain: series, path: waves.npz}
 checkpoints:
   small:
     architecture:
@@ -78,7 +78,7 @@ def write_series(folder: Path) -> None:
     inputs = padded([torch.from_numpy(each).float() for each in series], 12)
     targets = package.load_checkpoint("small", registry=registry).outputs(inputs).argmax(1)
     assert len(set(lengths(inputs).tolist())) > 5
-    np.savez(folder / "waves.npz", targets=targets.numpy(), **joined(series))
+    np.savez(folder / "waves.npz", targets=targets.numpy(), inputs=ended_by_nan(series))
 
 
 def measured(folder: Path, batch_size: int, executor: str, workers: int = 1) -> Path:

@@ -17,7 +17,7 @@ from torch import nn
 import robench
 from examples import CHECKPOINT
 from robench.attention import ATTENTIONS
-from robench.core.errors import DeclarationError, MissingDataError, UsageError
+from robench.core.errors import DeclarationError, UsageError
 from robench.datasets import DATASETS
 from robench.datasets.base import EmbeddedImages
 from robench.datasets.in_memory import OrderedExamples
@@ -212,7 +212,9 @@ def test_a_model_of_another_number_of_channels_is_refused_before_a_run(folder: P
         robench.run(str(folder / "suite.yaml"), {"net": (model()[0], one)}, registry=folder / "registry.yaml")
 
 
-@pytest.mark.parametrize("kind", ["softmax", "rkde", "rpc", "twicing"])
+@pytest.mark.parametrize(
+    "kind", ["softmax", *(pytest.param(each, marks=pytest.mark.slow) for each in ("rkde", "rpc", "twicing"))]
+)
 def test_models_of_series_are_trained_and_validated(kind: str) -> None:
     attention: Any = ATTENTIONS[kind]
     fields = {"num_iterations": 2} if kind == "rpc" else {}
@@ -236,26 +238,6 @@ def test_models_of_series_are_trained_and_validated(kind: str) -> None:
     train(checkpoint, on_epoch=reports.append)
     assert reports[-1].validation is not None
     assert reports[-1].validation.top1_accuracy == 1
-
-
-def test_a_list_of_array_files_is_the_same_data_as_one_file(folder: Path) -> None:
-    values, targets = waves(seed=0)
-    rows = ["path,label"]
-    for number, (value, target) in enumerate(zip(values, targets, strict=True)):
-        np.save(folder / f"{number}.npy", value)
-        rows.append(f"{number}.npy,{target}")
-    (folder / "list.csv").write_text("\n".join(rows))
-    (folder / "lists.yaml").write_text("datasets:\n  listed: {kind: csv, path: list.csv, domain: test-series}\n")
-    listed = robench.load_dataset("listed", registry=folder / "lists.yaml").batch(0, 24)
-    whole = robench.load_dataset("waves", registry=folder / "registry.yaml").batch(0, 24)
-    assert {row.tobytes() for row in listed.inputs.numpy()} == {row.tobytes() for row in whole.inputs.numpy()}
-    assert listed.domain == whole.domain == SERIES.name
-    np.save(folder / "3.npy", values[3, :5])
-    with pytest.raises(MissingDataError, match=r"3\.npy has the shape \(5, 2\), and .*0\.npy \(20, 2\)"):
-        robench.load_dataset("listed", registry=folder / "lists.yaml")
-    (folder / "3.npy").write_bytes(b"none")
-    with pytest.raises(MissingDataError, match=r"3\.npy is not an array .* write it with numpy\.save"):
-        robench.load_dataset("listed", registry=folder / "lists.yaml")
 
 
 @pytest.mark.parametrize("axes", [("time",), ()])

@@ -46,7 +46,7 @@ def cells(stdout: str) -> dict[str, Any]:
     return {key: cell["value"] for key, cell in row["cells"].items()}
 
 
-@pytest.mark.parametrize("corruption", ["impulse_noise", "fog"])
+@pytest.mark.parametrize("corruption", ["fog", pytest.param("impulse_noise", marks=pytest.mark.slow)])
 def test_the_reference_model_has_its_own_errors_for_its_unit(robench: Robench, tmp_path: Path, corruption: str) -> None:
     """The constants of digits-vit are what is measured, up to a few images between kinds of CPU."""
     suite = suite_of(tmp_path / "s.yaml", (corruption,), ["corruption_error", "mean_error"])

@@ -118,6 +118,7 @@ class TestRun:
         without = robench("report", "--suite", "smoke", "--results", tmp_path)
         assert (without.code, "names no dataset: choose one with --dataset" in without.stderr) == (2, True)
 
+    @pytest.mark.slow
     def test_cifar_10_goes_through_a_model_of_timm(self, robench: Robench, folder: Path, tmp_path: Path) -> None:
         asked = ("--suite", "smoke", "--dataset", "cifar", "--registry", folder / "my.yaml", "--model", "resnet")
         ended = robench("run", *asked, "--executor", "serial", "--results", tmp_path)
@@ -125,6 +126,7 @@ class TestRun:
         assert "compares with nothing published" in ended.stderr
         assert {len(outcomes) for outcomes in outcomes_of(tmp_path).values()} == {20}
 
+    @pytest.mark.slow
     def test_adversarial_examples_are_transferred(self, robench: Robench, folder: Path, tmp_path: Path) -> None:
         asked = ("--suite", "smoke", "--dataset", "photos", "--registry", folder / "my.yaml", "--results", tmp_path)
         ended = robench(
@@ -133,6 +135,7 @@ class TestRun:
         assert ended.code == 0, ended.stderr
         assert "from other" in ended.stdout
 
+    @pytest.mark.slow
     def test_an_unreadable_image_costs_its_shard_and_is_named(
         self, robench: Robench, folder: Path, tmp_path: Path
     ) -> None:

@@ -35,9 +35,8 @@ def test_the_images_are_the_published_ones(
 
 @pytest.mark.parametrize("write", [write_python, write_binary])
 def test_the_other_forms_of_them_give_the_same_arrays(data_root: Path, tmp_path: Path, write: Any) -> None:
-    part = CIFAR_10_FILES.part("test")
     images: CifarImages = load_prepared(CIFAR_10, data_root, "test")[0]
-    write(tmp_path / "batches", CIFAR_10_FILES, part, images)
+    write(tmp_path / "batches", CIFAR_10_FILES, CIFAR_10_FILES.part("test"), images)
     form = find_form(tmp_path, CIFAR_10_FILES, ["test"])
     assert form is not None
     found = form.images(form.read())["test"]

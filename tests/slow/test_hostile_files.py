@@ -325,7 +325,8 @@ def images(chance: random.Random) -> Iterator[Made]:
 
 def read(kind: str, path: Path) -> None:
     """Hand a file to the place in robench that reads its kind."""
-    from robench.datasets.decoding import decode, examine
+    from robench.datasets.decoding import decode
+    from robench.datasets.image_verification import examined
     from robench.datasets.preparing import unpack
     from robench.datasets.published import PUBLISHED_SETS
     from robench.declarations.preprocessing import ImagePreprocessing
@@ -352,7 +353,7 @@ def read(kind: str, path: Path) -> None:
     elif kind == "yaml":
         validate_file(path)
     else:
-        examine(path)
+        examined(path)
         decode(path, ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3, resize=32, crop=32))
 
 

@@ -41,14 +41,6 @@ def test_a_wordnet_id_has_the_index_that_it_has_in_imagenet_1k(subset: str) -> N
     assert class_subset(subset).items() <= class_indices().items()
 
 
-def test_the_three_are_different_lists() -> None:
-    assert len({class_indices_of(subset) for subset in CLASS_SUBSETS}) == 3
-
-
-def test_goldfish_is_in_o_and_in_r_and_not_in_a() -> None:
-    assert {subset for subset in CLASS_SUBSETS if "n01443537" in class_subset(subset)} == {"imagenet-o", "imagenet-r"}
-
-
 @pytest.mark.parametrize("function", [class_subset, class_indices_of])
 def test_an_unknown_subset_names_the_nearest(function: object) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown class subset 'imagenet_a'. Did you mean 'imagenet-a'\?"):

@@ -39,11 +39,6 @@ def test_an_outline_font_draws_no_empty_box_for_a_letter() -> None:
     assert all(draw(character, OUTLINE, PLAIN).tobytes() != box for character in ascii_letters + digits)
 
 
-def test_fonts_are_told_apart_by_name_and_say_their_source() -> None:
-    assert len({font.name for font in FONTS}) == len(FONTS) >= 2
-    assert all("Pillow" in font.source for font in FONTS)
-
-
 @pytest.mark.parametrize("font", FONTS, ids=lambda font: font.name)
 @pytest.mark.parametrize("character", ["0", "6", "8", "A", "g"])
 def test_at_the_heaviest_weight_holes_stay_open(font: Font, character: str) -> None:

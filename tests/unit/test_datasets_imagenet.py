@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from PIL import Image
 from torchvision import transforms  # type: ignore[import-untyped]  # ships no types
 from torchvision.datasets.folder import pil_loader  # type: ignore[import-untyped]  # ships no types
 
-from robench.core.errors import DeclarationError, ExampleError, MissingDataError
+from robench.core.errors import DeclarationError, ExampleError
 from robench.datasets import DATASETS
 from robench.datasets.base import DatasetBase, class_indices_of, class_subset
 from robench.datasets.decoding import DecodingPool, shared_pool
@@ -239,26 +238,6 @@ def test_images_of_several_sizes_need_resize_and_crop(tree: Path, fields: dict[s
     with pytest.raises(ExampleError, match="Set resize and crop") as caught:
         dataset.batch(4, 8)
     assert dataset.ids[5] in str(caught.value)
-
-
-def test_images_of_one_size_need_neither(tree: Path) -> None:
-    image, _ = imagenet_1k(tree, preprocessing())[0]
-    assert image.shape == (3, 48, 60)
-
-
-def test_opening_a_partial_tree_warns_once(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="robench.datasets"):
-        dataset = imagenet_1k(tree, SMALL)
-        dataset.batch(0, 2)
-    (record,) = caplog.records
-    assert "12 images of 4 classes" in record.getMessage()
-
-
-def test_a_root_without_images_is_missing_data(tmp_path: Path) -> None:
-    with pytest.raises(MissingDataError, match="Tried:"):
-        imagenet_1k(tmp_path, SMALL)
-    with pytest.raises(MissingDataError, match="ROBENCH_DATA"):
-        imagenet_1k(None, SMALL)
 
 
 def declared_tree(root: Path, name: str, size: tuple[int, int] = (300, 240)) -> tuple[DatasetBase, list[str]]:

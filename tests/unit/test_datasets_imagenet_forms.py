@@ -110,11 +110,6 @@ def test_own_ids_name_class_shard_and_row_or_key(tmp_path: Path) -> None:
     assert f"{last}/imagenet1k-validation-01-000039" in opened(tmp_path / "w").ids
 
 
-def test_class_folders_may_be_in_the_folder_of_the_set(tmp_path: Path) -> None:
-    image_forms.class_folders(tmp_path, "imagenet-1k")
-    assert len(opened(tmp_path)) == 40
-
-
 @pytest.mark.parametrize("place", ["imagenet-1k", "imagenet-1k/data"])
 @pytest.mark.parametrize("form", [image_forms.published_tar, image_forms.webdataset, image_forms.parquet])
 def test_archives_and_shards_may_be_in_either_folder(tmp_path: Path, form: Callable[..., None], place: str) -> None:
@@ -265,10 +260,6 @@ class TestOtherSets:
         compressed.rename(tmp_path / "imagenet-v2" / name)
         assert f"{name} is a tar.gz by its content" in refused(tmp_path, "imagenet-v2")
 
-    def test_another_class_in_an_archive_is_refused(self, tmp_path: Path) -> None:
-        write_tar(tmp_path / "imagenet-a.tar", [("imagenet-a/n01440764/x.JPEG", b"x")])
-        assert "n01440764 is not a class of imagenet-a (which has 200)" in refused(tmp_path, "imagenet-a")
-
     def test_an_archive_without_the_type_has_no_image(self, tmp_path: Path) -> None:
         write_tar(tmp_path / "imagenet-c" / "weather.tar", [("fog/1/n01440764/x.JPEG", b"x")])
         with pytest.raises(MissingDataError, match=r"no image of dataset 'imagenet-c/fog/2' in .*weather.tar"):
@@ -338,10 +329,6 @@ class TestBadInput:
     def test_a_shard_of_other_columns(self, tmp_path: Path, columns: dict[str, list[Any]], found: str) -> None:
         image_forms.write_parquet(tmp_path, columns)
         assert f"{found} expected image, a struct with bytes, and label, a whole number" in refused(tmp_path)
-
-    def test_a_parquet_file_that_is_something_else(self, tmp_path: Path) -> None:
-        image_forms.write(tmp_path / "imagenet-1k" / "data" / "validation-0.parquet", b"PK and so on" * 9)
-        assert "validation-0.parquet is not a whole Parquet file" in refused(tmp_path)
 
     @pytest.mark.parametrize("label", [-1, 1000, None])
     def test_labels_outside_the_classes(self, tmp_path: Path, label: int | None) -> None:
@@ -440,14 +427,6 @@ class TestBadInput:
         kinds = {each.kind: each.message for each in verified.findings}
         assert pictures()[7].name in kinds["no-image" if content else "empty-file"]
 
-    def test_an_encrypted_zip(self, tmp_path: Path) -> None:
-        archive = tmp_path / "imagenet-sketch" / "ImageNet-Sketch.zip"
-        write_zip(archive, [("sketch/n01440764/x.JPEG", b"x")])
-        content = bytearray(archive.read_bytes())
-        content[content.rindex(b"PK\1\2") + 8] |= 1
-        archive.write_bytes(content)
-        assert "is encrypted" in refused(tmp_path, "imagenet-sketch")
-
     @pytest.mark.parametrize("damage", ["content", "local name"])
     def test_a_zip_that_contradicts_its_directory_is_one_example(self, tmp_path: Path, damage: str) -> None:
         archive = tmp_path / "imagenet-sketch" / "ImageNet-Sketch.zip"
@@ -537,6 +516,6 @@ def test_the_verification_of_a_packed_set_counts_classes(tmp_path: Path) -> None
     messages = [each.message for each in verified.findings]
     place = tmp_path / "imagenet-1k"
     assert f"class n01440764 in {place} holds 10 images, wanted 50" in messages
-    assert f"class n01443537 in {place} holds 0 images, wanted 50" in messages
+    assert f"class n01443537 (index 1) has no image in {place}; restore it" in messages
     assert f"dataset 'imagenet-1k' in {place} holds 40 images of its classes, wanted 50,000" in messages
     assert verified.folder == place

@@ -16,7 +16,7 @@ import pytest
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import preparing
-from robench.datasets.archives import Limits, read_members
+from robench.datasets.archives import read_members
 from robench.datasets.preparing import Unpacked, limits_of, unpack
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.uea import UEA_SETS
@@ -77,11 +77,6 @@ class TestPlaces:
         unpack(tar_of(downloads / "noise.tar", files), C, data_root)
         assert below(data_root / "imagenet-c") == files
 
-    def test_a_second_archive_of_a_set_is_added_to_the_first(self, downloads: Path, data_root: Path) -> None:
-        for kind in ("fog", "snow"):
-            unpack(tar_of(downloads / f"{kind}.tar", {f"{kind}/1/n01440764/x.JPEG": b"1"}), C, data_root)
-        assert sorted(path.name for path in (data_root / "imagenet-c").iterdir()) == ["fog", "snow"]
-
     def test_the_folders_of_v2_are_numbers(self, downloads: Path, data_root: Path) -> None:
         archive = tar_of(downloads / "x.tar.gz", {"imagenetv2-matched-frequency-format-val/12/x.jpeg": b"1"})
         unpack(archive, V2, data_root)
@@ -94,11 +89,6 @@ class TestPlaces:
         unpack(downloads / "ImageNet-Sketch.zip", SKETCH, data_root)
         assert below(data_root) == {"imagenet-sketch/n01440764/sketch_0.JPEG": b"drawn" * 1000}
 
-    def test_files_beside_the_class_folders_come_along(self, downloads: Path, data_root: Path) -> None:
-        files = {"imagenet-a/README.txt": b"read me"} | {f"imagenet-a/{name}": each for name, each in IMAGES.items()}
-        unpack(tar_of(downloads / "x.tar", files), A, data_root)
-        assert (data_root / "imagenet-a" / "README.txt").read_bytes() == b"read me"
-
     def test_neither_modes_nor_times_are_taken_over(self, downloads: Path, data_root: Path) -> None:
         unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         status = (data_root / "imagenet-a" / "n01498041" / "x.jpg").stat()
@@ -109,28 +99,12 @@ class TestPlaces:
 class TestRefused:
     """Evil archives leave no file behind: none outside the target, and none inside."""
 
-    OTHERS = (
-        *(("n01498041/link", tarfile.SYMTYPE, "/etc/passwd"), ("n01498041/up", tarfile.SYMTYPE, "../../..")),
-        *(("n01498041/hard", tarfile.LNKTYPE, "/etc/passwd"), ("n01498041/tty", tarfile.CHRTYPE, "")),
-        *(("n01498041/disk", tarfile.BLKTYPE, ""), ("n01498041/pipe", tarfile.FIFOTYPE, "")),
-    )
-
     def refused(self, archive: Path, data_root: Path) -> str:
         around = below(data_root.parent)
         with pytest.raises(MissingDataError) as caught:
             unpack(archive, A, data_root)
         assert below(data_root.parent) == around
         return str(caught.value)
-
-    @pytest.mark.parametrize(("name", "kind", "target"), OTHERS)
-    def test_links_devices_and_pipes(
-        self, downloads: Path, data_root: Path, name: str, kind: bytes, target: str
-    ) -> None:
-        info = tarfile.TarInfo(name)
-        info.type, info.linkname = kind, target
-        assert "neither a regular file nor a folder" in self.refused(
-            tar_of(downloads / "x.tar", IMAGES, info), data_root
-        )
 
     @pytest.mark.parametrize("name", ["../evil.jpg", "n01498041/../../../evil.jpg", "/tmp/robench-evil.jpg"])
     def test_names_that_lead_outside(self, downloads: Path, data_root: Path, name: str) -> None:
@@ -147,14 +121,6 @@ class TestRefused:
             archive.addfile(through, io.BytesIO(b"evil"))
         self.refused(downloads / "x.tar", data_root)
 
-    def test_duplicates(self, downloads: Path, data_root: Path) -> None:
-        with tarfile.open(downloads / "x.tar", "w") as archive:
-            for content in (b"first", b"evil!"):
-                info = tarfile.TarInfo("n01498041/x.jpg")
-                info.size = len(content)
-                archive.addfile(info, io.BytesIO(content))
-        assert "is there twice" in self.refused(downloads / "x.tar", data_root)
-
     def test_duplicates_that_become_so_without_the_set_s_folder(self, downloads: Path, data_root: Path) -> None:
         twice = {"n01498041/x.jpg": b"1", "imagenet-a/n01498041/x.jpg": b"2"}
         message = self.refused(tar_of(downloads / "x.tar", twice), data_root)
@@ -162,9 +128,9 @@ class TestRefused:
 
     def test_bombs(self, downloads: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         archive = tar_of(downloads / "x.tar", IMAGES)
-        monkeypatch.setattr(preparing, "limits_of", lambda published: Limits(max_bytes=10, max_members=100))
+        monkeypatch.setattr(preparing, "limits_of", lambda published: {"max_bytes": 10, "max_members": 100})
         assert "declares more than this dataset can have" in self.refused(archive, data_root)
-        monkeypatch.setattr(preparing, "limits_of", lambda published: Limits(max_bytes=1000, max_members=2))
+        monkeypatch.setattr(preparing, "limits_of", lambda published: {"max_bytes": 1000, "max_members": 2})
         assert "declares more than this dataset can have" in self.refused(archive, data_root)
 
     def test_an_archive_of_another_dataset(self, downloads: Path, data_root: Path) -> None:
@@ -251,7 +217,6 @@ class TestResuming:
         work = data_root / "imagenet-a" / preparing.WORK_FOLDER
         work.mkdir(parents=True)
         (work / "unfinished").write_bytes(b"half")
-        (work / "lock").write_bytes(b"")
         unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         assert below(data_root / "imagenet-a") == IMAGES
 
@@ -277,7 +242,7 @@ class TestWorkFolder:
             assert below(data_root / "imagenet-a") == files
 
     @pytest.mark.parametrize("top", ["", "imagenet-a/"])
-    @pytest.mark.parametrize("name", ["lock", "unfinished", "x/y"])
+    @pytest.mark.parametrize("name", ["unfinished", "x/y"])
     def test_a_member_in_the_work_folder_is_refused(
         self, downloads: Path, data_root: Path, name: str, top: str
     ) -> None:
@@ -340,7 +305,7 @@ class TestWorkFolder:
         killed.start()
         killed.join()
         assert killed.exitcode == -9
-        assert (data_root / "imagenet-a" / preparing.WORK_FOLDER / "lock").exists()
+        assert (data_root / "imagenet-a" / preparing.WORK_FOLDER).exists()
         assert unpack(archive, A, data_root) == Unpacked(folder=data_root / "imagenet-a", num_written=2, num_kept=1)
         assert below(data_root / "imagenet-a") == IMAGES
 
@@ -411,6 +376,6 @@ UNPACKED = [
 def test_limits_leave_room_for_what_is_published_and_little_more(published: object) -> None:
     limits = limits_of(published)  # type: ignore[arg-type]  # a published set
     num_bytes = published.unpacked_bytes or published.num_bytes  # type: ignore[attr-defined]  # as above
-    assert num_bytes < limits.max_bytes <= 3 * num_bytes
+    assert num_bytes < limits["max_bytes"] <= 3 * num_bytes
     num_files = published.num_files or published.num_images  # type: ignore[attr-defined]  # as above
-    assert 1.1 * num_files < limits.max_members < 3 * num_files + 20_000
+    assert 1.1 * num_files < limits["max_members"] < 3 * num_files + 20_000

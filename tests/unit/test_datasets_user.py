@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from user_data import CLASSES, declared, scans, write_arrays, write_cifar, write_folder, write_list
 
-from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError, UsageError
+from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASET_KINDS, image_files_impl, open_dataset
 from robench.datasets.cifar_forms import ArraysUnpickler
@@ -380,7 +380,7 @@ class TestLists:
             ("path,label\na/../../x.png,1\n", "line 2: .* is not below the folder"),
             ("path,label\n/etc/passwd,1\n", "line 2: /etc/passwd is not below the folder"),
             ("path,label\n0.png,1\nabsent.png,2\n", "line 3: cannot find image .*absent.png: No such file"),
-            ("path,label\n0.png,1\n.,2\n", "line 3: the path of an image must name a file"),
+            ("path,label\n0.png,1\n.,2\n", "line 3: the path of the image must name a file"),
             ("path,label\n0.png,1\nfolder,2\n", "line 3: image .*folder is not a regular file"),
             ("path,label\n0.png,1\n./0.png,2\n", "line 3: ./0.png was listed before, in line 2"),
             ("path,label\n0.png\n", "line 2: 1 columns, and the header has 2"),
@@ -482,11 +482,6 @@ class TestArrays:
             ),
             ("inputs y", "", "no array 'targets'. Known: inputs, y. Name it by targets in"),
             ("images labels", ", inputs: image", "no array 'image' and 'targets'. Known"),
-            (
-                "images labels x_test y_test",
-                "",
-                "has several pairs of arrays, images and labels, x_test and y_test; st",
-            ),
             ("images masks", "", "no array 'inputs' and 'targets'"),
         ],
     )
@@ -494,40 +489,6 @@ class TestArrays:
         np.savez(tmp_path / "x.npz", **dict.fromkeys(names.split(), np.zeros(3)))
         with pytest.raises(DeclarationError, match=message):
             opened(declared(tmp_path, f"{{kind: npz, path: x.npz{fields}}}"))
-
-    @pytest.mark.parametrize(
-        ("names", "others", "fields"),
-        [
-            ("images labels", "masks", ""),
-            ("x_test y_test", "x_train y_train", ""),
-            ("test_images test_labels", "train_images train_labels val_images val_labels", ""),
-            ("X y", "", ""),
-            ("images labels", "x_test y_test", ", inputs: images"),
-            ("inputs targets", "images labels", ""),
-        ],
-    )
-    def test_the_only_usual_pair_is_taken_as_if_it_were_named(
-        self, tmp_path: Path, names: str, others: str, fields: str
-    ) -> None:
-        (images, labels), (x, y) = scans(12), names.split()
-        # Keras and MedMNIST have labels (N, 1).
-        np.savez(tmp_path / "x.npz", **{x: images, y: labels[:, None]}, **dict.fromkeys(others.split(), np.zeros(2)))
-        found = opened(declared(tmp_path, f"{{kind: npz, path: x.npz{fields}}}"))
-        assert (
-            found.identity
-            == opened(declared(tmp_path, f"{{kind: npz, path: x.npz, inputs: {x}, targets: {y}}}")).identity
-        )
-        assert found.batch(0, 12).targets.tolist() == [labels[int(each[-6:])] for each in found.ids]
-
-    def test_usual_pairs_of_series_and_masks(self, tmp_path: Path) -> None:
-        for split in ("test", "train"):
-            arrays = {f"x_{split}": np.ones((4, 5, 2)) * range(2), f"y_{split}": np.array([0, 1, 0, 1])}
-            np.savez(tmp_path / f"{split}.npz", **arrays)
-        entry = "{kind: npz, domain: series, path: test.npz, train: train.npz, standardise: false}"
-        assert len(opened(declared(tmp_path, entry))) == 4
-        np.savez(tmp_path / "m.npz", images=scans(4)[0], masks=np.ones((4, 32, 32), int), labels=np.arange(4))
-        masks = opened(declared(tmp_path, "{kind: npz, task: segmentation, path: m.npz}")).batch(0, 4).targets
-        assert masks.shape == (4, 32, 32)
 
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken", pickle.dumps({})])
     def test_another_file_is_refused(self, tmp_path: Path, content: bytes) -> None:
@@ -703,11 +664,6 @@ class TestPython:
         monkeypatch.delitem(sys.modules, "my_data_module", raising=False)
         with pytest.raises(DeclarationError, match=rf"(?s)line 2: datasets.mine.*{message}"):
             declared(tmp_path, entry)
-
-
-def test_there_is_nothing_to_train_on(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'mine' has no split 'train'"):
-        open_dataset(bytes_of(tmp_path), data_root=None, preprocessing=None, split="train")
 
 
 def test_equal_declarations_are_one_key_of_a_mapping(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from series_files import CLASSES, ended_by_nan, joined, labels_of, series_of, write_table, write_ts
+from series_files import CLASSES, ended_by_nan, labels_of, series_of, write_table, write_ts
 from user_data import declared
 
 from robench.core.errors import DeclarationError, MissingDataError, UsageError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from robench.core.declared import DatasetDeclaration
 
 TEST, TRAIN = series_of(7, longest=5), series_of(9, seed=1, longest=8)
-NUM_STEPS = sum(map(len, TEST))
 LABELS, TRAIN_LABELS = labels_of(7), labels_of(9)
 TARGETS, TRAIN_TARGETS = ([CLASSES.index(label) for label in labels] for labels in (LABELS, TRAIN_LABELS))
 # Names of a CSV file are numbered in the order of their text.
@@ -50,15 +49,7 @@ def ended_of(root: Path, fields: str) -> DatasetDeclaration:
     return declared(root, f"{{kind: npz, domain: series, path: test.npz, {fields.replace('TRAIN', 'train.npz')}}}")
 
 
-def joined_of(root: Path, fields: str) -> DatasetDeclaration:
-    np.savez(root / "test.npz", targets=TARGETS, **joined(TEST))
-    whole = np.nan_to_num(ended_by_nan(TRAIN), nan=-1.0)
-    np.savez(root / "train.npz", targets=TRAIN_TARGETS, inputs=whole, lengths=joined(TRAIN)["lengths"])
-    entry = f"domain: series, lengths: lengths, path: test.npz, {fields.replace('TRAIN', 'train.npz')}"
-    return declared(root, f"{{kind: npz, {entry}}}")
-
-
-FORMATS = (ts_of, table_of, ended_of, joined_of)
+FORMATS = (ts_of, table_of, ended_of)
 
 
 def opened(declaration: DatasetDeclaration, split: str | None = None) -> Any:
@@ -163,9 +154,7 @@ def test_numbers_of_series_are_verified(tmp_path: Path) -> None:
     [
         ("{kind: ts, path: x.ts, standardise: true}", "standardise: must be left out without train"),
         ("{kind: ts, path: x.ts, train: ''}", "train: must name a file"),
-        ("{kind: npz, path: x.npz, lengths: n}", "lengths: must be left out for images"),
         ("{kind: npz, path: x.npz, train: y.npz}", "train: must be left out for images"),
-        ("{kind: npz, domain: series, path: x.npz, lengths: inputs}", "lengths: must differ from inputs and targets"),
         ("{kind: series-csv, path: x.csv, step_column: label}", "label_column: must differ from the other columns"),
         ("{kind: series-csv, path: x.csv, channels: [x, step]}", "channels: must be different columns"),
     ],
@@ -237,18 +226,12 @@ def with_value(value: float, *place: int) -> dict[str, Any]:
         ({"inputs": np.array([[1], [1, 2]], dtype=object)}, "cannot be read without pickle"),
         ({"targets": np.arange(6)}, "targets must be 7 whole numbers, one an example"),
         ({"targets": np.arange(7) - 1}, "has the label -1"),
-        ({"lengths": np.array([3, 4])}, f"has {NUM_STEPS} steps, wanted 7, the sum of all lengths"),
-        ({"lengths": np.array([0, NUM_STEPS])}, "has no value in series 0"),
-        ({"lengths": np.ones(7)}, r"has lengths of float64 of the shape \(7,\), wanted N whole numbers"),
-        ({"inputs": ended_by_nan(TEST), "lengths": np.full(7, 6)}, "has 7 lengths up to 6, wanted one of each series"),
     ],
 )
 def test_wrong_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
-    right = joined(TEST) if "lengths" in arrays else {"inputs": ended_by_nan(TEST)}
-    np.savez(tmp_path / "x.npz", **{"targets": TARGETS, **right, **arrays})
-    lengths = "lengths: lengths, " if "lengths" in arrays else ""
+    np.savez(tmp_path / "x.npz", **{"targets": TARGETS, "inputs": ended_by_nan(TEST), **arrays})
     with pytest.raises(MissingDataError, match=message):
-        opened(declared(tmp_path, f"{{kind: npz, domain: series, {lengths}path: x.npz}}"))
+        opened(declared(tmp_path, "{kind: npz, domain: series, path: x.npz}"))
 
 
 def test_files_that_do_not_go_together_are_refused(tmp_path: Path) -> None:

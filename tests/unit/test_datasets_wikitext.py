@@ -6,8 +6,6 @@ Tokens are counted here by a loop over the lines of the file, as the papers' cod
 from __future__ import annotations
 
 import json
-import os
-import re
 import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +23,7 @@ from robench.datasets.order import hash_order
 from robench.datasets.published_texts import WIKITEXT_2, WIKITEXT_2_RAW, WIKITEXT_103, WIKITEXT_103_RAW, TokenFiles
 from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.datasets.verification import verify
-from robench.datasets.wikitext_impl import MOST_BYTES, WikiText, article_id, context_before, title_of, vocabulary
+from robench.datasets.wikitext_impl import WikiText, article_id, context_before, title_of, vocabulary
 from robench.domains.code_points import CONTEXT_END, decoded
 from robench.models.language_impl import LanguageModel, windows_of
 from robench.models.word_transformer import Language
@@ -114,19 +112,9 @@ class TestDeclarations:
         for declared in (WIKITEXT_103, WIKITEXT_2, WIKITEXT_103_RAW, WIKITEXT_2_RAW):
             check(declared)
 
-    def test_sizes_of_some_splits_alone_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="num_tokens must be a number for each of train, valid, test, got 2"):
-            replace(WIKITEXT_2, num_tokens=(1, 2))
-
     def test_a_negative_context_is_refused(self) -> None:
         with pytest.raises(ValueError, match="context_tokens must be at least 0, got -1"):
             replace(WIKITEXT_2, context_tokens=-1)
-
-    def test_a_split_that_there_is_not_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            UsageError, match=r"'wikitext-2' has no split 'dev' here, only 'train' and 'valid' and 'test'"
-        ):
-            open_dataset(declared_for(TEXT), data_root=tmp_path, preprocessing=None, split="dev")
 
 
 class TestRaw:
@@ -147,13 +135,9 @@ class TestRaw:
         *_, found = verify(WIKITEXT_2_RAW.name, tmp_path)
         assert (found.num_texts, found.num_tokens) == (len(texts), len(file_tokens(TEXT)))
 
-    def test_it_has_no_vocabulary_and_the_files_of_tokens_are_not_taken_for_it(self, tmp_path: Path) -> None:
+    def test_it_has_no_vocabulary(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="'wikitext-2-raw' is raw text without a closed vocabulary"):
             vocabulary(WIKITEXT_2_RAW, tmp_path)
-        (tmp_path / WIKITEXT_2_RAW.folder).mkdir()
-        (tmp_path / WIKITEXT_2_RAW.folder / "wiki.test.tokens").write_text(TEXT)
-        with pytest.raises(MissingDataError, match=r"beside it wiki\.test\.tokens, whose tokens are others"):
-            open_dataset(WIKITEXT_2_RAW, data_root=tmp_path, preprocessing=None)
 
 
 class TestArticles:
@@ -232,7 +216,7 @@ class TestScoredTokens:
             texts = by_place(opened(tmp_path, text))
             assert shown([token for each in texts for token in scored_tokens(each)]) == file_tokens(text)[1:]
 
-    @pytest.mark.parametrize("num_tokens", range(1, 40))
+    @pytest.mark.parametrize("num_tokens", [1, 2, 5, 13, 39])
     def test_the_context_is_what_comes_before(self, tmp_path: Path, num_tokens: int) -> None:
         done: list[str] = []
         for text in by_place(opened(tmp_path, context_tokens=num_tokens)):
@@ -286,13 +270,6 @@ class TestScoredTokens:
         assert context_before(b"one\ntwo\n", 0, 8, 0) == ""
         assert context_before(b"one\ntwo\n", 4, 4, 5) == ""
         assert context_before(b"one\ntwo\n", 0, 8, 1) == "\n"
-
-    def test_a_line_of_100000_words_works(self, tmp_path: Path) -> None:
-        text = f" \n = Long = \n \n{' word' * 100_000} \n \n = B = \n \n after it \n"
-        first, second = by_place(opened(tmp_path, text))
-        assert len(scored_tokens(first)) == 100_000 + 3 + 1 + 1 + 1 + 1
-        context = second.partition(CONTEXT_END)[0]
-        assert tokens_of(context) == ["word"] * 382 + ["\n", "\n"]
 
     def test_words_are_swapped_within_the_lines(self, tmp_path: Path) -> None:
         dataset = opened(tmp_path)
@@ -445,15 +422,6 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         r"has Windows line ends \(CR LF\), first in line 1, wanted LF alone\. Unpack .* without conversion of text",
     ),
     "one Windows line end": (TEXT.replace("a poet . \n", "a poet . \r\n").encode(), "first in line 4, wanted LF alone"),
-    "headings only": (
-        b" \n = A = \n \n = = B = = \n \n = C = \n \n",
-        r"tokens holds headings only, wanted articles with text\. Unpack",
-    ),
-    "an article without text": (
-        b" \n = A = \n \n word \n \n = B = \n \n = = C = = \n \n = D = \n \n word \n",
-        rf"article 'B' in line 6 of .*tokens has no text, and the file has 28 tokens, ends of lines included, wanted "
-        rf"{NUM_TOKENS} as published",
-    ),
     "not UTF-8": (LATIN_1, rf"is not UTF-8: byte {place_of(LATIN_1, bytes([0xF6]))}, is 0xf6\. Unpack"),
     "cut within a sign": (CUT, rf"is not UTF-8: byte {place_of(CUT, bytes([0xE2]))}, is 0xe2"),
     "NUL": (WITH_NUL, rf"has the control character NUL at byte {place_of(WITH_NUL, bytes(1))}, wanted text\. Unpack"),
@@ -485,10 +453,6 @@ class TestRefusals:
         assert "\n" not in line
         assert line.count(". ") <= 2  # the advice, and signs of the path
 
-    def test_an_article_without_text_in_a_file_of_the_published_size_is_one(self, tmp_path: Path) -> None:
-        content = DAMAGED["an article without text"][0].decode()
-        assert len(opened(tmp_path, content)) == 3
-
     def test_published_sizes_are_wanted_of_the_published_datasets(self, tmp_path: Path) -> None:
         write(tmp_path, TEXT)
         with pytest.raises(MissingDataError, match=f"has {NUM_TOKENS} tokens, ends of lines included, wanted 245,569"):
@@ -501,42 +465,6 @@ class TestRefusals:
             "dataset 'wikitext-103' needs a folder. Wanted: DIR/wikitext-103/wiki.test.tokens, from the archive "
             "wikitext-103-v1.zip. Give DIR by --data-root DIR or the variable ROBENCH_DATA"
         )
-
-    def test_a_name_that_is_too_long_is_no_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(MissingDataError, match=r"wikitext-2 is not readable \(File name too long\)\. Wanted"):
-            open_dataset("wikitext-2", data_root=tmp_path / ("x" * 300), preprocessing=None)
-
-    def test_a_missing_folder_and_a_missing_file_are_told_apart(self, tmp_path: Path) -> None:
-        folder = tmp_path / "wikitext-2"
-        for make, found in [
-            (lambda: None, f"{folder} is absent. Wanted: DIR/wikitext-2/wiki.test.tokens, from"),
-            (folder.touch, f"{folder} is not a folder. Wanted"),
-            (lambda: (folder.unlink(), folder.mkdir()), f"{folder / 'wiki.test.tokens'} is absent. Wanted"),
-            (
-                (folder / "wiki.test.raw").touch,
-                f"{folder / 'wiki.test.tokens'} is absent, and beside it wiki.test.raw, whose tokens are others. Want",
-            ),
-        ]:
-            make()  # type: ignore[no-untyped-call]  # of several types
-            with pytest.raises(MissingDataError, match=re.escape(found)):
-                open_dataset("wikitext-2", data_root=tmp_path, preprocessing=None)
-
-    def test_what_is_no_regular_file_is_named(self, tmp_path: Path) -> None:
-        path = write(tmp_path, "")
-        path.unlink()
-        os.mkfifo(path)
-        with pytest.raises(MissingDataError, match=r"cannot read .*wiki\.test\.tokens of dataset 'wikitext-2': .*pipe"):
-            WikiText(declared_for(TEXT), tmp_path)
-        path.unlink()
-        path.mkdir()
-        with pytest.raises(MissingDataError, match=r"cannot read .*wiki\.test\.tokens.*: Is a directory"):
-            WikiText(declared_for(TEXT), tmp_path)
-
-    def test_a_file_beyond_all_published_ones_is_not_read(self, tmp_path: Path) -> None:
-        with write(tmp_path, "").open("wb") as file:
-            file.truncate(MOST_BYTES + 1)
-        with pytest.raises(MissingDataError, match=r"it has 1,073,741,825 bytes, at most 1,073,741,824 are read"):
-            WikiText(declared_for(TEXT), tmp_path)
 
 
 class TestVerification:
