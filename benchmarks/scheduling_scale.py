@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from robench.attacks.pgd import Pgd
 from robench.core.columns import Outcomes
 from robench.core.records import Provenance, Record
-from robench.core.shard import DatasetIdentity, Measurement
+from robench.core.shard import DatasetIdentity, Measurement, into_shards
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.executors import ProcessExecutor
-from robench.scheduling import ShardQueue, missing, plan, run_shards
+from robench.runs.prepare import missing
+from robench.scheduling import ShardQueue, run_shards
 from robench.store import FolderStore, MemoryStore
 from robench.tasks.classification import ClassificationOutcome
 
@@ -63,7 +64,7 @@ def plan_a_million() -> None:
     wanted = measurements(50, 20, 50_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = time.perf_counter(), time.process_time()
-    queue = ShardQueue(missing(list(plan(wanted, 1)), MemoryStore()))
+    queue = ShardQueue(missing(list(into_shards(wanted, 1)), MemoryStore()))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(f"{len(queue):,} shards planned in {wall:.1f} s ({cpu:.1f} s of CPU time) and {memory:.0f} MiB")
@@ -89,7 +90,7 @@ class Nothing:
 
 def dispatch(folder: Path, num_shards: int = 2000) -> None:
     """Measure nothing in two worker processes, and store it in a folder."""
-    shards = list(plan(measurements(2, 2, num_shards * BATCH_SIZE // 4), 1))
+    shards = list(into_shards(measurements(2, 2, num_shards * BATCH_SIZE // 4), 1))
     times: list[tuple[float, float]] = []
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     run_shards(

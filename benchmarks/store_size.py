@@ -15,10 +15,11 @@ from pathlib import Path
 from subprocess import run
 from typing import TYPE_CHECKING
 
-from robench.core.shard import DatasetIdentity, Measurement
+from robench.core.shard import DatasetIdentity, Measurement, into_shards
 from robench.declare import parse_suite
 from robench.reports import Listing, holdings_of
-from robench.scheduling import ShardQueue, missing, plan
+from robench.runs.prepare import missing
+from robench.scheduling import ShardQueue
 from robench.store import FolderStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def fill(folder: Path, num_models: int, num_conditions: int, num_shards: int) ->
     from robench.store.record_files import MOST_OPENED
 
     for measurement in measurements(num_models, num_conditions, num_shards):
-        headers = [shard.header for shard in plan([measurement], 1)]
+        headers = [shard.header for shard in into_shards([measurement], 1)]
         paths = sorted((Paths(folder).record(header), header) for header in headers)
         step = max(1, len(paths) // MOST_OPENED)
         paths[0][0].parent.mkdir(parents=True)
@@ -86,7 +87,7 @@ def measure(folder: Path, sizes: list[int]) -> None:
     store, kept = FolderStore(folder), {}
 
     def planned() -> str:
-        kept["shards"] = list(plan(measurements(*sizes), 1))
+        kept["shards"] = list(into_shards(measurements(*sizes), 1))
         return f"{len(missing(kept['shards'], MemoryStore()))} shards missing in an empty store"
 
     timed("plan", planned)

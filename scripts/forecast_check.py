@@ -30,7 +30,7 @@ from robench.declare import find_suite, read_registry, shipped_registry
 from robench.executors import IN_PROCESS
 from robench.models.build import build
 from robench.papers.forecast import SECONDS_PER_HOUR, Forecast, Hours
-from robench.runs import RunRequest, prepare
+from robench.runs import Listener, RunRequest, prepare
 from robench.store import MemoryStore
 from robench.training import texts_impl
 from robench.training.base import Host
@@ -187,7 +187,7 @@ class Runs:
             limit=limit,
         )
         prepared, store = prepare(request), MemoryStore()
-        seconds = timed(lambda: prepared.fill(store, prepared.executor(store)))
+        seconds = timed(lambda: prepared.fill(store, Listener()))
         if store.keys() != {each.key for each in prepared.shards}:
             raise SystemExit(f"{checkpoint.name} failed")
         return seconds

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from examples import MEASUREMENT, record_of
+from robench.core.shard import into_shards
 from robench.executors.worker import LENGTH_SIZE, TOKEN_SIZE
-from robench.scheduling import plan
 
 if TYPE_CHECKING:
     from robench.core.records import Failure, Record
     from robench.core.shard import Shard
 
-SHARDS = list(plan([MEASUREMENT], batches_per_shard=1))
+SHARDS = list(into_shards([MEASUREMENT], batches_per_shard=1))
 BAD = 200
 
 

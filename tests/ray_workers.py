@@ -16,11 +16,10 @@ import pytest
 
 from examples import MEASUREMENT, outcome_columns, outcome_of, record_of
 from robench.core.records import Failure, Record
-from robench.core.shard import DatasetIdentity, Shard
+from robench.core.shard import DatasetIdentity, Shard, into_shards
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.executors.worker import THREAD_VARIABLES
-from robench.scheduling import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,7 @@ SMALL: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard":
 def shards_of(num_shards: int) -> list[Shard]:
     condition = Condition(name="c", dataset=DIGITS, perturbation=MEASUREMENT.condition.perturbation)
     data = DatasetIdentity(name="digits", fingerprint="f", num_examples=100 * num_shards)
-    return list(plan([replace(MEASUREMENT, condition=condition, dataset=data)], batches_per_shard=1))
+    return list(into_shards([replace(MEASUREMENT, condition=condition, dataset=data)], batches_per_shard=1))
 
 
 @contextmanager

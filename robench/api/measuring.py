@@ -22,12 +22,15 @@ from robench.models.loading import load_model
 from robench.runs import (
     REHEARSALS,
     ChosenModels,
+    Listener,
+    PreparedRun,
+    PreparedTransfer,
     RunRequest,
     choose_models,
-    prepare,
+    in_rounds,
+    measure,
     prepare_transfer,
     rehearsal_request,
-    rounds,
     smoke_request,
 )
 from robench.runs.chosen_models import Keys, Models, listed, names_of
@@ -210,13 +213,7 @@ def transfer(
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
-
-    for _ in rounds(store, prepared):
-        prepared.attacks.fill(store, prepared.attacks.executor(store), on_progress)
-        scores = prepared.scorable(store)
-        scores.fill(store, scores.executor(store), on_progress)
-        report = prepared.report(store)
-    return report
+    return in_rounds(prepared, store, PreparedTransfer.report, Listener(on_progress))
 
 
 def _request(
@@ -253,11 +250,7 @@ def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callabl
 
 
 def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
-    prepared = prepare(request)
-    (suite,) = request.suites
-    for _ in rounds(store, prepared):
-        prepared.fill(store, prepared.executor(store), on_progress)
-        report = prepared.report(suite, store)
-        if not request.smoke:
-            report = ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite))
-    return report
+    (table,) = measure(request, store, PreparedRun.tables, Listener(on_progress))
+    if request.smoke:
+        return table.report
+    return ranked(table.report, table.suite, store, limit=request.limit, measurements=table.measurements)

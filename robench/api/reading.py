@@ -33,7 +33,7 @@ from robench.papers import (
 )
 from robench.papers.archive import is_archive, unpacked
 from robench.reports import arranged, report_of_store
-from robench.runs import check_request, prepare, rounds, suites_to_check
+from robench.runs import check_request, measure, suites_to_check
 from robench.store import FolderStore
 from robench.store.baseline import read_baseline
 from robench.store.baseline import write_baseline as write_file
@@ -284,9 +284,4 @@ def check(
     store.check_writable()
     folder = data_root_of(data_root)
     request = check_request(kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=folder)
-    prepared = prepare(request)
-    keys = {each.name: prepared.keys(each) for each in found}
-    for _ in rounds(store, prepared):
-        prepared.fill(store, prepared.executor(store))
-        check = check_by(measurements=keys)
-    return check
+    return measure(request, store, lambda run, _: check_by(measurements={each.name: run.keys(each) for each in found}))

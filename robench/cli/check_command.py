@@ -121,20 +121,21 @@ def command(
     if not is_run:
         stopped_with, check = 0, check_by(measurements=None)
     else:
-        from robench.cli.progress import fill_with_progress
-        from robench.runs import prepare, rounds
+        from robench.cli.progress import WatchedRun
+        from robench.runs import measure
 
         store.check_writable()
         request = check_request(
             kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root
         )
-        prepared = prepare(request)
-        keys = {suite.name: prepared.keys(suite) for suite in found}
-        for _ in rounds(store, prepared):
-            stopped_with, _ = fill_with_progress(prepared, store)
-            check = check_by(measurements=keys)
-            if stopped_with:
-                break
+        watch = WatchedRun()
+        check = measure(
+            request,
+            store,
+            lambda run, _: check_by(measurements={suite.name: run.keys(suite) for suite in found}),
+            watch,
+        )
+        stopped_with = watch.exit_code
     out_document(check_json(check) if as_json else check_text(check))
     _write(junit, check_junit(check))
     _write(summary, check_markdown(check))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     from rich.progress import ProgressColumn, TaskID
 
-    from robench.core.protocols import Executor, Store
-    from robench.runs import PreparedRun
+    from robench.core.protocols import Executor
     from robench.runs.training_queue import QueueProgress
     from robench.scheduling import Progress
     from robench.training.base import EpochReport
@@ -217,50 +217,56 @@ def has_kept(progress: Progress) -> bool:
     return progress.num_kept_before + progress.num_done + progress.num_elsewhere > progress.num_failed
 
 
-def fill_with_progress(prepared: PreparedRun, store: Store, *earlier: Progress) -> tuple[int, Progress]:
-    """Measure what ``store`` lacks; return the exit code of an interruption, or 0, and the progress.
+class WatchedRun:
+    """Watch over a run (``runs.rounds.Watch``) that shows its progress.
 
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
-    shards under way are given up. Either has a note on stored results; ``earlier`` is what the command has done before.
+    shards under way are given up. Either has a note on stored results.
+
+    Attributes:
+        exit_code: that of the first interruption, 0 before it.
     """
-    latest = list(earlier)
-    executor = prepared.executor(store)
-    num_shards = len(prepared.todo(store))
-    # Workers that are elsewhere are counted only for work, since this may start them.
-    count = min(executor.num_workers, num_shards) if num_shards else 0
-    if count:
-        say(f"starting {count} worker{'s' * (count != 1)}")
-    interrupts = _Interrupts(executor)
-    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with progress_shown(len(prepared.mine) + len(prepared.of_others)) as on_progress:
 
-            def seen(progress: Progress) -> None:
-                latest[len(earlier) :] = [progress]
-                on_progress(progress)
-
-            progress = prepared.fill(store, executor, seen)
-        return interrupts.exit_code, progress
-    except KeyboardInterrupt as error:
-        error.add_note(kept_text(*latest, smoke=prepared.request.smoke))
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _Interrupts:
-    """Signal handler that first drains, then stops; ``exit_code`` is that of the first signal, 0 before it."""
-
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, *, smoke: bool = False) -> None:
         self.exit_code = 0
-        self._executor = executor
+        self.filled: dict[str, Progress] = {}
+        self._smoke = smoke
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the run was interrupted."""
+        return bool(self.exit_code)
+
+    @contextmanager
+    def watching(
+        self, executor: Executor, num_todo: int, num_shards: int, title: str
+    ) -> Iterator[Callable[[Progress], None]]:
+        """Yield a callback for the progress of an executor, which the signals drain meanwhile."""
+        # Workers that are elsewhere are counted only for work, since this may start them.
+        count = min(executor.num_workers, num_todo) if num_todo else 0
+        say(*filter(None, [title, f"starting {count} worker{'s' * (count != 1)}" if count else ""]))
+        interrupt = partial(self._interrupt, executor)
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with progress_shown(num_shards) as on_progress:
+
+                def seen(progress: Progress) -> None:
+                    self.filled[title] = progress
+                    on_progress(progress)
+
+                yield seen
+        except KeyboardInterrupt as error:
+            error.add_note(kept_text(*self.filled.values(), smoke=self._smoke))
+            raise
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _interrupt(self, executor: Executor, number: int, frame: FrameType | None) -> None:
         if self.exit_code:
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
         is_terminated = number == signal.SIGTERM
         self.exit_code = TERMINATED if is_terminated else INTERRUPTED
-        self._executor.drain()
+        executor.drain()
         again = "another SIGTERM stops" if is_terminated else "press Ctrl-C again to stop"
         say(f"Finishing the shards under way; {again} at once.")

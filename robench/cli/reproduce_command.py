@@ -168,8 +168,8 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
 
 def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[str, Any]) -> int:
     """Measure the trained models; return the exit code of an interruption, or 1 if shards failed."""
-    from robench.cli.progress import fill_with_progress, say_failures
-    from robench.runs import prepare, rounds
+    from robench.cli.progress import WatchedRun, say_failures
+    from robench.runs import measure
 
     # Other parts may have trained models since.
     reproduction.reproduced.refresh()
@@ -179,12 +179,11 @@ def _measure(reproduction: Reproduction, store: FolderStore, settings: Mapping[s
     for number, request in enumerate(requests, 1):
         models, suites = (", ".join(each.name for each in asked) for asked in (request.checkpoints, request.suites))
         say(f"measurement {number} of {len(requests)}: {models} under {suites}")
-        prepared = prepare(request)
-        for _ in rounds(store, prepared):
-            stopped_with, progress = fill_with_progress(prepared, store)
-            if stopped_with:
-                return stopped_with
-        filled.append(progress)
+        watch = WatchedRun()
+        measure(request, store, lambda *_: None, watch)
+        if watch.exit_code:
+            return watch.exit_code
+        filled += watch.filled.values()
     if plan.trainings:
         say(f"{len(plan.trainings)} models of other parts are not trained yet; the same command measures them then.")
     say_failures(*filled)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from robench.core.suite import Suite
     from robench.runs import PreparedRun, RunRequest
     from robench.runs.outlook import Outlook
+    from robench.runs.prepare import Table
     from robench.scheduling import Progress
     from robench.scheduling.estimates import Source
 
@@ -88,8 +89,8 @@ def command(
     if device_speed is not None and not dry_run:
         raise UsageError("--device-speed is for the hours of --dry-run; add it")
     log_to, results = checked_trackers(log_to), selection.results
-    from robench.cli.progress import fill_with_progress, has_kept
-    from robench.runs import REHEARSALS, prepare, rehearsal_request, rounds, smoke_request
+    from robench.cli.progress import WatchedRun, has_kept
+    from robench.runs import REHEARSALS, PreparedRun, measure, prepare, rehearsal_request, smoke_request
 
     request = selection.request(audit=not no_audit, **settings)
     if random_weights:
@@ -100,18 +101,16 @@ def command(
     _say_limit(None if smoke else request.limit, request.suites)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
-    prepared = prepare(request)
     if dry_run:
-        print_plan(prepared, store, device_speed, as_json=as_json)
+        print_plan(prepare(request), store, device_speed, as_json=as_json)
         return 0
-    for _ in rounds(store, prepared):
-        stopped_with, progress = fill_with_progress(prepared, store)
-        reports = _reports(prepared, store)
-        if stopped_with:
-            break
+    watch = WatchedRun(smoke=smoke)
+    tables = measure(request, store, PreparedRun.tables, watch)
+    (progress,), stopped_with = watch.filled.values(), watch.exit_code
+    reports = [each.report for each in tables] if smoke else _ranked(tables, store, request.limit)
     if_lost = "nothing of a smoke run is kept" if smoke else kept_in(results, has_kept(progress))
     _print_reports(reports, as_json, if_lost)
-    _say_how_it_ended(progress, is_interrupted=bool(stopped_with), smoke=smoke)
+    _say_how_it_ended(progress, is_interrupted=watch.is_stopped, smoke=smoke)
     if stopped_with:
         if log_to:
             say(f"Nothing was logged to {' and '.join(log_to)}; the same command logs the rows once all is measured.")
@@ -132,17 +131,11 @@ def _store(results: Path, *, smoke: bool, dry_run: bool) -> Store:
     return store
 
 
-def _reports(prepared: PreparedRun, store: Store) -> list[Report]:
-    """Return the table of each suite; the best of each column is marked where there are several models."""
+def _ranked(tables: Sequence[Table], store: Store, limit: int | None) -> list[Report]:
+    """Return the table of each suite, in which the best of each column is marked where there are several models."""
     from robench.leaderboard import ranked
 
-    request = prepared.request
-    plain = [(suite, prepared.report(suite, store)) for suite in request.suites]
-    if request.smoke:
-        return [report for _, report in plain]
-    return [
-        ranked(report, suite, store, limit=request.limit, measurements=prepared.keys(suite)) for suite, report in plain
-    ]
+    return [ranked(each.report, each.suite, store, limit=limit, measurements=each.measurements) for each in tables]
 
 
 def _log(trackers: tuple[str, ...], request: RunRequest, reports: list[Report], *, is_rehearsal: bool) -> None:

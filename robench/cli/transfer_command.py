@@ -28,13 +28,7 @@ from robench.cli.terminal import out_document, out_json, out_table, say
 from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from robench.core.report import Report
-    from robench.runs import PreparedTransfer
     from robench.runs.rescoring import Rescored
-    from robench.scheduling import Progress
-    from robench.store import FolderStore
 
 DISAGREES = 1
 _RESCORED_COLUMNS = (
@@ -76,10 +70,10 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
-    from robench.cli.progress import has_kept, kept_text, say_failures
+    from robench.cli.progress import WatchedRun, has_kept, kept_text, say_failures
     from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints
-    from robench.runs import prepare_transfer
+    from robench.runs import PreparedTransfer, in_rounds, prepare_transfer
 
     request, store = selection.request(**settings), selection.store()
     scored_on = find_checkpoints(models_of_registry(targets, selection.registries), selection.registries)
@@ -87,32 +81,16 @@ def command(
     count = len({checkpoint.name for checkpoint in (*request.checkpoints, *scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare_transfer(request, condition, scored_on)
-    *_, (stopped_with, filled, report) = _measured(prepared, store)
+    watch = WatchedRun()
+    report = in_rounds(prepared, store, PreparedTransfer.report, watch)
+    filled = watch.filled.values()
     num_failed = sum(each.num_failed for each in filled)
     if_lost = kept_in(selection.results, any(has_kept(each) for each in filled))
     out_document(RENDERERS[format_name](report), if_lost=if_lost)
     say_failures(*filled)
-    if stopped_with:
+    if watch.exit_code:
         say(f"Interrupted. {kept_text(*filled)}")
-    return stopped_with or (0 if report.is_complete and not num_failed else 1)
-
-
-def _measured(prepared: PreparedTransfer, store: FolderStore) -> Iterator[tuple[int, list[Progress], Report]]:
-    """Attack, then score, in rounds; yield the exit code of an interruption or 0, progress of each, report."""
-    from robench.cli.progress import fill_with_progress
-    from robench.runs import rounds
-
-    for _ in rounds(store, prepared):
-        say(f"attacking: {prepared.view.label}")
-        stopped_with, attacked = fill_with_progress(prepared.attacks, store)
-        if stopped_with:
-            yield stopped_with, [attacked], prepared.report(store)
-            return
-        say("scoring the adversarial examples")
-        stopped_with, scored = fill_with_progress(prepared.scorable(store), store, attacked)
-        yield stopped_with, [attacked, scored], prepared.report(store)
-        if stopped_with:
-            return
+    return watch.exit_code or (0 if report.is_complete and not num_failed else 1)
 
 
 @click.command("rescore")

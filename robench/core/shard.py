@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -204,3 +205,18 @@ class ShardHeader:
     def title(self) -> str:
         """Return the name of the shard for messages."""
         return f"{self.model} / {self.condition} / examples {self.start}-{self.stop - 1}"
+
+
+def into_shards(
+    measurements: Iterable[Measurement], batches_per_shard: int, limit: int | None = None
+) -> Iterator[Shard]:
+    """Yield the shards of each measurement in turn, so that a model stays loaded while it is needed.
+
+    ``limit`` requests the first examples alone, rounded up to whole shards, which are the same as in the unlimited run:
+    every forward pass has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
+    """
+    for measurement in measurements:
+        size = measurement.batch_size * batches_per_shard
+        wanted = measurement.num_examples if limit is None else min(limit, measurement.num_examples)
+        for start in range(0, wanted, size):
+            yield Shard(measurement=measurement, start=start, stop=min(start + size, measurement.num_examples))

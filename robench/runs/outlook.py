@@ -70,7 +70,8 @@ def outlook_of(run: PreparedRun, store: Store, flops_per_second: float | None = 
 
     With a speed, the seconds of a pass are those of its counted operations on a device that achieves it.
     """
-    todo, workers = run.todo(store), run.workers(store)
+    todo = run.todo(store)
+    workers = run.workers(work_of(todo, run.estimates(store)))
     estimates = run.estimates(store, None if flops_per_second is None else _counted(run, flops_per_second))
     work, count = work_of(todo, estimates), len(workers.devices)
     seconds_on: dict[int, float] = {}

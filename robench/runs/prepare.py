@@ -1,10 +1,11 @@
-"""Preparation of runs: all checks of weights and data, before the first shard is measured."""
+"""Plan of a run: the measurements and shards of a request, and what a store lacks of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -14,7 +15,7 @@ from robench.core.library_watch import replaced_by_imports
 from robench.core.protocols import Claims, Executor, Store
 from robench.core.records import Failure, Manifest, Record
 from robench.core.report import Report
-from robench.core.shard import EXACT_DTYPE, Measurement, Shard
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards
 from robench.core.suite import Suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
@@ -28,10 +29,28 @@ from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.finding import Found, find
 from robench.runs.fit import foreign_code_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
-from robench.scheduling import Progress, missing, part_of, plan, run_shards
+from robench.runs.rounds import Listener, Watch, in_rounds
+from robench.scheduling import run_shards
 from robench.scheduling.estimates import Estimate, Estimates, Source, Work, work_of
 from robench.scheduling.measure import Results
 from robench.store import AdversarialFolder, FolderStore
+
+T = TypeVar("T")
+
+
+class Listing(Protocol):
+    """Store that lists what it has."""
+
+    def keys(self) -> set[str]:
+        """Return the keys of all finished shards."""
+
+
+class Table(NamedTuple):
+    """Report of a suite, and the keys of its measurements by model."""
+
+    suite: Suite
+    report: Report
+    measurements: Mapping[str, set[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +58,7 @@ class PreparedRun:
     """Run whose weights and data have been verified.
 
     Attributes:
+        asked: workers of the requested devices.
         seconds_per_example: seconds of a forward and a backward pass of an example, by model, where they were timed.
         loaded: the first models of robench's own architectures on the CPU, as the checks loaded them, each with the
             digest of its weights; a run in this process measures these.
@@ -47,6 +67,7 @@ class PreparedRun:
     request: RunRequest
     measurements: Mapping[str, tuple[Measurement, ...]]
     shards: tuple[Shard, ...]
+    asked: Workers
     seconds_per_example: Mapping[str, float] = field(default_factory=dict)
     loaded: dict[str, tuple[str, LoadedModel]] = field(default_factory=dict, repr=False)
 
@@ -106,37 +127,29 @@ class PreparedRun:
     @property
     def device_kind(self) -> str | None:
         """Return the kind of device that measures, such as ``NVIDIA H200``; None if workers are elsewhere."""
-        devices = self.workers().devices
-        return device_kind(torch.device(devices[0])) if devices else None
+        return device_kind(torch.device(self.asked.devices[0])) if self.asked.devices else None
 
-    def work(self, store: Store) -> Work:
-        """Return the estimated work of the shards that ``store`` lacks."""
-        return work_of(self.todo(store), self.estimates(store))
-
-    def workers(self, store: Store | None = None) -> Workers:
-        """Return the workers for the requested devices.
+    def workers(self, work: Work) -> Workers:
+        """Return the workers for some work on the requested devices.
 
         One, in this process, where nothing else was asked for and new processes would start for longer than they save;
         but never where code of others would share this process with the shards of other models.
         """
         request = self.request
-        workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
         is_free = request.workers is None and request.executor == AUTO and request.shard_timeout is None
-        is_cpu, count = set(workers.devices) == {"cpu"}, len(workers.devices)
-        codes = {each.foreign_code for of_suite in self.measurements.values() for each in of_suite}
-        is_free &= len(codes) < 2 and not replaced_by_imports()
-        if store is not None and is_free and is_cpu and self.work(store).is_faster_alone(count):
+        is_cpu, count = set(self.asked.devices) == {"cpu"}, len(self.asked.devices)
+        is_free &= len({each.foreign_code for each in self.planned}) < 2 and not replaced_by_imports()
+        if is_free and is_cpu and work.is_faster_alone(count):
             return choose_workers(request.device, 1, IN_PROCESS)
-        return workers
+        return self.asked
 
-    def executor(self, store: Store | None = None) -> Executor:
-        """Return the executor for the requested devices; ``store`` keeps results and adversarial examples.
+    def _executor(self, workers: Workers, store: Store) -> Executor:
+        """Return the executor of some workers; ``store`` keeps adversarial examples.
 
         Raises:
             UsageError: adversarial examples are requested, but the store cannot keep them; or there are no workers.
         """
         request = self.request
-        workers = self.workers(store)
         make = partial(
             Evaluator,
             data_root=request.data_root,
@@ -156,18 +169,22 @@ class PreparedRun:
         )
         return workers.executor.executor(pool)
 
-    def fill(
-        self, store: Store, executor: Executor, on_progress: Callable[[Progress], None] = lambda progress: None
-    ) -> Progress:
+    def fill(self, store: Store, watch: Watch, title: str = "") -> None:
         """Measure what ``store`` lacks, and store it."""
-        return run_shards(
-            self.mine,
-            executor,
-            _OfSuites(self._demanding(store), self._suites()),
-            on_progress,
-            estimates=self.estimates(store),
-            later=self.of_others,
-        )
+        results, todo, estimates = self._demanding(store), self.todo(store), self.estimates(store)
+        later = missing(self.of_others, results)
+        num_shards = len({shard.key for shard in (*self.mine, *self.of_others)})
+        executor = self._executor(self.workers(work_of(todo, estimates)), store)
+        with watch.watching(executor, len(todo), num_shards, title) as on_progress:
+            watch.filled[title] = run_shards(
+                todo,
+                executor,
+                _OfSuites(results, self._suites()),
+                on_progress,
+                num_kept=num_shards - len(todo) - len(later),
+                estimates=estimates,
+                later=later,
+            )
 
     def _suites(self) -> dict[str, str]:
         """Return the first suite of each measurement, by key."""
@@ -188,22 +205,25 @@ class PreparedRun:
             keys.setdefault(measurement.checkpoint.name, set()).add(measurement.key)
         return keys
 
-    def report(self, suite: Suite, store: Store) -> Report:
-        """Return the table of ``suite`` for the models of this run, from what ``store`` holds."""
-        seed = suite.seed if self.request.seed is None else self.request.seed
+    def tables(self, store: Store) -> list[Table]:
+        """Return the table of each suite for the models of this run, from what ``store`` holds."""
+        request = self.request
         store.expect((), self.planned)
-        report = report_of_store(
-            suite,
-            store,
-            models=[checkpoint.name for checkpoint in self.request.checkpoints],
-            limit=self.request.limit,
-            measurements=self.keys(suite),
-            seed=seed,
-            coupled=self.request.coupled,
-            average_seeds=self.request.all_seeds,
-            precision=self.request.precision,
-        )
-        return replace(report, notes=(SMOKE_NOTE,)) if self.request.smoke else report
+        tables = []
+        for suite in request.suites:
+            report = report_of_store(
+                suite,
+                store,
+                models=[checkpoint.name for checkpoint in request.checkpoints],
+                limit=request.limit,
+                measurements=(keys := self.keys(suite)),
+                seed=suite.seed if request.seed is None else request.seed,
+                coupled=request.coupled,
+                average_seeds=request.all_seeds,
+                precision=request.precision,
+            )
+            tables.append(Table(suite, replace(report, notes=(SMOKE_NOTE,)) if request.smoke else report, keys))
+        return tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,16 +281,27 @@ def folder_of(store: Store | None) -> AdversarialFolder:
     return store.adversarial
 
 
+def measure(
+    request: RunRequest, store: Store, read: Callable[[PreparedRun, Store], T], watch: Watch | None = None
+) -> T:
+    """Find, check and plan a run, measure what ``store`` lacks, and return what ``read`` makes of the results.
+
+    Raises:
+        RobenchError: see ``prepare``, ``run_shards`` and ``read``.
+    """
+    return in_rounds(prepare(request), store, read, Listener() if watch is None else watch)
+
+
 def prepare(request: RunRequest) -> PreparedRun:
     """Find the data and the weights of every model, check them, and divide the request into shards.
 
     Raises:
         RobenchError: see ``find`` and ``check``.
     """
-    return _planned(check(find(request)))
+    return plan(check(find(request)))
 
 
-def _planned(checked: Checked) -> PreparedRun:
+def plan(checked: Checked) -> PreparedRun:
     """Divide a request into shards: audits come first, so that long runs do not fail late."""
     request = checked.found.request
     files = checked.found.files
@@ -283,12 +314,13 @@ def _planned(checked: Checked) -> PreparedRun:
         audit = replace(suite, conditions=asked, batch_size=AUDIT_EXAMPLES)
         audits, measured = (_measurements(each, checked.found, tensors) for each in (audit, suite))
         measurements[suite.name] = (*audits, *measured)
-        shards += plan(audits, 1, request.limit)
-        shards += plan(measured, suite.batches_per_shard, request.limit)
+        shards += into_shards(audits, 1, request.limit)
+        shards += into_shards(measured, suite.batches_per_shard, request.limit)
     return PreparedRun(
         request=request,
         measurements=measurements,
         shards=tuple(shards),
+        asked=checked.found.workers,
         seconds_per_example=checked.seconds_per_example,
         loaded=checked.loaded,
     )
@@ -319,3 +351,29 @@ def _measurements(suite: Suite, found: Found, tensors: Mapping[str, str | None])
         for checkpoint in request.checkpoints
         for condition in suite.conditions
     )
+
+
+def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
+    """Return part ``number`` (from 1) of ``count`` parts of a plan, in the order of the plan and each shard once.
+
+    The shards of each measurement, sorted by key, are dealt to the parts in turn: parts differ by at most one shard,
+    and each has about the same part of every measurement. Only the plan and the keys count, so that machines that
+    know nothing of each other measure different parts.
+    """
+    planned = {shard.key: shard for shard in shards}
+    by_measurement: dict[str, list[str]] = {}
+    for key, shard in planned.items():
+        by_measurement.setdefault(shard.measurement.key, []).append(key)
+    dealt = [key for keys in by_measurement.values() for key in sorted(keys)]
+    mine = set(dealt[number - 1 :: count])
+    return [shard for key, shard in planned.items() if key in mine]
+
+
+def missing(shards: Iterable[Shard], store: Listing) -> list[Shard]:
+    """Return the shards without a record in the store, each once, in order."""
+    kept = store.keys()
+    todo: dict[str, Shard] = {}
+    for shard in shards:
+        if shard.key not in kept:
+            todo.setdefault(shard.key, shard)
+    return list(todo.values())

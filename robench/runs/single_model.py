@@ -25,7 +25,7 @@ from robench.models.loading import load_model
 from robench.perturbations import Clean
 from robench.perturbations.draws import predict
 from robench.runs.devices import choose_workers
-from robench.runs.prepare import prepare
+from robench.runs.prepare import PreparedRun, measure
 from robench.runs.request import RunRequest
 from robench.store import MemoryStore
 from robench.tasks import TASKS
@@ -131,11 +131,9 @@ def clean_score(
         executor=IN_PROCESS,
         data_root=data_root,
     )
-    prepared = prepare(request)
-    store = MemoryStore()
-    prepared.fill(store, prepared.executor())
+    (table,) = measure(request, store := MemoryStore(), PreparedRun.tables)
     for failure in store.failures():
         raise ContractError(failure.error)
-    estimate = prepared.report(suite, store).rows[0].cells[column.key].estimate
+    estimate = table.report.rows[0].cells[column.key].estimate
     assert estimate is not None  # nothing failed, so nothing is missing
     return estimate

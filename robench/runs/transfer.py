@@ -16,14 +16,14 @@ from robench.core.errors import UnknownNameError, UsageError
 from robench.core.protocols import Store
 from robench.core.records import Failure, Record
 from robench.core.report import Report
-from robench.core.shard import EXACT_DTYPE, Measurement, Shard, shard_key
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards, shard_key
 from robench.core.suite import Column, Condition, Suite, View, views_of
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.prepare import PreparedRun, folder_of, prepare
 from robench.runs.request import RunRequest
-from robench.scheduling import plan
+from robench.runs.rounds import Watch
 from robench.tasks import TASKS
 
 Result = TypeVar("Result", Record, Failure)
@@ -54,6 +54,12 @@ class PreparedTransfer:
         """Return the run of scores without adversarial examples that are missing because their attack failed."""
         kept = folder_of(store).keys()
         return replace(self.scores, shards=tuple(shard for shard in self.scores.shards if _source_key(shard) in kept))
+
+    def fill(self, store: Store, watch: Watch) -> None:
+        """Attack, then score, what ``store`` lacks."""
+        self.attacks.fill(store, watch, f"attacking: {self.view.label}")
+        if not watch.is_stopped:
+            self.scorable(store).fill(store, watch, "scoring the adversarial examples")
 
     def gone(self, store: Store) -> list[Shard]:
         """Return the shards of attacks and scores that have neither a record nor a failure in ``store``."""
@@ -141,10 +147,13 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
         matrix=matrix,
         view=view,
         attacks=attacks,
-        scores=PreparedRun(
+        scores=replace(
+            attacks,
             request=replace(attacks.request, suites=(matrix,), checkpoints=targets),
             measurements={matrix.name: tuple(scores.values())},
-            shards=tuple(plan(transferred, suite.batches_per_shard, request.limit)),
+            shards=tuple(into_shards(transferred, suite.batches_per_shard, request.limit)),
+            seconds_per_example={},
+            loaded={},
         ),
         diagonal={
             measured[source, view.condition.name].key: scores[source, source]

@@ -1,6 +1,6 @@
-"""Scheduling: measurements cut into shards, and shards handed to executors."""
+"""Scheduling: shards handed to executors, and their results to a store."""
 
-from robench.scheduling.measure import Progress, missing, part_of, plan, run_shards
+from robench.scheduling.measure import Progress, run_shards
 from robench.scheduling.queue import ShardQueue
 
-__all__ = ["Progress", "ShardQueue", "missing", "part_of", "plan", "run_shards"]
+__all__ = ["Progress", "ShardQueue", "run_shards"]

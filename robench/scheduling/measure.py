@@ -1,54 +1,25 @@
-"""Measuring loop: cut measurements into shards, run the ones missing in the store, and store each result.
+"""Measuring loop: hand shards to an executor, and store each result.
 
-Bounds of shards depend on the suite alone. A thread stores the results, so that no worker waits for a disk.
+A thread stores the results, so that no worker waits for a disk.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from robench.core.protocols import Claims, Executor
 from robench.core.records import Failure, Record
-from robench.core.shard import Measurement, Shard
+from robench.core.shard import Shard
 from robench.scheduling.estimates import Estimates, TimeLeft
 from robench.scheduling.queue import InTurn, ShardQueue, size_of
 
 # Results that wait to be written; they are lost, and measured again, if the run is killed.
 MAX_WAITING = 8
-
-
-def plan(measurements: Iterable[Measurement], batches_per_shard: int, limit: int | None = None) -> Iterator[Shard]:
-    """Yield the shards of each measurement in turn, so that a model stays loaded while it is needed.
-
-    ``limit`` requests the first examples alone, rounded up to whole shards, which are the same as in the unlimited run:
-    every forward pass has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
-    """
-    for measurement in measurements:
-        size = measurement.batch_size * batches_per_shard
-        wanted = measurement.num_examples if limit is None else min(limit, measurement.num_examples)
-        for start in range(0, wanted, size):
-            yield Shard(measurement=measurement, start=start, stop=min(start + size, measurement.num_examples))
-
-
-def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
-    """Return part ``number`` (from 1) of ``count`` parts of a plan, in the order of the plan and each shard once.
-
-    The shards of each measurement, sorted by key, are dealt to the parts in turn: parts differ by at most one shard,
-    and each has about the same part of every measurement. Only the plan and the keys count, so that machines that
-    know nothing of each other measure different parts.
-    """
-    planned = {shard.key: shard for shard in shards}
-    by_measurement: dict[str, list[str]] = {}
-    for key, shard in planned.items():
-        by_measurement.setdefault(shard.measurement.key, []).append(key)
-    dealt = [key for keys in by_measurement.values() for key in sorted(keys)]
-    mine = set(dealt[number - 1 :: count])
-    return [shard for key, shard in planned.items() if key in mine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,48 +62,37 @@ class Results(Protocol):
         """Store a result."""
 
 
-def missing(shards: Iterable[Shard], store: Results) -> list[Shard]:
-    """Return the shards without a record in the store, each once, in order."""
-    kept = store.keys()
-    todo: dict[str, Shard] = {}
-    for shard in shards:
-        if shard.key not in kept:
-            todo.setdefault(shard.key, shard)
-    return list(todo.values())
-
-
 def run_shards(
     shards: Sequence[Shard],
     executor: Executor,
     store: Results,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     *,
+    num_kept: int = 0,
     estimates: Estimates | None = None,
     later: Sequence[Shard] = (),
 ) -> Progress:
-    """Measure the shards that the store lacks, store each result, and return how the run ended.
+    """Measure shards that the store lacks, each once, store each result, and return how the run ended.
 
     Several runs on one store share the work: a shard that another one measures is left to it, and taken over if that
     run ends without a result. Of each model the shards that take longest by ``estimates`` come first. ``later`` are
-    shards that are measured once no other is left to be taken, such as those of other machines. ``on_progress`` is
-    called at the start and after each result. The time left is not estimated where other runs share the work.
+    shards that are measured once no other is left to be taken, such as those of other machines; ``num_kept`` further
+    ones have results. ``on_progress`` is called at the start and after each result. The time left is not estimated
+    where other runs share the work.
 
     Raises:
         StoreError: a result could not be stored; existing files are unharmed.
     """
-    todo = missing([*shards, *later], store)
-    num_shards = len({shard.key for shard in (*shards, *later)})
-    progress = Progress(num_shards=num_shards, num_kept_before=num_shards - len(todo), num_done=0, num_failed=0)
+    todo = [*shards, *later]
+    progress = Progress(num_shards=num_kept + len(todo), num_kept_before=num_kept, num_done=0, num_failed=0)
     on_progress(progress)
     if not todo:
         return progress
     with store.claims() as claims:
         is_in_process = executor.num_workers == 0
-        first = {shard.key for shard in shards}
-        queues = [[shard for shard in todo if (shard.key in first) == is_first] for is_first in (True, False)]
         cost = size_of if estimates is None else estimates.cost()
         time_left = TimeLeft(todo, executor.num_workers, estimates)
-        work = InTurn([ShardQueue(each, cost, claims, is_alone=is_in_process) for each in queues], time_left)
+        work = InTurn([ShardQueue(each, cost, claims, is_alone=is_in_process) for each in (shards, later)], time_left)
 
         def keep(result: Record | Failure) -> None:
             store.put(result)

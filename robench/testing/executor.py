@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from robench.core.protocols import Executor
 from robench.core.records import Failure, Record
-from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.shard import DatasetIdentity, Measurement, Shard, into_shards
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.executors import ExecutorBase, WorkerPool
 from robench.executors.stub import Stub
 from robench.perturbations.clean import Clean
-from robench.scheduling import ShardQueue, plan
+from robench.scheduling import ShardQueue
 from robench.testing.expectations import DECLARATION_CHECKS, BrokenPromiseError, require, run_checks, subject_of
 
 __all__ = ["EXECUTOR_CHECKS", "check_executor"]
@@ -161,7 +161,7 @@ def shards_for_tests() -> list[Shard]:
         )
         for name in "ab"
     ]
-    return list(plan(measurements, batches_per_shard=1))
+    return list(into_shards(measurements, batches_per_shard=1))
 
 
 def require_once(results: Sequence[Record | Failure], wanted: Sequence[Shard]) -> None:

@@ -7,30 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from layers import RANK
 from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "robench"
-# Top to bottom. Names on one line never import each other.
-LAYERS = [
-    {"__main__"},
-    {"pytest_plugin"},
-    {"cli", "api", "testing"},
-    {"figures"},
-    {"reproduction"},
-    {"runs", "leaderboard", "papers"},
-    {"comparison", "exports"},
-    {"declare", "scheduling", "executors", "reports"},
-    {"evaluation", "training", "costs", "analyses"},
-    {"models", "datasets", "perturbations", "metrics", "store"},
-    {"attention", "attacks", "corruptions"},
-    {"tasks"},
-    {"draws"},
-    {"devices"},
-    {"domains"},
-    {"declarations"},
-    {"core"},
-]
-RANK = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
 ATTENTION_IMPORTERS = {"models", "attention", "testing"}
 # What all others may import of it: the mapping from kinds to declarations.
 ATTENTION_KINDS = {

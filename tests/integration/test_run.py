@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from traceback import walk_stack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from conftest import ROOT
 from safetensors.torch import save_file
 
-from robench.attacks import pgd_impl
-from robench.metrics import accuracy
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -266,29 +262,6 @@ class Linear(torch.nn.Linear):
 def build():
     return Linear(3 * 32 * 32, 10)
 """
-
-
-def test_the_way_from_the_command_to_an_attack_and_to_a_number_is_short(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """docs/architecture.md draws it; the command itself is the fourth stop of an installed ``robench``."""
-    before_the_command = 3
-    ways: dict[str, list[str]] = {}
-
-    def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def with_its_way(*arguments: Any, **settings: Any) -> Any:
-            codes = [frame.f_code for frame, _ in walk_stack(None) if f"{ROOT}/robench/" in frame.f_code.co_filename]
-            own = [code.co_qualname for code in codes if not code.co_name.startswith("<")]
-            ways.setdefault(name, own[: own.index("command") + 1])
-            return function(*arguments, **settings)
-
-        return with_its_way
-
-    monkeypatch.setattr(pgd_impl, "pgd", recorded("attack", pgd_impl.pgd))
-    monkeypatch.setattr(accuracy, "top1_accuracy", recorded("number", accuracy.top1_accuracy))
-    assert robench("run", "--suite", small_suite(), *VIT, "--results", tmp_path / "r", "--no-audit").code == 0
-    assert len(ways["attack"]) + 1 + before_the_command <= 15, ways["attack"]
-    assert len(ways["number"]) + 1 + before_the_command <= 15, ways["number"]
 
 
 def test_a_serial_run_loads_a_model_once(robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from examples import MEASUREMENT, record_of
-from robench.core.shard import DatasetIdentity, Shard
+from robench.core.shard import DatasetIdentity, Shard, into_shards
 from robench.executors import ProcessExecutor
-from robench.scheduling import plan, run_shards
+from robench.scheduling import run_shards
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NUM_SHARDS, WORKER_KILLS, RUN_KILLS = 200, 30, 10
 DATA = DatasetIdentity(name="digits", fingerprint="f", num_examples=NUM_SHARDS * MEASUREMENT.batch_size)
-SHARDS = list(plan([replace(MEASUREMENT, dataset=DATA)], batches_per_shard=1))
+SHARDS = list(into_shards([replace(MEASUREMENT, dataset=DATA)], batches_per_shard=1))
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class Marking:
 
 def run(folder: str) -> None:
     executor = ProcessExecutor([Marking(Path(folder) / "executions")] * 2)
-    run_shards(SHARDS, executor, FolderStore(Path(folder) / "results"))
+    store = FolderStore(Path(folder) / "results")
+    kept = store.keys()
+    run_shards([shard for shard in SHARDS if shard.key not in kept], executor, store)
 
 
 def at_work(run_id: int, folder: Path) -> list[int]:

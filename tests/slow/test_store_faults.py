@@ -12,9 +12,9 @@ import pytest
 
 from examples import MEASUREMENT, record_of
 from robench.core.errors import StoreError
-from robench.core.shard import DatasetIdentity
+from robench.core.shard import DatasetIdentity, into_shards
 from robench.executors import SerialExecutor
-from robench.scheduling import plan, run_shards
+from robench.scheduling import run_shards
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robench.scheduling import Progress
 
 DATA = DatasetIdentity(name="digits", fingerprint="f", num_examples=200)
-SHARDS = list(plan([replace(MEASUREMENT, dataset=DATA)], batches_per_shard=1))
+SHARDS = list(into_shards([replace(MEASUREMENT, dataset=DATA)], batches_per_shard=1))
 # All that the store, leases and files call; `open` of pathlib is that of io.
 CALLS = ((os, ("fsync", "link", "replace", "rename", "unlink", "mkdir", "rmdir", "utime", "listdir")), (io, ("open",)))
 
@@ -38,7 +38,8 @@ def recorded(shard: Shard, following: Shard | None = None) -> Record:
 def run(folder: Path, on_progress: Callable[[Progress], None] = lambda progress: None) -> None:
     store = FolderStore(folder)
     store.check_writable()
-    run_shards(SHARDS, SerialExecutor(recorded), store, on_progress)
+    kept = store.keys()
+    run_shards([shard for shard in SHARDS if shard.key not in kept], SerialExecutor(recorded), store, on_progress)
 
 
 def state_of(folder: Path) -> dict[str, bytes]:

@@ -17,14 +17,14 @@ from click.testing import CliRunner
 
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, GivenUp, cli
-from robench.cli.progress import _LineDisplay, fill_with_progress, has_kept, progress_shown
+from robench.cli.progress import WatchedRun, _LineDisplay, has_kept, progress_shown
 from robench.cli.run_command import _say_how_it_ended, kept_in
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
 from robench.declare import parse_suite
-from robench.runs import RunRequest, prepare
+from robench.executors import SerialExecutor
 from robench.scheduling import Progress
-from robench.store import FolderStore, MemoryStore
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from conftest import Robench
@@ -283,15 +283,12 @@ def test_what_was_refused_is_not_said_to_be_tried_again(capsys: pytest.CaptureFi
         ((progress(2),), "What was measured is kept; the same command goes on from there."),
     ],
 )
-def test_an_interruption_while_measuring_says_what_is_kept(
-    before: tuple[Progress, ...], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared = prepare(RunRequest(suites=(), checkpoints=()))
-
-    def interrupted(*arguments: object) -> Progress:
+def test_an_interruption_while_measuring_says_what_is_kept(before: tuple[Progress, ...], said: str) -> None:
+    watch, executor = WatchedRun(), SerialExecutor(lambda shard, following=None: record_of(shard.header))
+    watch.filled = dict(zip(["attacking"], before, strict=False))
+    with (
+        pytest.raises(GivenUp) as caught,
+        watch.watching(executor, 1, 1, "scoring"),
+    ):
         raise GivenUp
-
-    monkeypatch.setattr(type(prepared), "fill", interrupted)
-    with pytest.raises(GivenUp) as caught:
-        fill_with_progress(prepared, MemoryStore(), *before)
     assert caught.value.__notes__ == [said]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -15,9 +15,9 @@ from robench.costs import DEFAULT_RULE
 from robench.costs.counting import counts_of
 from robench.declare import find_checkpoints, find_suites
 from robench.evaluation.arithmetic import device_kind
-from robench.runs import PreparedRun, RunRequest, prepare
+from robench.runs import PreparedRun, RunRequest, choose_workers, prepare
 from robench.runs.outlook import NUMBERS_OF_WORKERS, outlook_of
-from robench.scheduling.estimates import STARTUP_SECONDS, Estimate, Source, weighted_passes
+from robench.scheduling.estimates import STARTUP_SECONDS, Estimate, Source, weighted_passes, work_of
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -163,15 +163,18 @@ def test_a_dry_run_prints_hours_by_condition_and_by_workers(
     ],
 )
 def test_workers_start_where_they_help_or_are_asked_for(
-    seconds: float | None, asked: dict[str, object], in_process: bool, monkeypatch: pytest.MonkeyPatch
+    prepared: PreparedRun,
+    seconds: float | None,
+    asked: dict[str, Any],
+    in_process: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("robench.runs.devices.os.sched_getaffinity", lambda _: {0, 1})
-    (suite,) = find_suites(("digits-adv",), (), None)
-    checkpoints = tuple(find_checkpoints(["digits-vit"], []))
-    request = RunRequest(suites=(suite,), checkpoints=checkpoints, device="cpu", **asked)  # type: ignore[arg-type]  # fields
-    prepared = prepare(request)
-    timed = {} if seconds is None else {"digits-vit": seconds}
-    assert replace(prepared, seconds_per_example=timed).workers(MemoryStore()).in_process is in_process
+    request = replace(prepared.request, **asked)
+    workers = choose_workers("cpu", request.workers, request.executor, request.shard_timeout)
+    timed = {} if seconds is None else dict.fromkeys(prepared.seconds_per_example, seconds)
+    run = replace(prepared, request=request, asked=workers, seconds_per_example=timed)
+    assert run.workers(work_of(run.shards, run.estimates(MemoryStore()))).in_process is in_process
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from examples import MEASUREMENT, failure_of, outcome_columns, outcome_of, record_of
 from robench.core.errors import RobenchError
 from robench.core.records import Failure, Record
-from robench.core.shard import DatasetIdentity, Shard
+from robench.core.shard import DatasetIdentity, Shard, into_shards
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.executors import ProcessExecutor, SerialExecutor
 from robench.executors.worker import THREAD_VARIABLES
-from robench.scheduling import Progress, ShardQueue, missing, plan, run_shards
+from robench.scheduling import Progress, ShardQueue, run_shards
 from robench.store import FolderStore, MemoryStore
 
 
@@ -33,7 +33,7 @@ def measurement(name: str, num_examples: int = 600) -> Any:
     return replace(MEASUREMENT, condition=condition, dataset=data)
 
 
-SHARDS = list(plan([measurement("a"), measurement("b")], batches_per_shard=1))
+SHARDS = list(into_shards([measurement("a"), measurement("b")], batches_per_shard=1))
 
 
 def recorded(shard: Shard, following: Shard | None = None) -> Record:
@@ -110,7 +110,7 @@ def keys_of(results: Any) -> list[str]:
 def test_plans_are_anchored_and_cover_what_was_asked_for_once(
     num_examples: int, batches: int, limit: int | None
 ) -> None:
-    shards = list(plan([measurement("a", num_examples)], batches, limit))
+    shards = list(into_shards([measurement("a", num_examples)], batches, limit))
     wanted = num_examples if limit is None else min(limit, num_examples)
     assert [shard.start for shard in shards] == list(range(0, wanted, 100 * batches))
     assert all(shard.stop == min(shard.start + 100 * batches, num_examples) for shard in shards)
@@ -120,7 +120,7 @@ def test_plans_are_anchored_and_cover_what_was_asked_for_once(
 def test_in_this_process_each_result_is_stored_before_the_next_shard_begins(tmp_path: Path) -> None:
     # The next model may end the process.
     store = FolderStore(tmp_path)
-    shards = list(plan([measurement("a", 400)], 1))
+    shards = list(into_shards([measurement("a", 400)], 1))
 
     def evaluator(shard: Shard, following: Shard | None = None) -> Record:
         assert len(store.keys()) == shard.start // 100
@@ -130,7 +130,7 @@ def test_in_this_process_each_result_is_stored_before_the_next_shard_begins(tmp_
 
 
 def test_a_limited_plan_is_the_beginning_of_the_whole_one() -> None:
-    limited = list(plan([measurement("a")], 1, limit=250))
+    limited = list(into_shards([measurement("a")], 1, limit=250))
     assert [shard.key for shard in limited] == [shard.key for shard in SHARDS[:3]]
 
 
@@ -199,19 +199,20 @@ def workers_alive() -> list[str]:
     return [process.name for process in multiprocessing.active_children() if process.name == "robench-worker"]
 
 
-def test_measuring_twice_measures_nothing_the_second_time() -> None:
+def left(shards: list[Shard], store: MemoryStore) -> list[Shard]:
+    kept = store.keys()
+    return [shard for shard in shards if shard.key not in kept]
+
+
+def test_what_is_kept_is_counted_and_not_measured() -> None:
     store = MemoryStore()
     heard: list[Progress] = []
     first = run_shards(SHARDS, SerialExecutor(Recording()), store, heard.append)
     assert (first.num_done, first.num_failed, first.num_kept_before) == (12, 0, 0)
     assert [progress.num_done for progress in heard] == list(range(13))
-    assert missing(SHARDS, store) == []
-    again = run_shards(SHARDS, SerialExecutor(Recording()), store)
-    assert (again.num_done, again.num_kept_before) == (0, 12)
-
-
-def test_shards_that_two_suites_share_are_measured_once() -> None:
-    assert len(missing([*SHARDS, *SHARDS], MemoryStore())) == len(SHARDS)
+    assert left(SHARDS, store) == []
+    again = run_shards([], SerialExecutor(Recording()), store, num_kept=12)
+    assert (again.num_done, again.num_kept_before, again.num_shards) == (0, 12, 12)
 
 
 def test_failures_are_kept_and_tried_again() -> None:
@@ -224,8 +225,9 @@ def test_failures_are_kept_and_tried_again() -> None:
 
     assert run_shards(SHARDS, SerialExecutor(failing), store).num_failed == 2
     assert len(list(store.failures())) == 2
-    assert [shard.start for shard in missing(SHARDS, store)] == [0, 0]
-    assert run_shards(SHARDS, SerialExecutor(Recording()), store).num_done == 2
+    again = left(SHARDS, store)
+    assert [shard.start for shard in again] == [0, 0]
+    assert run_shards(again, SerialExecutor(Recording()), store).num_done == 2
     assert list(store.failures()) == []
 
 
@@ -242,7 +244,7 @@ class Counting:
 
 
 def test_two_runs_on_one_folder_share_the_work_and_do_nothing_twice(tmp_path: Path) -> None:
-    shards = list(plan([measurement(name, 5000) for name in "ab"], batches_per_shard=1))
+    shards = list(into_shards([measurement(name, 5000) for name in "ab"], batches_per_shard=1))
     executions = tmp_path / "executions"
     executions.mkdir()
     ended: list[Progress] = []

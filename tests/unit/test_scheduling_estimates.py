@@ -14,6 +14,7 @@ from conftest import ROOT
 
 from examples import CHECKPOINT, MEASUREMENT, PGD, PROVENANCE, failure_of, record_of
 from robench.attacks.square import Square
+from robench.core.shard import into_shards
 from robench.core.suite import Condition
 from robench.declare import find_suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
@@ -30,7 +31,6 @@ from robench.scheduling.estimates import (
     weighted_passes,
     work_of,
 )
-from robench.scheduling.measure import plan
 from robench.scheduling.queue import ShardQueue
 from robench.store import FolderStore
 
@@ -106,7 +106,7 @@ def shards_of(conditions: Sequence[Condition], models: Sequence[str], batch_size
         for number, name in enumerate(models)
         for each in conditions
     ]
-    return list(plan(measurements, 1))
+    return list(into_shards(measurements, 1))
 
 
 def test_models_of_unknown_time_cost_the_mean_of_the_others() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from examples import MEASUREMENT
 from robench.core import shard as module
-from robench.core.shard import DatasetIdentity, Shard
-from robench.scheduling import ShardQueue, missing, plan
+from robench.core.shard import DatasetIdentity, Shard, into_shards
+from robench.runs.prepare import missing
+from robench.scheduling import ShardQueue
 from robench.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def calls_for(num_shards: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         patch.setattr(module, "key_of", counted(calls, "identities", module.key_of))
         patch.setattr(module, "shard_key", counted(calls, "keys", module.shard_key))
         cost: Callable[[Shard], float] = counted(calls, "costs", lambda shard: float(shard.stop - shard.start))
-        shards = list(plan(measurements, 1))
+        shards = list(into_shards(measurements, 1))
         queue = ShardQueue(missing([*shards, *shards], MemoryStore()), cost)
         for number in range(len(shards)):
             taken = queue.take(number % 64)

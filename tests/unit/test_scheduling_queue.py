@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 
 from examples import MEASUREMENT
 from robench.core.protocols import Claimed
-from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.shard import DatasetIdentity, Measurement, Shard, into_shards
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.evaluation.actions import Audit
 from robench.perturbations.clean import Clean
-from robench.scheduling import ShardQueue, part_of, plan
+from robench.runs.prepare import missing, part_of
+from robench.scheduling import ShardQueue
 from robench.scheduling import queue as queue_module
 from robench.scheduling.queue import InTurn
+from robench.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +36,7 @@ def measurement(model: str, condition: str = "c", num_examples: int = 300, **cha
 
 
 def shards_of(*measurements: Measurement) -> list[Shard]:
-    return list(plan(measurements, batches_per_shard=1))
+    return list(into_shards(measurements, batches_per_shard=1))
 
 
 def taken(queue: ShardQueue, workers: Sequence[str]) -> list[Shard]:
@@ -302,3 +304,8 @@ def test_a_worker_keeps_its_model_where_another_s_shards_are_not_much_longer() -
 
 def test_a_single_worker_finishes_a_model_before_the_next() -> None:
     assert models_taken(3, 3, 8.0, "vvvvvv") == "bbbaaa"
+
+
+def test_shards_that_two_suites_share_are_measured_once() -> None:
+    shards = shards_of(measurement("a"))
+    assert missing([*shards, *shards], MemoryStore()) == shards

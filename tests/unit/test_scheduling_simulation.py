@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from simulated_runs import SimulatedWorker, Simulation, simulate
 
 from examples import MEASUREMENT
-from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.shard import DatasetIdentity, Measurement, Shard, into_shards
 from robench.declare import find_suites
-from robench.scheduling import plan
 from robench.scheduling.estimates import passes_of
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def paper() -> tuple[list[Shard], Callable[[Shard], float]]:
             assert is_known
             seconds[id(each)] = forward * forward_ratio * FORWARD + backward * backward_ratio * BACKWARD
             measurements.append(each)
-    shards = list(plan(measurements, suite.batches_per_shard))
+    shards = list(into_shards(measurements, suite.batches_per_shard))
     # Shards hold their measurements, so that no other object can have one of these ids.
     return shards, lambda shard: (shard.stop - shard.start) * seconds[id(shard.measurement)]
 
@@ -124,7 +123,7 @@ def test_a_short_run_is_even_at_its_end(paper: tuple[list[Shard], Callable[[Shar
 
 def by_hand(*costs: float, workers: Sequence[SimulatedWorker] = (PLAIN,), **settings: float) -> Simulation:
     """Simulate shards of one model with the given costs."""
-    shards = list(plan([measured("a", "c", 10 * len(costs))], 1))
+    shards = list(into_shards([measured("a", "c", 10 * len(costs))], 1))
     return simulate(shards, lambda shard: costs[shard.start // 10], workers, **settings)
 
 
@@ -175,7 +174,7 @@ MEASURED = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.floa
 
 def planned(drawn: list[tuple[str, int, float]]) -> tuple[list[Shard], Callable[[Shard], float]]:
     each = {f"c{number}": cost for number, (_, _, cost) in enumerate(drawn)}
-    shards = plan((measured(model, f"c{number}", 10 * size) for number, (model, size, _) in enumerate(drawn)), 1)
+    shards = into_shards((measured(model, f"c{number}", 10 * size) for number, (model, size, _) in enumerate(drawn)), 1)
     return list(shards), lambda shard: each[shard.measurement.condition.name]
 
 

@@ -11,10 +11,11 @@ from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from examples import MEASUREMENT
 from robench.core.records import Failure, Provenance, Record
+from robench.core.shard import into_shards
 from robench.executors import Death, ProcessExecutor, answers_in_a_process, worker_process
 from robench.executors.processes import MAX_DEATHS
 from robench.executors.worker import LENGTH_SIZE, GarbledError, Inbox
-from robench.scheduling import ShardQueue, plan
+from robench.scheduling import ShardQueue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +97,7 @@ def of_code(foreign_code: str, name: str = "vit") -> list[Shard]:
     checkpoint = replace(MEASUREMENT.checkpoint, name=name)
     identity = replace(MEASUREMENT.dataset, fingerprint=f"{name} {foreign_code}")
     measurement = replace(MEASUREMENT, checkpoint=checkpoint, dataset=identity, foreign_code=foreign_code)
-    return list(plan([measurement], batches_per_shard=1))[:2]
+    return list(into_shards([measurement], batches_per_shard=1))[:2]
 
 
 def test_code_of_others_shares_no_process_with_other_shards_and_a_spoiled_process_is_replaced() -> None:
