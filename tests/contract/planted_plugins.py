@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -23,90 +24,6 @@ class HonestAttack(BoundedAttack):
     implementation: ClassVar[str] = f"{IMPL}:honest_attack"
 
     num_steps: Count = 3
-
-
-class ExceedsBudget(HonestAttack):
-    implementation = f"{IMPL}:exceeds_budget"
-
-
-class ExceedsBudgetByRounding(HonestAttack):
-    implementation = f"{IMPL}:exceeds_budget_by_rounding"
-
-
-class LeavesTheBox(HonestAttack):
-    implementation = f"{IMPL}:leaves_the_box"
-
-
-class MovesPadding(HonestAttack):
-    implementation = f"{IMPL}:moves_padding"
-
-
-class DrawsFromTorch(HonestAttack):
-    implementation = f"{IMPL}:draws_from_torch"
-
-
-class DrawsFromNumpy(HonestAttack):
-    implementation = f"{IMPL}:draws_from_numpy"
-
-
-class DrawsFromRandom(HonestAttack):
-    implementation = f"{IMPL}:draws_from_random"
-
-
-class SeedsTorch(HonestAttack):
-    implementation = f"{IMPL}:seeds_torch"
-
-
-class DependsOnNeighbours(HonestAttack):
-    implementation = f"{IMPL}:depends_on_neighbours"
-
-
-class DependsOnItsPlace(HonestAttack):
-    implementation = f"{IMPL}:depends_on_its_place"
-
-
-class ReturnsFloat64(HonestAttack):
-    implementation = f"{IMPL}:returns_float64"
-
-
-class ReturnsAnotherShape(HonestAttack):
-    implementation = f"{IMPL}:returns_another_shape"
-
-
-class WritesIntoTheBatch(HonestAttack):
-    implementation = f"{IMPL}:writes_into_the_batch"
-
-
-class HasMemory(HonestAttack):
-    implementation = f"{IMPL}:has_memory"
-
-
-class Descends(HonestAttack):
-    implementation = f"{IMPL}:descends"
-
-
-class HidesPasses(HonestAttack):
-    implementation = f"{IMPL}:hides_passes"
-
-
-class RepeatsItsAddress(HonestAttack):
-    implementation = f"{IMPL}:repeats_its_address"
-
-
-class UsesThePrediction(HonestAttack):
-    implementation = f"{IMPL}:uses_the_prediction"
-
-
-class MovesAtZero(HonestAttack):
-    implementation = f"{IMPL}:moves_at_zero"
-
-
-class ClimbsLogits(HonestAttack):
-    implementation = f"{IMPL}:climbs_logits"
-
-
-class Raises(HonestAttack):
-    implementation = f"{IMPL}:raises"
 
 
 class NotThere(HonestAttack):
@@ -152,42 +69,6 @@ class HonestCorruption(PerturbationBase):
         return self.kind, self.severity
 
 
-class OutOfRange(HonestCorruption):
-    implementation = f"{IMPL}:out_of_range"
-
-
-class CorruptsInDouble(HonestCorruption):
-    implementation = f"{IMPL}:corrupts_in_double"
-
-
-class DimsByTheBatch(HonestCorruption):
-    implementation = f"{IMPL}:dims_by_the_batch"
-
-
-class CorruptsGlobally(HonestCorruption):
-    implementation = f"{IMPL}:corrupts_globally"
-
-
-class CorruptsInPlace(HonestCorruption):
-    implementation = f"{IMPL}:corrupts_in_place"
-
-
-class CutsACorner(HonestCorruption):
-    implementation = f"{IMPL}:cuts_a_corner"
-
-
-class KnowsNoSeverity(HonestCorruption):
-    implementation = f"{IMPL}:knows_no_severity"
-
-
-class DoesNothing(HonestCorruption):
-    implementation = f"{IMPL}:does_nothing"
-
-
-class AsksTheModel(HonestCorruption):
-    implementation = f"{IMPL}:asks_the_model"
-
-
 class NamesNoSeverity(HonestCorruption):
     @property
     def corruption(self) -> tuple[str, int] | None:
@@ -202,10 +83,6 @@ class HonestAttention(AttentionBase):
     implementation: ClassVar[str] = f"{IMPL}:HonestModule"
 
 
-class MixesRows(HonestAttention):
-    implementation = f"{IMPL}:MixesRows"
-
-
 class ClaimsToMix(HonestAttention):
     @property
     def is_coupled(self) -> bool:
@@ -213,40 +90,36 @@ class ClaimsToMix(HonestAttention):
         return True
 
 
-class DropsATokens(HonestAttention):
-    implementation = f"{IMPL}:DropsATokens"
+def with_mistakes(honest: type, names: str) -> None:
+    """Declare a class for each name, whose implementation has that name, of functions in small letters."""
+    for name in names.split():
+        function = name if honest is HonestAttention else re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+        fields = {"__module__": __name__, "implementation": f"{IMPL}:{function}"}
+        globals()[name] = type(name, (honest,), fields)
 
 
-class ReturnsDouble(HonestAttention):
-    implementation = f"{IMPL}:ReturnsDouble"
-
-
-class DividesByZero(HonestAttention):
-    implementation = f"{IMPL}:DividesByZero"
-
-
-class DrawsNoise(HonestAttention):
-    implementation = f"{IMPL}:DrawsNoise"
-
-
-class WritesIntoTokens(HonestAttention):
-    implementation = f"{IMPL}:WritesIntoTokens"
-
-
-class KeepsAHiddenState(HonestAttention):
-    implementation = f"{IMPL}:KeepsAHiddenState"
-
-
-class HasADeadParameter(HonestAttention):
-    implementation = f"{IMPL}:HasADeadParameter"
-
-
-class ShowsOtherWeights(HonestAttention):
-    implementation = f"{IMPL}:ShowsOtherWeights"
-
-
-class DeclaresNoParameters(HonestAttention):
-    implementation = f"{IMPL}:DeclaresNoParameters"
+with_mistakes(
+    HonestAttack,
+    """
+    ExceedsBudget ExceedsBudgetByRounding LeavesTheBox MovesPadding DrawsFromTorch DrawsFromNumpy DrawsFromRandom
+    SeedsTorch DependsOnNeighbours DependsOnItsPlace ReturnsFloat64 ReturnsAnotherShape WritesIntoTheBatch HasMemory
+    Descends HidesPasses RepeatsItsAddress UsesThePrediction MovesAtZero ClimbsLogits Raises
+    """,
+)
+with_mistakes(
+    HonestCorruption,
+    """
+    OutOfRange CorruptsInDouble DimsByTheBatch CorruptsGlobally CorruptsInPlace CutsACorner KnowsNoSeverity
+    DoesNothing AsksTheModel
+    """,
+)
+with_mistakes(
+    HonestAttention,
+    """
+    MixesRows DropsATokens ReturnsDouble DividesByZero DrawsNoise WritesIntoTokens KeepsAHiddenState
+    HasADeadParameter ShowsOtherWeights DeclaresNoParameters
+    """,
+)
 
 
 # Datasets.
