@@ -124,16 +124,6 @@ def test_later_words_change_no_earlier_loss_of_a_language_model_with_experts(exp
     assert bool((losses[0][7:] == NO_TOKEN).all())
 
 
-def test_experts_take_the_place_of_every_blocks_mlp() -> None:
-    for architecture in (replace(TEXTS, experts=TOP2), replace(LANGUAGE, experts=TOP2)):
-        shapes = {name: tuple(value.shape) for name, value in build(architecture).state_dict().items()}
-        for layer in range(2):
-            mlp = {name: each for name, each in shapes.items() if name.startswith(f"blocks.{layer}.mlp.")}
-            assert len(mlp) == 1 + 4 * 4
-            assert mlp[f"blocks.{layer}.mlp.gate.weight"] == (4, 8)
-            assert mlp[f"blocks.{layer}.mlp.experts.3.0.weight"] == (architecture.feedforward, 8)
-
-
 def test_an_expert_that_is_chosen_alone_and_whole_is_the_mlp() -> None:
     """With equal experts the mixture is their MLP, since the weights of the chosen ones add up to one."""
     plain, mixed = model_of(TEXTS), model_of(replace(TEXTS, experts=TOP2))
@@ -144,21 +134,6 @@ def test_an_expert_that_is_chosen_alone_and_whole_is_the_mlp() -> None:
     mixed.load_state_dict(state)
     texts = ["we the people", "of union"]
     torch.testing.assert_close(logits_of(mixed, *texts), logits_of(plain, *texts), rtol=1e-12, atol=1e-12)
-
-
-def test_the_number_of_parameters_counts_every_expert() -> None:
-    def added(architecture: WordTransformer) -> int:
-        plain = replace(architecture, experts=None)
-        return architecture.num_parameters - plain.num_parameters
-
-    for architecture in (replace(TEXTS, experts=TOP2), replace(LANGUAGE, experts=SWITCH)):
-        experts = architecture.experts
-        assert experts is not None
-        matrices = 2 * architecture.dim * architecture.feedforward
-        gates = experts.num_experts * architecture.dim
-        assert added(architecture) == 2 * ((experts.num_experts - 1) * matrices + gates)
-    with pytest.raises(ValueError, match="at most 2,000,000,000 parameters"):
-        replace(TEXTS, dim=4096, feedforward=4096, experts=Experts(num_experts=64))
 
 
 def test_balance_losses_are_appended_layer_by_layer() -> None:

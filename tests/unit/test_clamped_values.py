@@ -13,16 +13,13 @@ from attack_examples import SmoothVictim, anywhere
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 from robench.attacks.attack import ROUNDING, attack
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.noise import UniformNoise
-from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Reached
-from robench.attacks.square import Square
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
-from robench.perturbations.dispatch import perturb, perturb_each
+from robench.perturbations.dispatch import perturb_each
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
 from robench.reports import build_report
@@ -96,26 +93,6 @@ class TestCounts:
         assert (far.tolist(), near.tolist()) == ([1, 1, 0, 0, 0, 0], [0] * 6)
         assert ROUNDING == 1e-6
 
-    def test_an_attack_without_limits_has_none_to_count(self) -> None:
-        declared = Fgsm(epsilon=EPSILON, space="normalised", clip="none")
-        assert attack(leaving(3.0), declared, BATCH, VICTIM, DRAWS).num_clamped is None
-
-    @pytest.mark.parametrize("space", ["input", "normalised"])
-    @pytest.mark.parametrize(
-        "declared",
-        [
-            UniformNoise(epsilon=EPSILON),
-            FGSM,
-            Pgd(epsilon=EPSILON, relative_step=Fraction(1, 4), num_steps=5),
-            Square(epsilon=EPSILON, num_queries=20, p_init=0.8),
-        ],
-        ids=lambda declared: declared.kind,
-    )
-    def test_robenchs_own_attacks_have_nothing_clamped(self, declared: Any, space: str) -> None:
-        made = perturb(replace(declared, space=space), Examples().batch(0, 6), VICTIM, DRAWS)
-        assert made.num_clamped is not None
-        assert made.num_clamped.tolist() == [0] * 6
-
     def test_a_budget_that_carries_keeps_the_counts_of_what_fell_before(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("robench.attacks.fgsm_impl.fgsm", leaving(0.5, rows=6))
         two = tuple(Fgsm(epsilon=Fraction(k, 255)) for k in (8, 16))
@@ -159,6 +136,3 @@ class TestReport:
 
     def test_it_says_how_many_inputs_were_clamped_and_by_which_attack(self) -> None:
         assert self.notes(3, None, 1, None, 7) == ("strong: 3 of 5 inputs returned by fgsm were clamped to [0, 1]",)
-
-    def test_it_says_nothing_where_none_was(self) -> None:
-        assert self.notes(None, None) == ()

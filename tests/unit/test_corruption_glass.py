@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from robench.core.seeds import Stream
-from robench.corruptions.corruption import Corruption
-from robench.corruptions.glass_blur_impl import copied, glass_blur
-from robench.perturbations.draws import ExampleDraws
+from robench.corruptions.glass_blur_impl import copied
 
 
 def moves(num_examples: int, height: int, width: int, reach: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,24 +57,3 @@ def test_a_chain_of_copies_is_followed_to_its_end() -> None:
     result = copied(numbered(1, 9, 12), down, right, 2)[0, 0, 5]
     clean = numbered(1, 9, 12)[0, 0, 5]
     assert result.tolist() == [*clean[:3].tolist(), *[clean[11].item()] * 8, clean[11].item()]
-
-
-def test_the_rim_is_not_scattered() -> None:
-    down, right = moves(1, 9, 9, 2, seed=1)
-    result = copied(numbered(1, 9, 9), down, right, 2)
-    for rim in ((slice(0, 3), slice(None)), (slice(8, 9), slice(None)), (slice(None), slice(0, 3))):
-        assert torch.equal(result[0, :, rim[0], rim[1]], numbered(1, 9, 9)[0, :, rim[0], rim[1]])
-
-
-def test_channels_of_a_pixel_stay_together() -> None:
-    down, right = moves(2, 20, 20, 3, seed=2)
-    result = copied(numbered(2, 20, 20), down, right, 3)
-    assert torch.equal(result[:, 1] - result[:, 0], torch.full((2, 20, 20), 400.0))
-
-
-def test_weak_glass_without_blur_only_moves_pixels() -> None:
-    images = numbered(1, 16, 16).remainder(251.0)
-    result = glass_blur(images, Corruption(type="glass_blur", severity=1, constants="cifar"), ExampleDraws([3]))
-    shares = ExampleDraws([3]).uniform(Stream(purpose="glass_blur"), (2, 16, 16))
-    right, down = (shares * 2).floor().long().sub(1).unbind(1)
-    assert torch.equal(result.float(), copied(images, down, right, 1))

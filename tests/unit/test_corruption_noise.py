@@ -94,8 +94,3 @@ def test_the_share_of_nothing_is_no_more_than_the_smallest_other() -> None:
     levels = torch.arange(256.0)
     none, smallest = (poisson_quantiles(levels, torch.full((256,), share), 60) for share in (0.0, 2.0**-24))
     assert bool((none <= smallest).all())
-
-
-def test_black_has_no_photons() -> None:
-    result = shot_noise(grey(0.0), Corruption(type="shot_noise", severity=5), ExampleDraws([0]))
-    assert torch.equal(result, grey(0.0))

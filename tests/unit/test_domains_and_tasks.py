@@ -23,11 +23,9 @@ from robench.corruptions.corruption import Corruption
 from robench.datasets import open_dataset
 from robench.datasets.digits import DIGITS
 from robench.declarations.preprocessing import NoPreprocessing
-from robench.declare import find_datasets, find_suite
 from robench.declare.document import document_from_python
 from robench.declare.suites import suite_of
 from robench.domains import DOMAINS, Domain
-from robench.evaluation.actions import Audit, audits_of
 from robench.perturbations import Clean
 from robench.perturbations.sweep import Sweep
 from robench.runs.request import RunRequest
@@ -170,24 +168,3 @@ def test_a_model_of_another_task_is_refused() -> None:
 def test_a_dataset_is_not_opened_with_the_preprocessing_of_another_domain() -> None:
     with pytest.raises(DeclarationError, match="dataset 'digits' is of the domain images: preprocessing must be of it"):
         open_dataset("digits", data_root=None, preprocessing=NoPreprocessing(inputs="points"))
-
-
-def test_only_tasks_that_say_so_are_audited() -> None:
-    assert [each.name for each in audits_of(suite_on(DIGITS))] == ["audit-digits"]
-    assert audits_of(suite_on(ON_POINTS)) == ()
-    # This domain of series states no budget for audits.
-    assert audits_of(suite_on(ON_SERIES)) == ()
-
-
-def test_series_are_audited_at_their_own_budget() -> None:
-    suite = find_suite("series-adv", find_datasets(()))
-    (audit,) = audits_of(suite)
-    assert isinstance(audit.action, Audit)
-    assert audit.action.epsilon == Fraction("0.1")
-
-
-def test_texts_are_attacked_and_not_audited() -> None:
-    suite = find_suite("sotu-eras-search", find_datasets(()))
-    assert any(condition.perturbation.is_attack for condition in suite.conditions)
-    assert TASKS[suite.task].is_audited
-    assert audits_of(suite) == ()

@@ -18,7 +18,7 @@ from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids, windows_at_once, windows_of
 from robench.models.transformer import Boost, FeatScale
 from robench.models.word_transformer import Language
-from robench.models.word_transformer_impl import END_ID, word_hash
+from robench.models.word_transformer_impl import END_ID
 from robench.tasks.language_modeling_impl import NO_TOKEN
 
 SMALL = Language(vocabulary_size=12, depth=2, dim=8, num_heads=2, feedforward=16, context=5, stride=2)
@@ -98,11 +98,6 @@ def test_rows_of_a_batch_are_as_alone_and_padded_after_their_last_token() -> Non
             assert bool((row[len(wanted) :] == NO_TOKEN).all())
 
 
-def test_a_text_does_not_depend_on_whether_it_ends_with_a_line_end() -> None:
-    model = model_of(SMALL)
-    assert torch.equal(alone(model, TEXT), alone(model, TEXT.removesuffix("\n")))
-
-
 def test_even_a_text_of_single_letters_has_a_place_for_every_token() -> None:
     model = model_of(SMALL)
     text = "a\n\nb c\n\n\nd"
@@ -147,20 +142,6 @@ def test_words_that_the_vocabulary_has_not_are_the_unknown_word() -> None:
     ids, num_scored = model.tokens("we constitute <unk>\n")
     assert ids.tolist() == [END_ID, WORDS.index("we"), 1, 1, END_ID]
     assert num_scored == 4
-
-
-def test_the_unknown_word_may_stand_anywhere_in_the_vocabulary() -> None:
-    model = model_of(SMALL)
-    model.set_vocabulary(["\n", "we", "<unk>"])
-    assert model.tokens("we constitute\n")[0].tolist() == [END_ID, 1, 2, END_ID]
-
-
-def test_the_vocabulary_is_part_of_the_weights() -> None:
-    model, other = model_of(SMALL), build(SMALL).double().eval()
-    assert isinstance(other, LanguageModel)
-    other.load_state_dict(model.state_dict())
-    assert torch.equal(alone(other, TEXT), alone(model, TEXT))
-    assert len({word_hash(word) for word in WORDS}) == len(WORDS)
 
 
 @given(

@@ -22,12 +22,10 @@ from authors_language_models import (
 from torch import nn
 
 from robench.attention.symmetric import Symmetric
-from robench.attention.twicing import Twicing
 from robench.core.errors import WeightsError
 from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids
-from robench.models.lmtool_layout import ConvertedWeights, SavedModule, language_weights, load_module
-from robench.models.state_files import StandIn
+from robench.models.lmtool_layout import ConvertedWeights, language_weights, load_module
 from robench.models.word_transformer import Language
 
 if TYPE_CHECKING:
@@ -91,14 +89,6 @@ class TestLosses:
         losses = found.losses(IDS, len(IDS) - 1, None)
         torch.testing.assert_close(losses, model.sliding_losses(IDS), rtol=0, atol=1e-9)
 
-    @pytest.mark.parametrize("word", range(VOCABULARY))
-    @torch.no_grad()
-    def test_of_every_word_are_the_authors(self, tmp_path: Path, word: int) -> None:
-        model = made()
-        ids = torch.tensor([4, 5, 6, 1, 2, 3, word])
-        found = ours(model, tmp_path).losses(ids, CONTEXT, None)
-        torch.testing.assert_close(found, model.losses(ids), rtol=0, atol=1e-9)
-
     @torch.no_grad()
     def test_need_the_clusters_in_reverse(self, tmp_path: Path) -> None:
         model = made()
@@ -128,12 +118,6 @@ class TestTensors:
             torch.testing.assert_close(found.tensors[name], tensor, rtol=0, atol=0)
         assert {*found.parts} == {name for name, _ in model.named_modules()}
 
-    def test_classes_are_names(self, tmp_path: Path) -> None:
-        found = load_module(save_whole(made(), tmp_path / "x.pt"))
-        assert "mem_transformer.MultiHeadAttn" in found.class_names
-        assert all(name.startswith("mem_transformer.") for name in found.class_names)
-        assert all(isinstance(part, StandIn) for part in found.parts.values())
-
     def test_buffers_that_are_not_persistent_are_left_out(self, tmp_path: Path) -> None:
         model = made()
         model.register_buffer("mask", torch.ones(3), persistent=False)
@@ -159,13 +143,6 @@ class TestTensors:
         wanted = own["layers.0.dec_attn.o_net.bias"]
         torch.testing.assert_close(weights["blocks.0.attn.proj.bias"], wanted, rtol=0, atol=0)
 
-    def test_what_is_left_out_is_told_with_the_reason(self, tmp_path: Path) -> None:
-        assert converted(made(), tmp_path).left_out == {"pos_emb.inv_freq": "positions are computed"}
-        symmetric = replace(DECLARED, attention=Symmetric())
-        left_out = converted(made(is_symmetric=True), tmp_path, symmetric).left_out
-        assert left_out["layers.1.dec_attn.q_net.weight"] == "attention symmetric has no queries of its own"
-        assert len(left_out) == 1 + DEPTH
-
     def test_a_symmetric_model_needs_no_query_in_the_file(self, tmp_path: Path) -> None:
         model = made(is_symmetric=True)
         wanted = model.sliding_losses(IDS)
@@ -173,10 +150,6 @@ class TestTensors:
             del layer.dec_attn.q_net  # type: ignore[union-attr]
         found = ours(model, tmp_path, replace(DECLARED, attention=Symmetric()))
         torch.testing.assert_close(found.losses(IDS, len(IDS) - 1, None), wanted, rtol=0, atol=1e-9)
-
-    def test_another_mechanism_of_the_same_tensors_takes_them(self, tmp_path: Path) -> None:
-        weights = converted(made(), tmp_path, replace(DECLARED, attention=Twicing()))
-        assert weights.tensors.keys() | {"vocabulary"} == build(DECLARED).state_dict().keys()
 
 
 def without(path: str) -> Callable[[MemTransformerLM], None]:
@@ -358,12 +331,6 @@ class TestModules:
         model._modules["1"] = model
         assert "has a name that is not a text of 1 to 1000 signs" in self.problem(model, tmp_path)
 
-    def test_modules_that_hold_one_another_twice(self, tmp_path: Path) -> None:
-        model: nn.Module = nn.ReLU()
-        for _ in range(31):
-            model = nn.Sequential(model, model)
-        assert "holds more than 10,000 modules" in self.problem(model, tmp_path)
-
     def test_modules_that_share_a_dict_of_many(self, tmp_path: Path) -> None:
         model = nn.Sequential(*(nn.Sequential() for _ in range(100)))
         shared = {str(number): nn.ReLU() for number in range(101)}
@@ -377,6 +344,3 @@ class TestModules:
         for part in model:
             part._parameters = shared  # type: ignore[assignment]
         assert "at most 10000 are read" in self.problem(model, tmp_path)
-
-    def test_settings_of_a_part_that_is_not_there_are_none(self) -> None:
-        assert SavedModule(tensors={}, parts={}).settings("a") == {}

@@ -10,14 +10,12 @@ import pytest
 import timm
 import torch
 from timm.layers.config import set_fused_attn, use_fused_attn
-from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from robench.attention import ATTENTIONS
 from robench.attention.bilateral import Bilateral
 from robench.attention.bilateral_impl import BilateralAttention
-from robench.attention.scaled import Scaled
 from robench.attention.state import ForwardState
 from robench.core.identity import key_of
 from robench.declare import read_registry
@@ -90,20 +88,6 @@ class TestAgainstTimm:
         assert {key: value.shape for key, value in ours.items()} == {key: value.shape for key, value in theirs.items()}
         assert sum(value.numel() for value in ours.values()) == num_parameters
 
-    def test_gradients_are_timms(self) -> None:
-        ours = perturbed(seeded(SMALL).double())
-        theirs = VisionTransformerDistilled(
-            img_size=8, patch_size=4, num_classes=5, depth=3, embed_dim=12, num_heads=3, mlp_ratio=2.0
-        ).double()  # fmt: skip
-        theirs.load_state_dict(ours.state_dict(), strict=True)
-        for module in (ours, theirs):
-            module(images()).square().sum().backward()
-        for name, parameter in theirs.named_parameters():
-            gradient = ours.get_parameter(name).grad
-            assert gradient is not None
-            assert parameter.grad is not None
-            assert torch.allclose(gradient, parameter.grad, rtol=1e-10, atol=1e-12), name
-
 
 class TestHeads:
     @staticmethod
@@ -129,14 +113,6 @@ class TestHeads:
 
 
 class TestTokens:
-    def test_both_tokens_count(self) -> None:
-        assert SMALL.num_tokens == replace(SMALL, distilled=False).num_tokens + 1 == 2 * 2 + 2
-        assert build(SMALL).get_parameter("pos_embed").shape == (1, SMALL.num_tokens, 12)
-
-    def test_parameters_a_pair_of_tokens_count_both(self) -> None:
-        module = build(replace(SMALL, attention=Scaled()))
-        assert module.get_parameter("blocks.0.attn.s").shape == (3, SMALL.num_tokens, SMALL.num_tokens)
-
     def test_learned_positions_reach_the_layers_with_the_rows_of_both(self, monkeypatch: pytest.MonkeyPatch) -> None:
         module = build(replace(SMALL, attention=Bilateral()))
         seen: list[Tensor | None] = []
@@ -166,12 +142,6 @@ class TestTokens:
             gradient = module.get_parameter(name).grad
             assert gradient is not None
             assert bool(gradient.abs().sum() > 0), name
-
-    def test_bounds_of_mechanisms_count_both(self) -> None:
-        too_many = replace(declared("nystrom"), num_landmarks=SMALL.num_tokens)
-        assert build(replace(SMALL, attention=too_many))
-        with pytest.raises(ValueError, match="num_landmarks"):
-            replace(SMALL, attention=too_many, distilled=False)
 
 
 class TestUndistilled:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robench.attention import ATTENTIONS
 from robench.attention.kde import Kde
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
@@ -22,7 +21,7 @@ from robench.declarations.base import DeclarationBase
 from robench.models.build import build
 from robench.models.fan_impl import ChannelProcessing
 from robench.models.transformer import Boost, FeatScale
-from robench.models.vit import FAN_RESIDUALS, TOKEN_MIXINGS, Fan
+from robench.models.vit import FAN_RESIDUALS, Fan
 
 SMALL = Fan(image_size=16, patch_size=8, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=1.5)
 MIXINGS: list[DeclarationBase] = [
@@ -206,27 +205,6 @@ class TestTokenMixing:
         wanted = linear(twice, arrays_of(attention), "proj")
         np.testing.assert_allclose(attention(self.tokens())[0].numpy(), wanted, rtol=0, atol=1e-12)
 
-    def test_rpc_is_that_of_a_vision_transformer_with_the_same_projections(self) -> None:
-        from robench.attention.build import build_attention
-        from robench.attention.geometry import Geometry
-
-        attention, _, _ = self.projections(scattered(build(replace(SMALL, attention=Rpc()))), self.tokens())
-        alone = build_attention(Rpc(), Geometry(dim=8, num_heads=2, num_tokens=4, depth=2, layer=0)).double()
-        state = {name.replace("kv.", "qkv."): value for name, value in attention.state_dict().items()}
-        alone.load_state_dict(state)
-        assert torch.equal(attention(self.tokens()), alone(self.tokens()))
-
-    def test_rpc_cleans_keys_in_the_declared_layers_alone(self) -> None:
-        model = scattered(build(replace(SMALL, attention=Rpc(layers=(0,), elsewhere="softmax"))))
-        assert model.blocks[0].attn.q is None
-        assert model.blocks[1].attn.q is not None
-
-    @pytest.mark.parametrize("attention", MIXINGS, ids=repr)
-    def test_an_examples_logits_do_not_depend_on_its_neighbours(self, attention: DeclarationBase) -> None:
-        model = scattered(build(replace(SMALL, attention=attention)))
-        batch = images(3)
-        torch.testing.assert_close(model(batch)[1:2], model(batch[1:2]), rtol=1e-12, atol=1e-12)
-
     @pytest.mark.parametrize("attention", MIXINGS, ids=repr)
     def test_gradients_equal_finite_differences(self, attention: DeclarationBase) -> None:
         model = scattered(build(replace(SMALL, attention=attention)))
@@ -239,13 +217,6 @@ class TestTokenMixing:
 
 
 class TestBoost:
-    def test_at_its_start_it_is_the_plain_network(self) -> None:
-        boosted, plain = scattered(build(replace(SMALL, residual=Boost()))), build(SMALL).double().eval()
-        for block in boosted.blocks:
-            block.t.zero_()
-        plain.load_state_dict({name: value for name, value in boosted.state_dict().items() if not name.endswith(".t")})
-        torch.testing.assert_close(boosted(images()), plain(images()), rtol=0, atol=1e-12)
-
     def test_it_mixes_the_embedded_patches_in_beside_the_scaled_branch(self) -> None:
         block = scattered(build(replace(SMALL, residual=Boost()))).blocks[1]
         x, first = (
@@ -288,12 +259,6 @@ class TestPublished:
         assert {name for name in names if name.startswith("cls_attn_blocks.1.")} == last
         assert rest <= names
 
-    def test_symmetric_forms_have_no_queries_of_their_own(self) -> None:
-        names = set(build(replace(SMALL, attention=Symmetric())).state_dict())
-        assert {name for name in names if ".0.attn." in name and name.startswith("blocks")} == {
-            f"blocks.0.attn.{name}" for name in both("kv", "proj")
-        }
-
     def test_no_fused_kernel_is_left_on(self) -> None:
         assert not any(getattr(module, "fused_attn", False) for module in build(SMALL).modules())
 
@@ -303,14 +268,6 @@ def both(*names: str) -> tuple[str, ...]:
 
 
 class TestDeclared:
-    def test_only_mechanisms_that_fit_are_taken(self) -> None:
-        for kind, declared in ATTENTIONS.items():
-            if declared in TOKEN_MIXINGS:
-                build(replace(SMALL, attention=declared()))
-            elif kind in ("kde", "alibi", "neutreno", "rvt"):
-                with pytest.raises(ValueError, match=f"attention must be one that backbone fan takes .*, got {kind}"):
-                    replace(SMALL, attention=declared())
-
     def test_every_problem_is_named_at_once(self) -> None:
         with pytest.raises(ValueError, match="patch_size must be 8 or 16, got 4") as caught:
             replace(SMALL, patch_size=4, image_size=18, num_heads=3, attention=Kde(), residual=FeatScale())
@@ -319,13 +276,6 @@ class TestDeclared:
         assert "dim must be a multiple of num_heads 3, got 8" in message
         assert "attention must be one that backbone fan takes (rpc, softmax, symmetric, twicing), got kde" in message
         assert "residual must be one that backbone fan takes (boost, plain), got featscale" in message
-
-    def test_layers_must_exist(self) -> None:
-        with pytest.raises(ValueError, match=r"attention.layers must lie in 0..1 \(depth 2\), got \[2\]"):
-            replace(SMALL, attention=Rpc(layers=(2,)))
-
-    def test_patches_alone_are_tokens(self) -> None:
-        assert SMALL.num_tokens == 4
 
     def test_what_is_declared_as_taken_has_implementations(self) -> None:
         for residual in FAN_RESIDUALS:

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robench.attention.rpc import Rpc
 from robench.attention.symmetric import Symmetric
 from robench.core.errors import DeclarationError, WeightsError
 from robench.core.identity import key_of, to_plain
@@ -81,25 +80,6 @@ class TestSymmetricForm:
         np.testing.assert_allclose(layer(tokens)[:, 0].numpy(), np.array(wanted), rtol=0, atol=1e-12)
         assert layer(tokens).shape == (3, 1, 6)
 
-    @pytest.mark.parametrize(
-        "attention", [Symmetric(), Rpc(layers=(0,), elsewhere="symmetric")], ids=lambda it: it.kind
-    )
-    def test_it_is_the_other_form_with_keys_for_queries(self, attention: Symmetric | Rpc) -> None:
-        symmetric = scattered(build(replace(SYMMETRIC, attention=attention)))
-        softmax = build(replace(SOFTMAX, attention=attention)).double().eval()
-        state = symmetric.state_dict()
-        keys = {name.replace(".attn.k.", ".attn.q."): value for name, value in state.items() if ".attn.k." in name}
-        assert len(keys) == 4
-        softmax.load_state_dict({**state, **keys})
-        torch.testing.assert_close(symmetric(images()), softmax(images()), rtol=1e-12, atol=1e-12)
-        with torch.no_grad():
-            softmax.get_parameter("cls_attn_blocks.0.attn.q.weight").add_(0.5)
-        assert not torch.allclose(symmetric(images()), softmax(images()), rtol=0, atol=1e-6)
-
-    def test_an_examples_logits_do_not_depend_on_its_neighbours(self) -> None:
-        model = scattered(build(SYMMETRIC))
-        torch.testing.assert_close(model(images(3))[1:2], model(images(3)[1:2]), rtol=1e-12, atol=1e-12)
-
     def test_gradients_equal_finite_differences(self) -> None:
         model, image = scattered(build(SYMMETRIC)), images(1).requires_grad_()
         (gradient,) = torch.autograd.grad(model(image)[0, 0], image)
@@ -108,14 +88,6 @@ class TestSymmetricForm:
             difference = (model(image + step * direction) - model(image - step * direction))[0, 0] / (2 * step)
         torch.testing.assert_close((gradient * direction).sum(), difference, rtol=1e-5, atol=1e-8)
 
-    def test_initial_weights_are_small_normals_and_biases_zero(self) -> None:
-        model = build(replace(SYMMETRIC, dim=64))
-        for name in ("k", "v", "proj"):
-            layer = model.get_submodule(f"cls_attn_blocks.1.attn.{name}")
-            assert isinstance(layer, nn.Linear)
-            assert float(layer.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
-            assert not layer.bias.any()
-
 
 class TestDeclaration:
     def test_the_default_is_the_form_with_queries_and_is_left_out_of_keys(self) -> None:
@@ -123,13 +95,6 @@ class TestDeclaration:
         assert "class_attention" not in to_plain(SOFTMAX)  # type: ignore[operator]  # a mapping
         assert to_plain(SYMMETRIC) == {**to_plain(SOFTMAX), "class_attention": "symmetric"}  # type: ignore[dict-item]  # likewise
         assert key_of(SYMMETRIC) != key_of(SOFTMAX)
-
-    def test_mixing_of_tokens_does_not_decide_it(self) -> None:
-        names = set(build(replace(SOFTMAX, attention=Symmetric())).state_dict())
-        assert {f"cls_attn_blocks.{i}.attn.q.weight" for i in (0, 1)} <= names
-        names = set(build(SYMMETRIC).state_dict())
-        assert not any(name.startswith("cls_attn") and ".q." in name for name in names)
-        assert "blocks.0.attn.q.weight" in names
 
     def test_another_value_is_refused_where_it_stands(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.yaml"
@@ -211,12 +176,6 @@ class TestPublishedWeights:
             model = build(FANS[name])
         assert sum(parameter.numel() for parameter in model.parameters()) == 6_801_136
 
-    def test_the_softmax_network_keeps_its_queries(self) -> None:
-        with torch.device("meta"):
-            model = build(FANS["fan-tiny"])
-        # Twelve queries of token mixing and two of class attention more than the authors' symmetric form.
-        assert sum(parameter.numel() for parameter in model.parameters()) == 6_801_136 + 14 * (192 * 192 + 192)
-
     @pytest.mark.parametrize("name", ["sym-fan-tiny", "rpc-fan-tiny"])
     @pytest.mark.parametrize("position_name", ["pos_embed", "pos_embeder"])
     def test_a_file_in_the_authors_spelling_loads(self, tmp_path: Path, name: str, position_name: str) -> None:
@@ -240,12 +199,6 @@ class TestPublishedWeights:
         assert {name for name, fan in FANS.items() if fan.class_attention == "symmetric"} == OF_RPC
         assert len(FANS) == 13
 
-    def test_twins_are_their_entries_on_the_digits(self) -> None:
-        assert FANS["digits-sym-fan"].attention == FANS["sym-fan-tiny"].attention == Symmetric()
-        twin, entry = FANS["digits-rpc-fan"].attention, FANS["rpc-fan-tiny"].attention
-        assert isinstance(twin, Rpc)
-        assert replace(twin, formula="released") == entry
-
 
 class TestTheOtherForm:
     def message(self, architecture: Fan, state: dict[str, Tensor]) -> str:
@@ -265,19 +218,9 @@ class TestTheOtherForm:
         assert "4 missing: cls_attn_blocks.0.attn.q.weight" in message
         assert message.endswith("has no query in these weights: set class_attention: symmetric in the architecture")
 
-    def test_following_the_advice_is_enough(self) -> None:
-        for state, form in ((build(SOFTMAX).state_dict(), "softmax"), (build(SYMMETRIC).state_dict(), "symmetric")):
-            load_strictly(build(replace(SOFTMAX, class_attention=form)), state, "a.pth")  # type: ignore[arg-type]  # one of the two
-
     def test_any_other_mismatch_has_the_usual_advice(self) -> None:
         for change in ({"attention": Symmetric()}, {"num_class_blocks": 3}, {"depth": 3}):
             other = build(replace(SYMMETRIC, **change)).state_dict()  # type: ignore[arg-type]  # fields of a Fan
             assert "Correct the architecture in the registry" in self.message(SOFTMAX, other)
         shrunk = build(replace(SOFTMAX, num_classes=4)).state_dict()
         assert "Correct the architecture in the registry" in self.message(SOFTMAX, shrunk)
-
-    def test_the_authors_file_is_refused_by_the_form_with_queries(self, tmp_path: Path) -> None:
-        architecture = replace(FANS["sym-fan-tiny"], class_attention="softmax")
-        torch.save({"state_dict": of_authors(architecture, "pos_embed")}, tmp_path / "a.pth")
-        message = self.message(architecture, load_state(tmp_path / "a.pth", "fan"))
-        assert "4 missing: cls_attn_blocks.0.attn.q.weight" in message

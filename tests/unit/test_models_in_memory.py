@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from robench.core.errors import ContractError, UsageError
-from robench.core.identity import key_of, to_plain
 from robench.core.outcomes import Outcome
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models import BACKBONES
@@ -180,11 +179,6 @@ def test_a_model_of_timm_of_one_channel_gets_grey_pixels() -> None:
 
 
 class TestIdentity:
-    def test_it_is_the_digest_of_state_and_source(self) -> None:
-        module = Small()
-        assert identity_of("mine", module) == identity_of("another name", copy.deepcopy(module))
-        assert identity_of("mine", module) != identity_of("mine", Small())
-
     def test_a_key_takes_the_place_of_the_whole_digest(self) -> None:
         found = {identity_of(name, module, "k") for name, module in [("a", Small()), ("b", nn.ReLU())]}
         assert len(found) == 1
@@ -215,12 +209,3 @@ class TestIdentity:
 class TestDeclaration:
     def test_no_registry_can_name_it(self) -> None:
         assert InMemory.kind not in BACKBONES
-
-    def test_its_plain_form_is_its_kind_alone(self) -> None:
-        assert to_plain(InMemory()) == {"kind": "in-memory"}
-        # Kept results of models in memory are found by this.
-        assert key_of(InMemory()) == "ff0523fc78b03510068045608f26ac6f"
-
-    def test_rows_may_be_coupled_for_all_that_is_known(self) -> None:
-        assert InMemory().couples_rows is None
-        assert InMemory().code_digest() is None

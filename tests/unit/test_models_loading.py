@@ -78,16 +78,6 @@ class TestLoadVictim:
         wanted = module.eval()((pixels() - mean[:, None, None]) / std[:, None, None])
         assert torch.equal(load_model(checkpoint(tmp_path)).outputs(pixels()), wanted)
 
-    def test_it_is_differentiable_in_pixels(self, tmp_path: Path) -> None:
-        inputs = pixels().requires_grad_()
-        load_model(checkpoint(tmp_path)).outputs(inputs).square().sum().backward()
-        assert inputs.grad is not None
-        assert inputs.grad.abs().amax(dim=(1, 2, 3)).min() > 0
-
-    def test_loading_twice_gives_the_same_victim(self, tmp_path: Path) -> None:
-        entry = checkpoint(tmp_path)
-        assert torch.equal(load_model(entry).outputs(pixels()), load_model(entry).outputs(pixels()))
-
     def test_the_callers_generators_are_left_as_they_were(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
         with torch.random.fork_rng():
@@ -105,13 +95,6 @@ class TestLoadVictim:
                 torch.manual_seed(seed)
                 logits.append(load_model(entry).outputs(pixels()))
         assert torch.equal(*logits)
-
-    def test_half_precision_weights_become_float32_without_loss(self, tmp_path: Path) -> None:
-        halves = {name: value.half() for name, value in state_of().items()}
-        from_halves = load_model(checkpoint(tmp_path, halves)).outputs(pixels())
-        singles = {name: value.float() for name, value in halves.items()}
-        assert from_halves.dtype == torch.float32
-        assert torch.equal(from_halves, load_model(checkpoint(tmp_path, singles)).outputs(pixels()))
 
     def test_the_layout_says_which_of_a_files_models_is_meant(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
@@ -133,24 +116,12 @@ class TestLoadVictim:
             file.write(bytes(path.stat().st_size))
         assert torch.equal(victim.outputs(pixels()), wanted)
 
-    def test_an_image_of_another_size_is_not_answered(self, tmp_path: Path) -> None:
-        with pytest.raises(AssertionError, match="doesn't match model"):
-            load_model(checkpoint(tmp_path)).outputs(torch.zeros(1, 3, 16, 16))
-
 
 class TestRefusals:
     def test_a_wrong_digest_stops_before_anything_is_read(self, tmp_path: Path) -> None:
         entry = checkpoint(tmp_path)
         (tmp_path / "small.safetensors").write_bytes(b"<html>")
         with pytest.raises(WeightsError, match=r"have SHA-256 .*The file is a web page"):
-            load_model(entry)
-
-    def test_wrong_weights_stop_before_the_model_is_built(self, tmp_path: Path) -> None:
-        entry = replace(
-            checkpoint(tmp_path, architecture=Python(target="no_such_module:build")),
-            weights=Weights(uri="gone", sha256=None),
-        )
-        with pytest.raises(WeightsError, match="are missing"):
             load_model(entry)
 
     def test_preprocessing_of_another_kind_is_refused(self, tmp_path: Path) -> None:
@@ -183,14 +154,6 @@ class TestRefusals:
         stated = replace(weights, key="state_dict", prefix="model.")
         found = load_model(replace(checkpoint(tmp_path), weights=stated)).module.state_dict()
         assert all(torch.equal(found[name], each) for name, each in right.items())
-
-    def test_weights_of_another_attention_are_refused_by_their_shapes(self, tmp_path: Path) -> None:
-        softmax = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3)
-        with pytest.raises(WeightsError) as caught:
-            load_model(checkpoint(tmp_path, state_of(softmax)))
-        assert "4 of another shape" in str(caught.value)
-        assert "blocks.0.attn.qkv.weight (36, 12) where (24, 12) is wanted" in str(caught.value)
-        assert "(weights of small)" in str(caught.value)
 
 
 class TestLoadStrictly:
@@ -226,18 +189,8 @@ class TestLoadStrictly:
             load_strictly(module, state, "a.pth")
         assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
-    def test_shapes_that_would_broadcast_do_not_fit(self) -> None:
-        state = state_of() | {"head.bias": torch.ones(1)}
-        with pytest.raises(WeightsError, match=r"head\.bias \(1,\) where \(5,\) is wanted"):
-            load_strictly(build(SMALL), state, "a.pth")
-
     def test_symmetric_weights_fit_rpc_since_the_two_differ_in_no_parameter(self) -> None:
         symmetric = state_of(replace(SMALL, attention=Symmetric()))
         module = build(SMALL)
         load_strictly(module, symmetric, "a.pth")
         assert all(torch.equal(value, symmetric[name]) for name, value in module.state_dict().items())
-
-    def test_every_value_is_copied_exactly(self) -> None:
-        module, state = build(SMALL), state_of(seed=9)
-        load_strictly(module, state, "a.pth")
-        assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())

@@ -312,23 +312,12 @@ def test_a_plain_value_has_the_digest_of_its_copy(value: Any) -> None:
     assert digest_of_module(Plain([value])) != digest_of_module(Plain(value))
 
 
-def test_two_lambdas_of_one_line_are_told_apart() -> None:
-    double, triple = (lambda x: 2 * x), (lambda x: 3 * x)
-    assert digest_of_module(Plain(double)) != digest_of_module(Plain(triple))
-
-
 def test_what_a_function_closes_over_counts() -> None:
     def power(exponent: int) -> Callable[[int], int]:
         return lambda x: x**exponent
 
     assert digest_of_module(Plain(power(2))) == digest_of_module(Plain(power(2)))
     assert digest_of_module(Plain(power(2))) != digest_of_module(Plain(power(3)))
-
-
-def test_a_list_that_holds_itself_ends() -> None:
-    held: list[Any] = [1]
-    held.append(held)
-    assert digest_of_module(Plain(held)) != digest_of_module(Plain([1]))
 
 
 def test_a_method_of_the_module_itself_counts_by_its_function() -> None:
@@ -592,10 +581,6 @@ def test_recurrent_modules_have_digests(cls: type[nn.RNNBase]) -> None:
     nudge(nudged[1])  # type: ignore[index]
     others = (replaced, nudged, recurrent(cls, num_layers=2), recurrent(cls, num_layers=2, bias=False))
     assert len({digest, *map(digest_of_module, others)}) == 5
-
-
-def test_recurrent_modules_differ_by_their_kind() -> None:
-    assert len({digest_of_module(recurrent(cls)) for cls in RECURRENT}) == 3
 
 
 def halved(graph: Any, example: Any) -> Any:

@@ -72,12 +72,6 @@ class TestWindows:
         assert rows == [size] * (2 * -(-6 // size))
         torch.testing.assert_close(logits, seeded(OVERLAPPING)(images(2, 3, 11, 18)), rtol=0, atol=1e-12)
 
-    def test_images_of_one_window_pass_together(self) -> None:
-        model, rows = seeded(SMALL), []
-        model.decoder.register_forward_pre_hook(lambda module, given: rows.append(len(given[0])))
-        assert model(images(5, 3, 8, 7)).shape == (5, 3, 8, 7)
-        assert rows == [5]
-
     def test_an_image_has_the_same_logits_in_any_batch(self) -> None:
         model, batch = seeded(OVERLAPPING), images(3, 3, 9, 13)
         assert torch.equal(model(batch)[1:2], model(batch[1:2]))
@@ -123,11 +117,6 @@ class TestParts:
         assert rates == {0.1}
         assert not any(isinstance(part, nn.Dropout) and part.p for part in dropped.encoder.modules())
 
-    def test_drop_path_is_the_encoders(self) -> None:
-        model = build(SMALL, drop_path_rate=0.3)
-        rates = {name: part.drop_prob for name, part in model.named_modules() if hasattr(part, "drop_prob")}
-        assert rates == {f"encoder.blocks.1.drop_path{place}": pytest.approx(0.3) for place in (1, 2)}
-
     def test_initial_weights_of_the_decoder_are_as_published(self) -> None:
         decoder = seeded(replace(SMALL, dim=128, num_classes=50)).decoder
         assert decoder.get_parameter("cls_emb").std().item() == pytest.approx(0.02, rel=0.1)
@@ -145,10 +134,6 @@ class TestParts:
         assert model.decoder.blocks[0].attn.qkv.weight.std().item() == pytest.approx(0.02, rel=0.2)
         assert [block.drop_path1.p for block in model.decoder.blocks] == [0.1, 0.1]
         assert len(observe(model, lambda: model(torch.rand(1, 3, 8, 8)), layout_of(SMALL, model)).layers) == 2
-
-    def test_one_projection_serves_all_layers_of_the_encoder(self) -> None:
-        model: Any = build(replace(SMALL, attention=Linformer(projection_length=3, is_shared=True)))
-        assert model.encoder.blocks[0].attn.E is model.encoder.blocks[1].attn.E
 
     def test_analyses_see_the_encoder(self) -> None:
         model = seeded(SMALL)
@@ -219,10 +204,6 @@ class TestPublishedSizes:
         assert found.products - linear.products == 2 * (2 * 7 * 7 * 8) + 4 * 3 * 8
         assert found.linear - linear.linear == 4 * 8 * 8 + 2 * 7 * 12 * 8 * 8 + 7 * 8 * 8 - 4 * 8 * 3
 
-    def test_a_window_has_1025_tokens(self) -> None:
-        assert self.TINY.num_tokens == 1025
-        assert self.TINY.input_shape == (3, 512, 512)
-
 
 class TestTimm:
     def test_logits_are_those_of_timms_tokens(self) -> None:
@@ -262,10 +243,6 @@ class TestTimm:
     def test_models_without_a_grid_of_patches_are_refused(self, changes: dict[str, Any], message: str) -> None:
         with pytest.raises(DeclarationError, match=message):
             build(replace(OF_TIMM, **changes))
-
-    def test_sizes_are_not_stated_twice(self) -> None:
-        with pytest.raises(FieldsError, match=r"arguments.img_size must not be there: state image_size beside"):
-            replace(OF_TIMM, arguments={"img_size": 64})
 
 
 class TestWeightsOfClassifiers:

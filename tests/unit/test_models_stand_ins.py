@@ -151,15 +151,6 @@ class TestWhatLiesBesideIsIgnored:
     def test_the_weights_are_read_whatever_lies_beside_them(self, tmp_path: Path, beside: object) -> None:
         assert_weights(save(tmp_path / "a.pth", beside))
 
-    @pytest.mark.parametrize("suffix", ["pth", "safetensors"])
-    def test_the_suffix_does_not_matter(self, tmp_path: Path, suffix: str) -> None:
-        assert_weights(save(tmp_path / f"a.{suffix}", BESIDE["optimizer"]))
-
-    def test_options_with_attributes_of_their_own_are_ignored_too(self, tmp_path: Path) -> None:
-        options = Config(lr=0.1)
-        options.frozen = True  # type: ignore[attr-defined]  # as yacs marks its options
-        assert_weights(save(tmp_path / "a.pth", options))
-
     def test_stand_ins_are_forgotten_after_each_file(self, tmp_path: Path) -> None:
         before = set(torch.serialization.get_safe_globals())
         assert_weights(save(tmp_path / "a.pth", BESIDE["all of these together"]))
@@ -314,11 +305,6 @@ class TestStandInsAreNoWeights:
     def test_a_mapping_of_an_unknown_class_is_no_state_dict(self, tmp_path: Path) -> None:
         torch.save({"model": Config(STATE)}, tmp_path / "a.pth")
         with pytest.raises(WeightsError, match="what lies under 'model' is of a class that torch does not know"):
-            load_state(tmp_path / "a.pth", "deit")
-
-    def test_a_file_of_an_unknown_class_is_no_state_dict(self, tmp_path: Path) -> None:
-        torch.save(Mode.TRAIN, tmp_path / "a.pth")
-        with pytest.raises(WeightsError, match="no tensors by name lie under 'model'"):
             load_state(tmp_path / "a.pth", "deit")
 
     def test_an_instance_holds_its_state_alone(self) -> None:

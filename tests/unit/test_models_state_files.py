@@ -16,7 +16,7 @@ from safetensors.torch import save, save_file
 
 from robench.core.errors import WeightsError
 from robench.models.layouts_impl import MAX_TENSORS
-from robench.models.state_files import digest_of, load_state, what_else_it_is
+from robench.models.state_files import digest_of, load_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,11 +106,6 @@ class TestFormats:
         with pytest.raises(WeightsError, match="is a pickle of protocol 4"):
             load_state(path)
 
-    def test_a_tensor_that_is_called_model_is_no_nesting(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.pth"
-        torch.save({"model": torch.ones(2)}, path)
-        assert_same(load_state(path), {"model": torch.ones(2)})
-
     def test_parameters_come_back_as_tensors_that_need_no_gradient(self, tmp_path: Path) -> None:
         path = tmp_path / "a.pth"
         torch.save({"weight": torch.nn.Parameter(torch.ones(2))}, path)
@@ -149,12 +144,6 @@ class TestCodeIsNeverRun:
     def test_the_bomb_of_these_tests_does_go_off(self, tmp_path: Path) -> None:
         pickle.loads(pickle.dumps(Bomb(tmp_path / "ran")))
         assert (tmp_path / "ran").exists()
-
-    def test_a_whole_pickled_model_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.pth"
-        torch.save(torch.nn.Linear(2, 2), path)
-        with pytest.raises(WeightsError, match=r"torch\.nn\.modules\.linear\.Linear.* save the state dict alone"):
-            load_state(path)
 
     def test_what_is_allowed_is_allowed_for_this_file_alone(self, tmp_path: Path) -> None:
         path = tmp_path / "a.pth"
@@ -208,14 +197,6 @@ class TestWhatIsNoWeights:
         with pytest.raises(WeightsError, match=r"truncated or damaged torch\.save file"):
             load_state(path)
 
-    def test_weights_are_not_taken_for_something_else(self, tmp_path: Path) -> None:
-        save_file(STATE, tmp_path / "a")
-        assert what_else_it_is(tmp_path / "a") is None
-
-    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(WeightsError, match="gone cannot be read"):
-            load_state(tmp_path / "gone")
-
 
 class TestDamage:
     @pytest.mark.parametrize("form", ["safetensors", "zip", "pickle"])
@@ -230,12 +211,6 @@ class TestDamage:
             path.write_bytes(content[:length])
             with pytest.raises(WeightsError):
                 load_state(path)
-
-    def test_truncated_safetensors_are_called_so(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.safetensors"
-        path.write_bytes(save(STATE)[:-3])
-        with pytest.raises(WeightsError, match=r"truncated or damaged safetensors file.*Download or save it again"):
-            load_state(path)
 
     @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data(), form=st.sampled_from(["safetensors", "zip", "pickle"]))
@@ -289,13 +264,6 @@ class TestOnlyDenseNumbers:
         path = tmp_path / "a.pth"
         torch.save({0: torch.ones(1)}, path)
         with pytest.raises(WeightsError, match="an entry named 0, wanted text"):
-            load_state(path)
-
-    @pytest.mark.parametrize("content", [[torch.ones(1)], torch.ones(1), "text", None])
-    def test_a_file_without_names_is_refused(self, tmp_path: Path, content: object) -> None:
-        path = tmp_path / "a.pth"
-        torch.save(content, path)
-        with pytest.raises(WeightsError, match=r"no tensors by name lie at the top\. There are none"):
             load_state(path)
 
     @pytest.mark.parametrize("content", [{}, {"model": {}}])

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from robench.attention import ATTENTIONS
 from robench.attention.attnscale import AttnScale
-from robench.attention.bilateral import Bilateral
 from robench.attention.mom import Mom
 from robench.attention.nystrom import Nystrom
 from robench.attention.primal import Primal
@@ -145,14 +144,3 @@ def test_attention_and_sizes_are_checked_against_the_backbone(fields: dict[str, 
     with pytest.raises(FieldsError, match=message):
         replace(SERIES, **fields)
     assert replace(SERIES, is_causal=True, attention=Mom()).attention == Mom()
-
-
-def test_layers_get_seeds_and_positions_and_give_losses() -> None:
-    mom = built(replace(SERIES, attention=Mom()))
-    assert torch.equal(mom(X, seeds=(1, 2, 3)), mom(X, seeds=(1, 2, 3)))
-    assert not torch.equal(mom(X, seeds=(1, 2, 3)), mom(X, seeds=(4, 5, 6)))
-    losses: list[Tensor] = []
-    built(replace(SERIES, attention=Primal(num_directions=2)))(X, losses_B=losses)
-    assert [each.shape for each in losses] == [(3,), (3,)]
-    bilateral, without = (built(replace(SERIES, attention=Bilateral(positions=each))) for each in ("learned", "none"))
-    assert not torch.allclose(bilateral(X), without(X))

@@ -17,7 +17,6 @@ from robench.attacks.autoattack import AutoAttack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.noise import GaussianNoise
 from robench.attacks.pgd import Pgd
 from robench.attacks.sea import Sea
 from robench.attacks.search import State, search
@@ -243,12 +242,6 @@ def test_attacks_fool_pixels_and_an_image_alone_and_in_batches_is_the_same(name:
     torch.testing.assert_close(made(declaration, batch_size=2).inputs, reached.inputs, rtol=0, atol=1e-6)
 
 
-def test_noise_works() -> None:
-    noise = GaussianNoise(epsilon=Fraction(1, 2))
-    assert noise.problems_on(SCENES) == []
-    assert not torch.equal(made(noise).inputs, BATCH.inputs)
-
-
 def test_segpgd_weighs_right_pixels_by_one_at_its_first_step_and_less_at_each_further_one() -> None:
     """Written out: lambda is (t - 1) / (2 T) at step t."""
     declared = Pgd(**STEPS, loss="segpgd", random_start=False, returns="last")
@@ -396,12 +389,6 @@ class TestSea:
         assert all(each.problems_on(SCENES) == [] for each in declared.attacks)
         assert Sea(epsilon=EPSILON).num_steps == 300
         assert Sea(epsilon=EPSILON).most_passes == (900, 900)
-
-    def test_an_image_that_no_member_makes_worse_stays_clean(self) -> None:
-        wrong = replace(BATCH, targets=(Tiny().outputs(BATCH.inputs).argmin(1)))
-        is_none = torch.tensor(right(wrong.inputs, wrong)) == 0
-        assert bool(is_none.any())
-        assert torch.equal(made(WORKING["sea"], wrong).inputs[is_none], wrong.inputs[is_none])
 
 
 def mean_iou(counts: np.ndarray[Any, Any]) -> float:

@@ -156,20 +156,6 @@ def test_the_first_words_and_their_order_alone_matter(architecture: TextClassifi
     assert not torch.allclose(logits_of(model, "the we people of union the"), first, atol=1e-6)
 
 
-def test_dropout_is_for_training() -> None:
-    model = model_of(SMALL)
-    assert torch.equal(logits_of(model, TEXT), logits_of(model, TEXT))
-    model.train()
-    assert not torch.equal(logits_of(model, TEXT), logits_of(model, TEXT))
-
-
-def test_the_vocabulary_is_part_of_the_weights() -> None:
-    model, other = model_of(SMALL), build(SMALL).double().eval()
-    assert isinstance(other, TextClassifierModel)
-    other.load_state_dict(model.state_dict())
-    assert torch.equal(logits_of(other, TEXT), logits_of(model, TEXT))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -190,12 +176,3 @@ def test_impossible_sizes_are_refused(changes: dict[str, object], message: str) 
     parse_architecture(fields)
     with pytest.raises(DeclarationError, match=message):
         parse_architecture({**fields, **changes})
-
-
-def test_a_language_model_needs_its_layers_too() -> None:
-    fields = {
-        "backbone": "language", "vocabulary_size": 8, "context": 6, "depth": 2, "dim": 8, "num_heads": 2,
-        "feedforward": 10, "attention": {"kind": "twicing", "layers": [2]},
-    }  # fmt: skip
-    with pytest.raises(DeclarationError, match=r"must lie in 0..1 \(depth 2\), got \[2\]"):
-        parse_architecture(fields)
