@@ -16,7 +16,7 @@ Axes: B batch, N tokens, C width of a token, H heads, D width of a head, F hidde
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -69,14 +69,6 @@ class FullyAttentionalNetwork(TransformerModel):
         logits: Tensor = self.head(self.norm(x_BNC)[:, 0])
         return logits
 
-    def mismatch_advice(self, missing: Sequence[str], unexpected: Sequence[str]) -> str | None:
-        """Return advice for weights of the other form of class attention, None for any other mismatch."""
-        different = (*missing, *unexpected)
-        if not different or not all(map(_is_class_query, different)):
-            return None
-        form, has = ("softmax", "a query") if unexpected else ("symmetric", "no query")
-        return f"Class attention has {has} in these weights: set class_attention: {form} in the architecture"
-
 
 def _block(architecture: Fan, layer: int, drop_path_rate: float) -> nn.Module:
     dim = architecture.dim
@@ -111,10 +103,6 @@ def _class_block(architecture: Fan) -> nn.Module:
     if architecture.class_attention == "symmetric":
         block.attn = SymmetricClassAttention(architecture.dim, architecture.num_heads)  # type: ignore[assignment]  # no ClassAttn
     return block
-
-
-def _is_class_query(name: str) -> bool:
-    return name.startswith("cls_attn_blocks.") and ".attn.q." in name
 
 
 def _initialise(module: nn.Module) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,23 +108,14 @@ def load_strictly(
     ]
     if problems:
         better = better_fields(layout, [layout.prefix + name for name in state if name not in counts], wanted)
-        advice = _advice(module, missing, unexpected, better)
+        advice = "Correct the architecture in the registry, or get the weights that were trained with it"
+        if better:
+            advice = f"In `weights` of the registry entry write {better}; or correct its architecture"
         raise WeightsError(f"{title} does not fit the architecture: {'; '.join(problems)}. {advice}")
     try:
         module.load_state_dict(dict(state), strict=True)
     except RuntimeError as error:
         raise WeightsError(f"{title} does not fit the architecture: {error}") from error
-
-
-def _advice(module: nn.Module, missing: Sequence[str], unexpected: Sequence[str], better: str) -> str:
-    """Return advice on names that differ: the fields ``better`` of an entry, the backbone's own if it has some."""
-    if better:
-        return f"In `weights` of the registry entry write {better}; or correct its architecture"
-    own_advice: Callable[[Sequence[str], Sequence[str]], str | None] | None = getattr(module, "mismatch_advice", None)
-    own = None if own_advice is None else own_advice(missing, unexpected)
-    if own is not None:
-        return own
-    return "Correct the architecture in the registry, or get the weights that were trained with it"
 
 
 def _usable(device: torch.device | str) -> torch.device:

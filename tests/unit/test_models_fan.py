@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,19 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 from robench.attention.twicing import Twicing
+from robench.core.errors import DeclarationError
+from robench.core.identity import key_of, to_plain
 from robench.declarations.base import DeclarationBase
+from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
-from robench.models.fan_impl import ChannelProcessing
+from robench.models.fan_impl import ChannelProcessing, SymmetricClassAttention
+from robench.models.loading import load_model, load_strictly
+from robench.models.state_files import load_state
 from robench.models.transformer import Boost, FeatScale
 from robench.models.vit import FAN_RESIDUALS, Fan
 
 SMALL = Fan(image_size=16, patch_size=8, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=1.5)
+SYMMETRIC = replace(SMALL, class_attention="symmetric")
 MIXINGS: list[DeclarationBase] = [
     Softmax(),
     Symmetric(),
@@ -258,6 +265,8 @@ class TestPublished:
         assert {name for name in names if name.startswith("blocks.0.")} == block | mixing | channels | inner | counted
         assert {name for name in names if name.startswith("cls_attn_blocks.1.")} == last
         assert rest <= names
+        of_rpc = set(build(replace(SYMMETRIC, attention=Rpc())).state_dict())
+        assert of_rpc == {name for name in names if ".attn.q." not in name}
 
     def test_no_fused_kernel_is_left_on(self) -> None:
         assert not any(getattr(module, "fused_attn", False) for module in build(SMALL).modules())
@@ -280,3 +289,83 @@ class TestDeclared:
     def test_what_is_declared_as_taken_has_implementations(self) -> None:
         for residual in FAN_RESIDUALS:
             assert isinstance(build(replace(SMALL, residual=residual())), nn.Module)
+
+
+ENTRIES = read_registry(shipped_registry())
+FANS = {name: entry.architecture for name, entry in ENTRIES.items() if isinstance(entry.architecture, Fan)}
+OF_RPC = {"sym-fan-tiny", "rpc-fan-tiny", "digits-sym-fan", "digits-rpc-fan", "digits-rpc-released-fan"}
+
+
+def symmetric_class_attended(x: Any, weights: dict[str, Any], num_heads: int) -> Any:
+    keys, values = linear(x, weights, "k"), linear(x, weights, "v")
+    return linear(attended(keys[:1], keys, values, num_heads), weights, "proj")[0]
+
+
+class TestSymmetricForm:
+    @pytest.mark.parametrize("num_heads", [1, 3])
+    def test_it_equals_loops_in_float64(self, num_heads: int) -> None:
+        layer = scattered(SymmetricClassAttention(6, num_heads))
+        tokens = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+        wanted = [symmetric_class_attended(each.numpy(), arrays_of(layer), num_heads) for each in tokens]
+        np.testing.assert_allclose(layer(tokens)[:, 0].numpy(), np.array(wanted), rtol=0, atol=1e-12)
+        assert layer(tokens).shape == (3, 1, 6)
+
+    def test_gradients_equal_finite_differences(self) -> None:
+        model, image = scattered(build(SYMMETRIC)), images(1).requires_grad_()
+        (gradient,) = torch.autograd.grad(model(image)[0, 0], image)
+        direction, step = torch.randn_like(image.detach()), 1e-6
+        with torch.no_grad():
+            difference = (model(image + step * direction) - model(image - step * direction))[0, 0] / (2 * step)
+        torch.testing.assert_close((gradient * direction).sum(), difference, rtol=1e-5, atol=1e-8)
+
+
+class TestClassAttention:
+    def test_the_default_is_the_form_with_queries_and_is_left_out_of_keys(self) -> None:
+        assert SMALL.class_attention == "softmax"
+        assert "class_attention" not in to_plain(SMALL)  # type: ignore[operator]  # a mapping
+        assert to_plain(SYMMETRIC) == {**to_plain(SMALL), "class_attention": "symmetric"}  # type: ignore[dict-item]  # likewise
+        assert key_of(SYMMETRIC) != key_of(SMALL)
+
+    def test_another_value_is_refused_where_it_stands(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.yaml"
+        path.write_text(
+            "checkpoints:\n  mine:\n    architecture: {backbone: fan, image_size: 16, patch_size: 8, num_classes: 3,\n"
+            "      depth: 1, dim: 8, num_heads: 2, class_attention: symetric}\n"
+            "    weights: {uri: mine.pth, sha256: null}\n"
+            "    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
+        )
+        with pytest.raises(DeclarationError, match=r"class_attention: unknown value 'symetric'\. Did you mean 'symm"):
+            read_registry(path)
+
+
+class TestPublishedWeights:
+    @pytest.mark.parametrize("name", ["sym-fan-tiny", "rpc-fan-tiny"])
+    def test_entries_have_the_parameters_of_the_authors_code(self, name: str) -> None:
+        with torch.device("meta"):
+            model = build(FANS[name])
+        assert sum(parameter.numel() for parameter in model.parameters()) == 6_801_136
+
+    @pytest.mark.parametrize("name", ["sym-fan-tiny", "rpc-fan-tiny"])
+    @pytest.mark.parametrize("position_name", ["pos_embed", "pos_embeder"])
+    def test_a_file_in_the_authors_spelling_loads(self, tmp_path: Path, name: str, position_name: str) -> None:
+        architecture = FANS[name]
+        state = {
+            named.replace("pos_embed.", f"{position_name}."): torch.rand(each.shape).to(each.dtype)
+            for named, each in build(architecture).state_dict().items()
+        }
+        path = tmp_path / "model_best.pth.tar"
+        torch.save({"epoch": 309, "arch": "fan_tiny_12_p16_224", "state_dict": state, "metric": 77.9}, path)
+        weights = replace(ENTRIES[name].weights, uri=str(path))
+        assert weights.layout == "fan"
+        victim = load_model(replace(ENTRIES[name], weights=weights))
+        assert victim.outputs(torch.full((1, 3, 224, 224), 0.5)).shape == (1, 1000)
+        model = build(architecture)
+        load_strictly(model, load_state(path, weights.layout), "a.pth")
+        loaded = model.state_dict()
+        renamed = {old.replace("pos_embeder.", "pos_embed."): value for old, value in state.items()}
+        assert loaded.keys() == renamed.keys()
+        assert all(torch.equal(loaded[new], value) for new, value in renamed.items())
+
+    def test_exactly_the_entries_of_that_code_have_that_form(self) -> None:
+        assert {name for name, fan in FANS.items() if fan.class_attention == "symmetric"} == OF_RPC
+        assert len(FANS) == 13
