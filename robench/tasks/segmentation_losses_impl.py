@@ -100,14 +100,14 @@ def num_counted(targets: Tensor) -> Tensor:
     return (targets != IGNORED).flatten(1).sum(1).clamp(min=1)
 
 
-@resolved
-def pixel_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy (B,) of the pixels that are not ignored, in nats."""
+def mean_over_pixels(of_pixels: OfStrip) -> Loss:
+    """Return the loss (B,) that is the mean over pixels that are not ignored of ``of_pixels`` (B, rows, W)."""
 
-    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
-        return _of_pixels(logits, classes).flatten(1).sum(1)
+    @resolved
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return summed(outputs, targets, lambda *strip: of_pixels(*strip).flatten(1).sum(1)) / num_counted(targets)
 
-    return summed(outputs, targets, of_strip) / num_counted(targets)
+    return loss
 
 
 def predicted(logits: Tensor) -> Tensor:
@@ -148,28 +148,19 @@ def segpgd(outputs: Tensor, targets: Tensor, progress: Tensor) -> Tensor:
     return summed(outputs, targets, of_strip) / num_counted(targets)
 
 
-@resolved
-def cospgd(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy (B,), each pixel's times the cosine of its probabilities and its target."""
-
-    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
-        losses = _of_pixels(logits, classes)
-        lengths: Tensor = logits.detach().softmax(1).norm(dim=1)
-        cosines = torch.exp(-losses.detach()) / lengths
-        return (cosines * losses).flatten(1).sum(1)
-
-    return summed(outputs, targets, of_strip) / num_counted(targets)
+@mean_over_pixels
+def cospgd(logits: Tensor, classes: Tensor) -> Tensor:
+    """Return the cross-entropy of each pixel, times the cosine of its probabilities and its target."""
+    losses = _of_pixels(logits, classes)
+    lengths: Tensor = logits.detach().softmax(1).norm(dim=1)
+    cosines = torch.exp(-losses.detach()) / lengths
+    return cosines * losses
 
 
-@resolved
-def masked_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy (B,) over all pixels, with 0 for pixels that are wrong already."""
-
-    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
-        is_right = predicted(logits) == classes
-        return (is_right * _of_pixels(logits, classes)).flatten(1).sum(1)
-
-    return summed(outputs, targets, of_strip) / num_counted(targets)
+@mean_over_pixels
+def masked_cross_entropy(logits: Tensor, classes: Tensor) -> Tensor:
+    """Return the cross-entropy of each pixel, 0 where it is wrong already."""
+    return (predicted(logits) == classes) * _of_pixels(logits, classes)
 
 
 @resolved
@@ -189,18 +180,16 @@ def balanced_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return summed(outputs, targets, of_strip) / (counts[:, :-1] > 0).sum(1).clamp(min=1)
 
 
-@resolved
-def jensen_shannon(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean Jensen-Shannon divergence (B,) of the pixels' probabilities and their targets, in nats."""
+@mean_over_pixels
+def jensen_shannon(logits: Tensor, classes: Tensor) -> Tensor:
+    """Return the Jensen-Shannon divergence of each pixel's probabilities and its target, in nats."""
+    losses = _of_pixels(logits, classes)
+    right = torch.exp(-losses)
+    divergences = log(2) - (right * losses + (1 + right) * torch.log1p(right)) / 2
+    return torch.where(classes == IGNORED, 0, divergences)
 
-    def of_strip(logits: Tensor, classes: Tensor) -> Tensor:
-        losses = _of_pixels(logits, classes)
-        right = torch.exp(-losses)
-        divergences = log(2) - (right * losses + (1 + right) * torch.log1p(right)) / 2
-        return torch.where(classes == IGNORED, 0, divergences).flatten(1).sum(1)
 
-    return summed(outputs, targets, of_strip) / num_counted(targets)
-
+pixel_cross_entropy = mean_over_pixels(_of_pixels)
 
 LOSSES: Mapping[str, Loss] = {
     "ce": pixel_cross_entropy,
