@@ -14,7 +14,7 @@ from robench.testing.models import LinearModel as LinearVictim
 __all__ = ["MEAN", "NUM_CLASSES", "SHAPE", "SIZE", "STD", "LinearVictim", "by_rows", "rows_of"]
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from robench.core.declared import Declaration
     from robench.core.protocols import Model, Perturbed
@@ -48,6 +48,23 @@ class SmoothVictim(LinearVictim):
 
     def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
         return by_rows(torch.tanh(2 * inputs - 1).flatten(1), self.weight) + self.constant
+
+
+class FunctionVictim:
+    """Logits of any function of the pixels; it remembers what it was shown, and with which seeds."""
+
+    device = torch.device("cpu")
+    normalisation = torch.full((3, 1, 1), 0.4), torch.full((3, 1, 1), 0.25)
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self.function = function
+        self.shown: list[torch.Tensor] = []
+        self.seeds: list[tuple[int, ...] | None] = []
+
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        self.shown.append(inputs.detach().clone())
+        self.seeds.append(None if seeds is None else tuple(seeds))
+        return self.function(inputs)
 
 
 def around_the_middle(victim: Model, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from attack_examples import by_rows
+from attack_examples import FunctionVictim, attacked, by_rows
 from torch.nn.functional import cross_entropy
 
 from robench import load_checkpoint, load_dataset
@@ -18,14 +18,14 @@ from robench.attacks.apgd_impl import Pace, checkpoints
 from robench.attacks.apgd_l1 import Sparsity, phases
 from robench.attacks.apgd_objective import Targets
 from robench.attacks.attack import problem_of
-from robench.core.protocols import Batch, Perturbed
+from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.classification_impl import dlr_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from torch import Tensor
 
@@ -38,36 +38,21 @@ SHRINKING = replace(L1, radii="shrinking")
 LOSSES = ("ce", "margin", "dlr", "dlr-targeted", "objective")
 
 
-class Victim:
-    """Logits of any function of the pixels, which remembers what it was shown."""
-
-    device = torch.device("cpu")
-    normalisation = torch.full((3, 1, 1), 0.4), torch.full((3, 1, 1), 0.25)
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.function = function
-        self.shown: list[Tensor] = []
-
-    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
-        self.shown.append(inputs.detach().clone())
-        return self.function(inputs)
-
-
 def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def linear(num_classes: int = 5, seed: int = 0) -> Victim:
+def linear(num_classes: int = 5, seed: int = 0) -> FunctionVictim:
     weight = drawn(num_classes, SIZE, seed=seed)
-    return Victim(lambda inputs: (inputs - 0.5).flatten(1) @ weight.T)
+    return FunctionVictim(lambda inputs: (inputs - 0.5).flatten(1) @ weight.T)
 
 
-def curved(num_classes: int = 6, seed: int = 3) -> Victim:
+def curved(num_classes: int = 6, seed: int = 3) -> FunctionVictim:
     first, second = drawn(20, SIZE, seed=seed), drawn(num_classes, 20, seed=seed + 1)
-    return Victim(lambda inputs: by_rows(torch.tanh(2 * by_rows((inputs - 0.5).flatten(1), first)), second))
+    return FunctionVictim(lambda inputs: by_rows(torch.tanh(2 * by_rows((inputs - 0.5).flatten(1), first)), second))
 
 
-def batch_of(num_examples: int = 8, victim: Victim | None = None, seed: int = 1) -> Batch:
+def batch_of(num_examples: int = 8, victim: FunctionVictim | None = None, seed: int = 1) -> Batch:
     """Inputs that touch the borders of the box; labelled as the victim sees them, or at random."""
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.rand(num_examples, *SHAPE, generator=generator)
@@ -83,10 +68,6 @@ def middle_of_the_box(num_examples: int = 4) -> Batch:
     return Batch(ids=tuple("abcdefgh"[:num_examples]), inputs=inputs, targets=torch.zeros(num_examples).long())
 
 
-def attacked(declared: Apgd, batch: Batch, victim: Victim, seeds: Sequence[int] | None = None) -> Perturbed:
-    return perturb(declared, batch, victim, ExampleDraws(range(len(batch.ids)) if seeds is None else seeds))
-
-
 def lengths(change: Tensor, norm: str) -> Tensor:
     return change.double().flatten(1).norm(p=float(norm[1:]), dim=1)
 
@@ -98,7 +79,7 @@ DUAL = {"linf": WEIGHT.abs().sum(), "l2": WEIGHT.norm(), "l1": WEIGHT.abs().max(
 class TestOptimum:
     """On a linear model, box inactive, the loss is highest where the margin is, at a known place."""
 
-    def victim(self) -> Victim:
+    def victim(self) -> FunctionVictim:
         """Two classes that differ by a margin, and two far behind, so that every loss falls with the margin."""
 
         def logits(inputs: Tensor) -> Tensor:
@@ -106,7 +87,7 @@ class TestOptimum:
             behind = torch.full_like(margin, -40.0)
             return torch.stack([margin, -margin, behind, behind - 1], 1)
 
-        return Victim(logits)
+        return FunctionVictim(logits)
 
     @pytest.mark.parametrize(
         ("declared", "loss"),
@@ -183,7 +164,7 @@ def algorithm_1(declared: Apgd, x: Tensor, start: Tensor, loss: Callable[[Tensor
 @pytest.mark.parametrize("declared", [replace(LINF, num_steps=40), replace(L2, num_steps=60)], ids=["linf", "l2"])
 def test_it_is_algorithm_1_of_the_paper(declared: Apgd) -> None:
     """On a curved model, where steps are halved several times."""
-    victim, batch = Victim(waves), batch_of(6)
+    victim, batch = FunctionVictim(waves), batch_of(6)
     batch = replace(batch, targets=waves(batch.inputs).argmax(1))
     result = attacked(declared, batch, victim).inputs.double()
     starts = victim.shown[0].double()
@@ -236,7 +217,7 @@ def algorithm_1_in_l1(declared: Apgd, x: Tensor, start: Tensor, loss: Callable[[
 
 
 def test_its_l1_form_is_algorithm_1_of_the_second_paper() -> None:
-    declared, victim, batch = replace(L1, epsilon=Fraction(2), num_steps=50), Victim(waves), batch_of(8)
+    declared, victim, batch = replace(L1, epsilon=Fraction(2), num_steps=50), FunctionVictim(waves), batch_of(8)
     batch = replace(batch, targets=waves(batch.inputs).argmax(1))
     result = attacked(declared, batch, victim).inputs.double()
     rows = list(zip(batch.inputs.double(), victim.shown[0].double(), batch.targets, result, strict=True))
@@ -343,7 +324,7 @@ class TestSparseForm:
 
 
 class TestTargets:
-    def ranked(self, batch: Batch, victim: Victim, num_restarts: int) -> tuple[Any, list[list[int]]]:
+    def ranked(self, batch: Batch, victim: FunctionVictim, num_restarts: int) -> tuple[Any, list[list[int]]]:
         problem = problem_of(LINF, batch, victim, ExampleDraws(range(len(batch.ids))), len(batch.ids))
         targets = Targets(problem, num_draws=1)
         return problem, [targets.of(problem, restart).tolist() for restart in range(num_restarts)]
@@ -370,7 +351,7 @@ class TestTargets:
             wall = torch.where(x > 0, 1.0 - torch.exp(-40 * x), 60 * x)
             return torch.stack([torch.zeros_like(x), wall - 1.2, -30 * x - 2, x * 0 - 40], 1)
 
-        victim = Victim(logits)
+        victim = FunctionVictim(logits)
         inputs = torch.full((3, *SHAPE), 0.5)
         batch = Batch(ids=("a", "b", "c"), inputs=inputs, targets=torch.zeros(3).long())
         declared = Apgd(epsilon=Fraction(1, 10), num_steps=20, loss="dlr-targeted", num_restarts=1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from attack_examples import FunctionVictim, attacked
 from pydantic import ValidationError
 
 from robench import load_checkpoint, load_dataset
@@ -23,9 +24,8 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.square import Square
 from robench.core.errors import DeclarationError
-from robench.core.protocols import Batch, Perturbed
+from robench.core.protocols import Batch
 from robench.declare.schema import FAMILIES, construct_member
-from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
 if TYPE_CHECKING:
@@ -42,43 +42,24 @@ APGD = Apgd(epsilon=EPSILON, num_steps=10, stop="at_success")
 CHEAP_FIRST = (FGSM, APGD, replace(APGD, loss="dlr-targeted", num_restarts=3), FAB)
 
 
-class Victim:
-    """Logits of any function of the pixels, which remembers with which seeds it was asked."""
-
-    device = torch.device("cpu")
-    normalisation = torch.full((3, 1, 1), 0.4), torch.full((3, 1, 1), 0.25)
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.function = function
-        self.seeds: list[tuple[int, ...] | None] = []
-
-    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None) -> Tensor:
-        self.seeds.append(None if seeds is None else tuple(seeds))
-        return self.function(inputs)
-
-
 def ensemble(*members: Any, **fields: Any) -> AutoAttack:
     return AutoAttack(epsilon=EPSILON, variant="custom", members=members, **fields)
 
 
-def curved() -> Victim:
+def curved() -> FunctionVictim:
     generator = torch.Generator().manual_seed(3)
     first, second = torch.randn(20, 48, generator=generator), torch.randn(6, 20, generator=generator)
-    return Victim(lambda inputs: torch.tanh(2 * (inputs - 0.5).flatten(1) @ first.T) @ second.T)
+    return FunctionVictim(lambda inputs: torch.tanh(2 * (inputs - 0.5).flatten(1) @ first.T) @ second.T)
 
 
-def batch_of(num_examples: int, victim: Victim, seed: int = 1) -> Batch:
+def batch_of(num_examples: int, victim: FunctionVictim, seed: int = 1) -> Batch:
     inputs = torch.rand(num_examples, *SHAPE, generator=torch.Generator().manual_seed(seed))
     inputs[0, 0, 0] = torch.tensor([0.0, 1.0, 1e-8, 1 - 2**-24])
     ids = tuple(f"example-{i}" for i in range(num_examples))
     return Batch(ids=ids, inputs=inputs, targets=victim.function(inputs).argmax(1))
 
 
-def attacked(declared: Any, batch: Batch, victim: Victim, seeds: Sequence[int] | None = None) -> Perturbed:
-    return perturb(declared, batch, victim, ExampleDraws(range(len(batch.ids)) if seeds is None else seeds))
-
-
-def stands(declared: Any, batch: Batch, victim: Victim) -> Tensor:
+def stands(declared: Any, batch: Batch, victim: FunctionVictim) -> Tensor:
     return victim.function(attacked(declared, batch, victim).inputs).argmax(1) == batch.targets
 
 
@@ -86,7 +67,7 @@ class Brightness:
     """A victim that errs where the first pixel is above 0.55, attacked by attacks that move it by a given way."""
 
     def __init__(self) -> None:
-        self.victim = Victim(
+        self.victim = FunctionVictim(
             lambda inputs: torch.stack(
                 [0 * inputs[:, 0, 0, 0], inputs[:, 0, 0, 0] - 0.55, 0 * inputs[:, 0, 0, 0] - 9], 1
             )
@@ -226,7 +207,7 @@ def as_published(variant: str, norm: str) -> list[tuple[str, dict[str, Any]]]:
     """Return which attacks the package runs, with every attribute that each has when it is run."""
     from pyautoattack import AutoAttack as Reference
 
-    victim = Victim(lambda inputs: (10 * inputs - 5).flatten(1)[:, :10])
+    victim = FunctionVictim(lambda inputs: (10 * inputs - 5).flatten(1)[:, :10])
     inputs = batch_of(6, victim).inputs
     theirs = Reference(victim.outputs, norm=norm.capitalize(), eps=float(EPSILON), version=variant, seed=0)  # type: ignore[arg-type]  # a victim as well
     met = []
@@ -293,7 +274,7 @@ def check_closed_form(declared: Any, num_classes: int) -> None:
     generator = torch.Generator().manual_seed(7)
     weights = torch.randn(num_classes, 48, generator=generator)
     inputs = 0.3 + 0.4 * torch.rand(40, *SHAPE, generator=generator)
-    victim = Victim(lambda inputs: (inputs.flatten(1) - 0.5) @ weights.T)
+    victim = FunctionVictim(lambda inputs: (inputs.flatten(1) - 0.5) @ weights.T)
     batch = Batch(ids=tuple(map(str, range(40))), inputs=inputs, targets=victim.outputs(inputs).argmax(1))
     differences = (weights[batch.targets][:, None] - weights).double()
     gaps = ((inputs.flatten(1) - 0.5).double()[:, None] * differences).sum(2)
@@ -358,7 +339,7 @@ class TestVariants:
     def test_too_few_classes_are_refused_before_anything_is_attacked(
         self, variant: Any, num_classes: int, message: str
     ) -> None:
-        victim = Victim(lambda inputs: inputs.flatten(1)[:, :num_classes])
+        victim = FunctionVictim(lambda inputs: inputs.flatten(1)[:, :num_classes])
         with pytest.raises(DeclarationError, match=message):
             attacked(AutoAttack(epsilon=EPSILON, variant=variant), batch_of(4, victim), victim)
         assert len(victim.seeds) == 1
@@ -379,7 +360,7 @@ class TestVariants:
         check_closed_form(AutoAttack(epsilon=Fraction(1), norm=norm, variant="few-classes"), num_classes)
 
     def test_a_custom_ensemble_needs_no_more_classes_than_its_losses(self) -> None:
-        victim = Victim(lambda inputs: inputs.flatten(1)[:, :2] - inputs.flatten(1)[:, 2:4])
+        victim = FunctionVictim(lambda inputs: inputs.flatten(1)[:, :2] - inputs.flatten(1)[:, 2:4])
         batch = batch_of(8, victim)
         assert not bool(stands(ensemble(replace(APGD, loss="margin"), FAB), batch, victim).all())
 
