@@ -6,37 +6,16 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from robench.core.errors import did_you_mean
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.perturbations.text_perturbation import TextPerturbation
 from robench.tasks.classification import CLASSIFICATION
 
 RECIPES = ("deepwordbug", "pruthi", "input-reduction")
-_EMBEDDINGS, _ENCODER = "counter-fitted word embeddings", "the Universal Sentence Encoder"
-# Recipes of TextAttack 0.3.11 that need files of others, and the ranking of greedy-word-swap that is their search.
-_DOWNLOADS = {
-    "a2t": (f"{_EMBEDDINGS} and DistilBERT", "delete"),
-    "alzantot": (f"{_EMBEDDINGS} and a language model", None),
-    "bae": (f"BERT and {_ENCODER}", "delete"),
-    "bert-attack": (f"BERT and {_ENCODER}", "unk"),
-    "checklist": ("a tagger of flair", None),
-    "clare": (f"DistilRoBERTa and {_ENCODER}", None),
-    "faster-alzantot": (f"{_EMBEDDINGS} and a language model", None),
-    "iga": (_EMBEDDINGS, None),
-    "kuleshov": (f"{_EMBEDDINGS} and GPT-2", None),
-    "pso": ("HowNet", None),
-    "pwws": ("WordNet of NLTK", "weighted-saliency"),
-    "textbugger": (f"{_EMBEDDINGS} and {_ENCODER}", "delete"),
-    "textfooler": (f"{_EMBEDDINGS} and {_ENCODER}", "delete"),
-}
 
 
 class _OfLibrary(TextPerturbation):
-    """Perturbation by the library's own code."""
-
     @property
     def backend(self) -> str:
-        """Return the library whose code runs."""
         return "textattack"
 
 
@@ -70,16 +49,9 @@ class TextAttackRecipe(_OfLibrary):
     def contradictions(self) -> list[FieldProblem]:
         """Refuse recipes that are unknown, or need files to download."""
         problems = TextPerturbation.contradictions(self)
-        if self.recipe in _DOWNLOADS:
-            files, ranking = _DOWNLOADS[self.recipe]
-            search = f"Its search is kind: greedy-word-swap with ranking: {ranking}; give that your own table"
-            advice = "Run TextAttack itself" if ranking is None else search
-            problems.append(("recipe", f"{self.recipe} needs {files}, which robench does not download. {advice}"))
-        elif self.recipe not in RECIPES:
-            known = did_you_mean(self.recipe, (*RECIPES, *_DOWNLOADS))
-            problems.append(
-                ("recipe", f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, got {self.recipe}.{known}")
-            )
+        if self.recipe not in RECIPES:
+            wanted = f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, which need no download"
+            problems.append(("recipe", f"{wanted}, got {self.recipe}; its search may be one of greedy-word-swap"))
         return problems
 
 
