@@ -164,18 +164,6 @@ def test_saving_as_jpeg_is_one_more_compression_at_quality_85(kind: Any) -> None
         assert np.array_equal(np.asarray(Image.open(file)), wanted)
 
 
-@every_type
-def test_gradients_of_the_inputs_end_here(kind: Any) -> None:
-    images = small_images().requires_grad_()
-    assert not corrupted(Corruption(type=kind, severity=1), images).requires_grad
-
-
-@pytest.mark.parametrize("shape", [(2, 8, 8), (2, 64)])
-def test_what_is_no_image_is_refused_with_its_shape(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ContractError, match=r"'fog' needs images \(channels, height, width\), got \(.*\)"):
-        corrupted(Corruption(type="fog", severity=1), torch.zeros(shape))
-
-
 @pytest.mark.parametrize(
     "fields", [*({"type": kind} for kind in sorted(COLOUR_TYPES)), {"type": "fog", "saved_as": "jpeg-85"}]
 )

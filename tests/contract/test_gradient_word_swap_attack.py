@@ -205,28 +205,6 @@ def test_words_beyond_the_context_stay() -> None:
     assert any(found != text for found, text in pairs)
 
 
-def test_scores_never_fall_and_half_the_queries_find_no_more() -> None:
-    model, texts = model_of(), sentences(12)
-    labels = predicted(model, texts)
-    left = []
-    for num_queries in (4, 8, 16, 400):
-        found = decoded(run(replace(SWAP, num_queries=num_queries), texts, labels, model).inputs)
-        for one, other, label in zip(found, texts, labels, strict=True):
-            assert score(model, one, label)[0] >= score(model, other, label)[0]
-        left.append(sum(a == b for a, b in zip(predicted(model, found), labels, strict=True)))
-    assert left == sorted(left, reverse=True)
-    assert left[-1] < left[0] <= 12
-
-
-def test_the_model_is_as_before_and_nothing_has_a_gradient() -> None:
-    model, texts = model_of(), sentences(3)
-    before = {name: value.clone() for name, value in model._module.state_dict().items()}
-    run(SWAP, texts, predicted(model, texts), model)
-    assert all(torch.equal(value, before[name]) for name, value in model._module.state_dict().items())
-    assert not model._module.embedding._forward_hooks  # type: ignore[union-attr]
-    assert all(each.grad is None for each in model._module.parameters())
-
-
 class Foreign(Counted):
     """Model of somebody else: outputs alone."""
 

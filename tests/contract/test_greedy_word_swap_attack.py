@@ -12,7 +12,6 @@ import torch
 from word_search_models import (
     STOP,
     TABLE,
-    WORDS,
     BagOfWords,
     Bigrams,
     Counted,
@@ -22,7 +21,6 @@ from word_search_models import (
     class_score,
     labels_of,
     line_score,
-    num_right_of,
     sentences,
 )
 
@@ -31,10 +29,6 @@ from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import Stream
 from robench.datasets import DATASETS
 from robench.domains.code_points import decoded, encoded_batch, padded
-from robench.models.build import build
-from robench.models.language_impl import LanguageModel
-from robench.models.word_transformer import Language
-from robench.perturbations.character_edits_impl import typos
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
@@ -137,67 +131,12 @@ def test_lines_and_queries_against_a_language_model_are_those_of_a_slow_search(r
     assert len(model.shown) == sum(queries_of(result))
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
-def test_no_text_takes_more_than_the_budget(ranking: str) -> None:
-    texts = sentences(8, seed=5)
-    labels = labels_of(texts)
-    reached = []
-    for num_queries in range(1, 51):
-        changed = 0
-        for text, label in zip(texts, labels, strict=True):
-            model = BagOfWords()
-            result = classified(replace(ranked(ranking), num_queries=num_queries), [text], [label], model)
-            assert len(model.shown) == queries_of(result)[0] <= num_queries
-            changed += decoded(result.inputs) != [text]
-        reached.append(changed)
-    # A query alone is the clean text's; 50 suffice for most.
-    assert reached[0] == 0
-    assert reached[-1] > 3
-
-
-def test_the_budget_of_a_language_model_is_a_lines() -> None:
-    lines = sentences(6, seed=11)
-    for num_queries in (1, 5, 20, 50):
-        declared, model = replace(ranked("random"), num_queries=num_queries), Bigrams()
-        predicted(declared, ["".join(line + "\n" for line in lines)], model)
-        of_lines = [text.partition("\x1e")[0].count("\n") for text, _ in model.shown]
-        assert max(of_lines.count(place) for place in range(6)) <= num_queries
-
-
-def test_a_ranking_leaves_no_more_accuracy_than_a_random_one() -> None:
-    texts = sentences(400, seed=1, longest=20)
-    labels = labels_of(texts)
-    few = replace(DELETE, most_changed=Fraction(1, 8))
-
-    def num_right(ranking: str) -> int:
-        found = decoded(classified(ranked(ranking, few), texts, labels, BagOfWords()).inputs)
-        return sum(not class_score(text.split(), label)[1] for text, label in zip(found, labels, strict=True))
-
-    by_chance = num_right("random")
-    assert by_chance < num_right_of(texts, labels)
-    assert all(num_right(ranking) <= by_chance for ranking in RANKINGS)
-    # The gain of a word's best substitute is what the first step gets.
-    assert num_right("weighted-saliency") < by_chance
-
-
 def test_wrong_texts_are_left_alone_and_cost_one_query() -> None:
     texts = sentences(60, seed=2)
     wrong = [(class_of(text) + 1) % 3 for text in texts]
     result = classified(DELETE, texts, wrong, BagOfWords())
     assert decoded(result.inputs) == texts
     assert queries_of(result) == [1] * 60
-
-
-@pytest.mark.parametrize("ranking", RANKINGS)
-def test_stop_words_stay_unless_they_may_change(ranking: str) -> None:
-    texts = [f"the {text} of the" for text in sentences(60, seed=4)]
-    labels, kept = labels_of(texts), decoded(classified(ranked(ranking), texts, labels_of(texts), BagOfWords()).inputs)
-    for found, text in zip(kept, texts, strict=True):
-        for word, clean in zip(found.split(), text.split(), strict=True):
-            assert word == clean or clean not in STOP
-    free = replace(ranked(ranking), keeps_stop_words=False)
-    assert any(text.count("the") < clean.count("the") for text, clean in zip(
-        decoded(classified(free, texts, labels, BagOfWords()).inputs), texts, strict=True))  # fmt: skip
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
@@ -237,60 +176,6 @@ def test_padding_changes_nothing_and_repeated_rows_cost_nothing() -> None:
     assert len(model.shown) == sum(queries_of(result)[:5])
 
 
-@pytest.mark.parametrize("ranking", RANKINGS)
-def test_misspellings_reach_wrong_classes_too(ranking: str) -> None:
-    texts = sentences(60, seed=9)
-    labels = labels_of(texts)
-    declared: Any = GreedyWordSwap(ranking="delete", num_queries=AMPLE)
-    found = decoded(classified(ranked(ranking, declared), texts, labels, BagOfWords()).inputs)
-    assert num_right_of(found, labels) < num_right_of(texts, labels)
-    for text, clean in zip(found, texts, strict=True):
-        for word, of_clean in zip(text.split(), clean.split(), strict=True):
-            assert word == of_clean or word in typos(of_clean)[:20]
-
-
-def kept_mean(model: Any, before: str, line: str, clean: str) -> float:
-    text = before + "\x1e" + line
-    losses = [each for each in model.outputs(encoded_batch([text]), [0])[0].tolist() if each != -1]
-    pairs = zip([*line.split(), "\n"], [*clean.split(), "\n"], losses, strict=True)
-    kept = [loss for word, wanted, loss in pairs if word == wanted]
-    return sum(kept) / len(kept)
-
-
-class SmallTransformer:
-    """Transformer with a context of several lines, behind the interface of models."""
-
-    def __init__(self) -> None:
-        torch.manual_seed(0)
-        sizes = Language(vocabulary_size=40, depth=1, dim=8, num_heads=2, feedforward=16, context=24, stride=4)
-        module = build(sizes).double().eval()
-        assert isinstance(module, LanguageModel)
-        for parameter in module.parameters():
-            parameter.data += 0.3 * torch.randn_like(parameter)
-        module.set_vocabulary(["\n", "<unk>", *WORDS, "fine", "movie", "awful"])
-        self.module = module
-
-    def outputs(self, inputs: torch.Tensor, seeds: Any = None) -> torch.Tensor:
-        with torch.no_grad():
-            outputs: torch.Tensor = self.module(inputs, seeds)
-        return outputs
-
-
-@pytest.mark.parametrize("model", [Bigrams(), SmallTransformer()], ids=["bigrams", "transformer"])
-def test_the_loss_of_kept_words_never_falls_where_its_line_stands(model: Any) -> None:
-    texts = ["".join(line + "\n" for line in sentences(4, seed=20 + row)) for row in range(8)]
-    gains = []
-    for text, found in zip(texts, decoded(predicted(DELETE, texts, model).inputs), strict=True):
-        before = ""
-        for clean, line in zip(text.splitlines(), found.splitlines(), strict=True):
-            gain = kept_mean(model, before, line, clean) - kept_mean(model, before, clean, clean)
-            assert gain >= 0
-            assert (gain > 0) == (line != clean)
-            gains.append(gain)
-            before += line + "\n"
-    assert max(gains) > 0.1
-
-
 def test_swapped_targets_do_not_count() -> None:
     """A word whose substitutes are all very hard, before words that they make easier, is not swapped."""
 
@@ -322,13 +207,6 @@ def test_context_is_read_and_not_searched() -> None:
         Scoring(dataset=DATASETS["sotu"], inputs=encoded_batch([found])),
     )
     assert columns["num_kept"].array[0] == 6 - sum(a != b for a, b in zip(found.split(), text.split(), strict=True))
-
-
-def test_a_line_of_one_word_can_be_ranked_by_deletion() -> None:
-    model = Bigrams()
-    (found,) = decoded(predicted(DELETE, ["film"], model).inputs)
-    assert found in ("film", *TABLE["film"])
-    assert [text for text, _ in model.shown[:2]] == ["\x1efilm\n", "\x1e\n"]
 
 
 def test_without_a_word_one_of_two_blanks_goes() -> None:

@@ -21,7 +21,6 @@ from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
 from robench.declare import parse_architecture
 from robench.domains.code_points import encoded_batch
-from robench.models.build import build
 from robench.models.hub import Transformers
 from robench.models.hub_impl import adapted, tokens_of_pieces, with_tokenizer
 from robench.models.loading import load_model, resolve
@@ -291,10 +290,6 @@ class TestFolders:
         assert float((load_model(rehearsed).outputs(inputs) - own).abs().max()) > 1e-3
         other = replace(rehearsed, architecture=replace(rehearsed.architecture, attention=ATTENTIONS["rpc"]()))
         assert load_model(other).outputs(inputs).isfinite().all()
-
-    def test_it_is_not_built_without_its_folder(self) -> None:
-        with pytest.raises(DeclarationError, match="has its sizes in the files of its folder"):
-            build(CAUSAL)
 
 
 @pytest.mark.parametrize(

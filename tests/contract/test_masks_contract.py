@@ -14,7 +14,6 @@ from robench.analyses.base import TokenLayout
 from robench.analyses.observing import observe
 from robench.attention import ATTENTIONS
 from robench.attention.nystrom import Nystrom
-from robench.core.errors import ContractError
 from robench.models import RESIDUALS
 from robench.models.build import build
 from robench.models.series import Series
@@ -88,12 +87,6 @@ def test_analyses_see_the_valid_tokens_alone(declared: AttentionBase) -> None:
     for seen, wanted in zip(padded.layers, alone.layers, strict=True):
         for field in fields(wanted):
             torch.testing.assert_close(getattr(seen, field.name), getattr(wanted, field.name), rtol=0, atol=1e-10)
-
-
-def test_analyses_refuse_several_lengths_at_once() -> None:
-    model, (series, mask) = model_of(SMALL), padded_series(3.0)
-    with pytest.raises(ContractError, match=r"examples of \[4, 6, 9\] tokens are seen together"):
-        observe(model, lambda: model.tokens(series, None, None, mask), TokenLayout())
 
 
 class MeanOfTokens(torch.nn.Module):

@@ -13,13 +13,11 @@ from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.attacks.sea import Sea
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
-from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 
 EPSILON = Fraction(1, 255)
@@ -92,12 +90,3 @@ def test_sweeps_take_what_their_budgets_take_together() -> None:
         Pgd(epsilon=EPSILON * each, relative_step=Fraction(1, 4), num_steps=5, random_start=True) for each in (1, 2, 4)
     )
     assert Sweep(attacks=attacks).most_passes == (15, 15)
-
-
-@pytest.mark.parametrize("blind", [UniformNoise(epsilon=EPSILON), GaussianNoise(epsilon=EPSILON), Clean()])
-def test_what_asks_the_model_nothing_takes_no_pass(blind: Attack | Clean) -> None:
-    assert blind.most_passes == (0, 0)
-
-
-def test_what_does_not_tell_is_unknown() -> None:
-    assert Fab(num_steps=5).most_passes is None

@@ -13,7 +13,7 @@ from robench.datasets.digits import DIGITS
 from robench.datasets.sotu import SOTU
 from robench.domains.code_points import encoded_batch
 from robench.metrics import METRICS
-from robench.tasks import DEFAULT_TASK, TASKS
+from robench.tasks import TASKS
 from robench.tasks.base import Scoring
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 from robench.tasks.segmentation import IGNORED
@@ -88,10 +88,6 @@ def test_it_keeps_what_every_task_promises(name: str, check: Any) -> None:
 def test_the_metric_by_which_models_are_checked_is_of_the_task(name: str) -> None:
     metric = TASKS[name].metric
     assert metric is None or METRICS[metric].task == name
-
-
-def test_classification_is_the_default() -> None:
-    assert DEFAULT_TASK == "classification"
 
 
 @pytest.mark.parametrize("classes", [None, (1, 2, 6)])

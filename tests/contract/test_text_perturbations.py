@@ -106,12 +106,6 @@ class TestEveryPerturbationOfTexts:
     def test_padding_does_not_matter(self, declaration: Any) -> None:
         assert swapped(declaration, length=2000) == swapped(declaration)
 
-    def test_texts_of_classes_are_no_different(self, declaration: Any) -> None:
-        together = swapped(declaration, task="classification")
-        assert together != TEXTS
-        assert [swapped(declaration, [row], "classification") for row in ROWS] == [[text] for text in together]
-        assert together[::-1] == swapped(declaration, ROWS[::-1], "classification")
-
     def test_the_domain_counts_the_words_that_were_changed(self, declaration: Any) -> None:
         for task in tasks_of(declaration):
             result = result_of(declaration, ROWS, task, model_for(task))

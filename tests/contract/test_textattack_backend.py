@@ -67,10 +67,6 @@ class TestTasks:
             "text": text, "label": labels_of([text])[0], "seed": seed,
         }  # fmt: skip
 
-    def test_a_recipe_has_its_name_and_budget(self, program: Callable[[str], None]) -> None:
-        task = self.returned(program, RECIPE, "some words")["task"]
-        assert (task["recipe"], task["num_queries"], task["text"]) == ("pruthi", 50, "some words")
-
     def test_questions_are_answered_by_the_models_logits(self, program: Callable[[str], None]) -> None:
         model, text = BagOfWords(), sentences(1)[0]
         logits = self.returned(program, RECIPE, text)["logits"]
@@ -92,13 +88,6 @@ class TestTasks:
 @pytest.mark.parametrize("declaration", [GREEDY, RECIPE], ids=["greedy", "recipe"])
 class TestExamples:
     """Each example has its own seed, and depends on no other one."""
-
-    def test_texts_are_returned_in_order(self, program: Callable[[str], None], declaration: Any) -> None:
-        program(RETURNING)
-        texts = sentences(5)
-        seeds = ExampleDraws(range(5)).seeds(Stream(purpose="library"))
-        found = decoded(run(declaration, texts).inputs)
-        assert found == [text.upper() + str(seed) for text, seed in zip(texts, seeds, strict=True)]
 
     def test_an_example_alone_has_the_same_text(self, program: Callable[[str], None], declaration: Any) -> None:
         program(RETURNING)
@@ -184,11 +173,6 @@ class TestDeclarations:
         assert "must serve texts, got dataset digits" in declaration.problems_on(DATASETS["digits"])[0][1]
         assert declaration.backend == "textattack"
 
-    def test_a_recipe_stops_at_success(self) -> None:
-        assert RECIPE.stops_at_success
-        assert not RECIPE.keeps_scores
-        assert RECIPE.most_passes is None
-
 
 class TestEnvironment:
     """The environment of its own: where it is, when it is complete, and how it is installed."""
@@ -202,14 +186,6 @@ class TestEnvironment:
         folder = installed.environment_of("textattack")
         folder.mkdir(parents=True)
         (folder / "robench-ready").write_text(installed._wanted("textattack") if content is None else content)
-
-    def test_it_is_below_the_folder_of_the_variable(self, folder: Path) -> None:
-        assert installed.environment_of("textattack").parent == folder
-        assert "textattack-0.3.11-python3" in installed.environment_of("textattack").name
-
-    def test_without_the_variable_it_is_in_the_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("ROBENCH_BACKENDS", "")
-        assert installed.environment_of("textattack").parent == Path.home() / ".cache" / "robench" / "backends"
 
     def test_a_missing_one_names_the_command(self) -> None:
         with pytest.raises(UsageError, match=r"robench backends install textattack$"):

@@ -153,16 +153,6 @@ def test_logits_are_those_of_the_reference(form: dict[str, Any]) -> None:
     np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-10)
 
 
-def test_a_pair_is_read_as_both_means_their_product_and_their_difference() -> None:
-    model, state = built(attention=Softmax(), is_pair=True)
-    pairs = torch.stack([INPUTS, INPUTS.flip(0)], dim=1)
-    with torch.no_grad():
-        logits = model(pairs).numpy()
-    x, y = (pooled(Softmax(), pairs[:, tower].numpy(), state, 1.0) for tower in range(2))
-    wanted = head(np.concatenate([x, y, x * y, x - y], axis=-1), state)
-    np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-10)
-
-
 def test_losses_of_a_pair_are_the_means_of_both_sequences() -> None:
     attention = Primal(num_directions=2, formula="released")
     (pair, _), (single, _) = built(attention=attention, is_pair=True), built(attention=attention)

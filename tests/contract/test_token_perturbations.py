@@ -32,7 +32,6 @@ EXAMPLES: dict[str, Any] = {
 LENGTH = 64
 CLEAN = open_dataset("listops-short", data_root=None, preprocessing=None).batch(0, 200)
 PAIRS = CLEAN.inputs.reshape(100, 2, LENGTH)
-ROWS = range(len(PAIRS))
 # Any: nothing here asks for the model.
 NO_MODEL: Any = None
 
@@ -136,12 +135,6 @@ class TestTokenDeletion:
                 wanted = max(len(clean) * (1 - float(rate)), 1)
                 assert abs(len(found) - wanted) < 1
 
-    def test_a_higher_rate_leaves_out_the_same_tokens_and_more(self) -> None:
-        few, many = (
-            tokens(perturbed(TokenDeletion(rate=rate), PAIRS[:, 0])) for rate in (Fraction(1, 5), Fraction(2, 5))
-        )
-        assert all(is_within(shorter, longer) for shorter, longer in zip(many, few, strict=True))
-
 
 class TestListOpsInsertion:
     def test_values_stay_and_as_many_arguments_as_asked_are_added(self) -> None:
@@ -150,13 +143,6 @@ class TestListOpsInsertion:
             assert value_of(text_of(found)) == value_of(text_of(clean)) == value
             assert is_within(clean, found)
             assert abs(len(found) - min(len(clean) + (len(clean) - 1) / 2, LENGTH)) < 1
-
-    def test_a_full_sequence_stays_as_it_is(self) -> None:
-        full = next(row for row in CLEAN.inputs if 0 < int((row == 0).sum()) < 8)
-        num_tokens = int((full > 0).sum())
-        insertion = ListOpsInsertion(rate=Fraction(1))
-        assert perturbed(insertion, full[None, :num_tokens]).tolist() == full[None, :num_tokens].tolist()
-        assert (perturbed(insertion, full[None]) > 0).all()
 
     def test_sequences_of_other_tokens_are_refused(self) -> None:
         ((_, message),) = ListOpsInsertion(rate=Fraction(1)).problems_on(DATASETS["sotu-bytes"])
@@ -187,15 +173,6 @@ class TestListOpsExtension:
         order = [4, 0, 99, 2]
         assert torch.equal(perturbed(extension, PAIRS[order], order), together[order])
         assert len({tuple(row) for row in perturbed(extension, PAIRS[:1].repeat(50, 1, 1)).flatten(1).tolist()}) == 50
-
-    def test_every_gap_gets_arguments(self) -> None:
-        # [MAX 9 9 ] has three gaps, and any digit leaves its value alone.
-        expression = torch.tensor([[12, 10, 10, 15] + [0] * 60]).repeat(100, 1)
-        result = perturbed(ListOpsExtension(factor=Fraction(1)), expression)
-        # In the first gap too.
-        assert set(result[:, 1].tolist()) == set(range(1, 11))
-        # The place of the second clean argument is anywhere between.
-        assert len(set(torch.where(result == 10, torch.arange(64), 0).amax(1).tolist())) > 5
 
     def test_a_digit_stays_and_other_tokens_are_refused(self) -> None:
         digit = torch.tensor([[5, 0, 0, 0]])

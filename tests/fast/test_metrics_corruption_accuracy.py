@@ -10,7 +10,6 @@ from robench.core.errors import ContractError, IncompleteError
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.declare import find_suite
 from robench.metrics import METRICS, Readings
-from robench.metrics.reference_errors import ALEXNET
 
 BY_TYPE = {1: "corruption_top1_accuracy", 5: "corruption_top5_accuracy"}
 BY_FAMILY = {1: "mean_top1_accuracy", 5: "mean_top5_accuracy"}
@@ -41,24 +40,6 @@ def test_the_accuracy_of_a_family_is_the_mean_over_its_types() -> None:
     corrupted = {"snow": severities(20, 20, 20, 20, 20), "fog": severities(10, 10, 0, 0, 0, num_among_five=10)}
     assert read(BY_FAMILY[1], **corrupted) == pytest.approx((1 + 0.2) / 2)
     assert read(BY_FAMILY[5], **corrupted) == pytest.approx((1 + 0.5) / 2)
-
-
-@pytest.mark.parametrize("num_right", [0, 7, 20])
-def test_a_corruption_error_follows_from_the_accuracy_of_its_type(num_right: int) -> None:
-    snow = severities(*[num_right] * 5)
-    follows = (1 - read(BY_TYPE[1], snow=snow)) / ALEXNET.corrupted["snow"]
-    assert read("corruption_error", snow=snow) == pytest.approx(follows)
-
-
-def test_mean_accuracy_is_what_the_mean_error_leaves_with_its_interval_turned_round() -> None:
-    readings = Readings(
-        family="imagenet-c", corrupted={"snow": severities(3, 9, 20, 1, 7), "fog": severities(*[4] * 5)}
-    )
-    right, wrong = (METRICS[name].compute(readings) for name in ("mean_top1_accuracy", "mean_error"))
-    assert right.low is not None
-    assert right.high is not None
-    assert (right.value, right.low, right.high) == pytest.approx((1 - wrong.value, 1 - wrong.high, 1 - wrong.low))  # type: ignore[operator]  # a mean error has an interval
-    assert right.low < right.value < right.high
 
 
 @pytest.mark.parametrize(("chosen", "left_out"), [(COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS)])

@@ -47,21 +47,6 @@ def test_bounds_enclose_the_share_within_0_and_1(counts: tuple[int, int]):
     assert low < high
 
 
-@given(COUNTS)
-def test_right_and_wrong_are_mirror_images(counts: tuple[int, int]):
-    successes, trials = counts
-    low, high = wilson_interval(successes, trials)
-    assert wilson_interval(trials - successes, trials) == pytest.approx((1 - high, 1 - low), abs=1e-12)
-
-
-@given(COUNTS)
-def test_more_examples_of_the_same_share_narrow_the_interval(counts: tuple[int, int]):
-    successes, trials = counts
-    low, high = wilson_interval(successes, trials)
-    narrower_low, narrower_high = wilson_interval(4 * successes, 4 * trials)
-    assert narrower_high - narrower_low < high - low
-
-
 def test_nothing_right_begins_at_exactly_0_and_all_right_ends_at_exactly_1():
     for trials in (*range(1, 2000), 10_000, 50_000):
         assert wilson_interval(0, trials)[0] == 0.0

@@ -38,9 +38,6 @@ def predicted(*num_correct: int, of: int) -> list[ClassificationOutcome]:
     ]
 
 
-COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=40)
-
-
 def test_the_mean_is_over_examples_and_predictions() -> None:
     estimate = mean([predicted(5, 4, 0, 1, of=5)])
     assert estimate.value == 10 / 20
@@ -67,27 +64,6 @@ def test_where_all_predictions_agree_both_are_top1_accuracy_with_its_interval(ve
     found = mean([outcomes])
     assert found.value == wanted.value
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
-
-
-@given(COUNTS)
-def test_the_worst_is_at_most_the_mean(counts: list[int]) -> None:
-    outcomes = predicted(*counts, of=5)
-    assert worst([outcomes]).value <= mean([outcomes]).value
-
-
-@given(COUNTS)
-def test_the_interval_holds_the_mean_within_0_to_1(counts: list[int]) -> None:
-    estimate = mean([predicted(*counts, of=5)])
-    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
-
-
-@given(COUNTS)
-def test_the_interval_lies_between_those_of_as_many_trials_as_examples_and_as_predictions(counts: list[int]) -> None:
-    estimate = mean([predicted(*counts, of=5)])
-    width = estimate.high - estimate.low
-    bounds = [wilson_interval(sum(counts) * n / (5 * len(counts)), n) for n in (len(counts), 5 * len(counts))]
-    widest, narrowest = (high - low for low, high in bounds)
-    assert narrowest - 1e-9 <= width <= widest + 1e-9
 
 
 def test_of_many_examples_the_interval_is_the_normal_one_of_their_shares() -> None:

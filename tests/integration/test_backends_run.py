@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from robench.attacks.backends import installed
-from robench.cli.list_command import _suite
-from robench.declare import find_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,18 +51,6 @@ def test_a_missing_library_stops_the_run_before_it_begins(
     assert ended.code == 2
     assert "pip install --no-deps torchattacks==3.5.1" in ended.stderr
     assert not list((tmp_path / "r").rglob("*.parquet"))
-
-
-def test_show_lists_the_field(robench: Robench) -> None:
-    (entry, *_) = yaml.safe_load_all(robench("show", "pgd").stdout)
-    assert entry["fields"]["backend"]["default"] == "robench"
-    assert entry["fields"]["exact"]["default"] is False
-
-
-def test_a_suite_is_shown_with_what_depends_on_the_batch(suite: Path) -> None:
-    conditions: Any = _suite(find_suite(str(suite)), suite)["conditions"]
-    shown = {condition["name"]: condition.get("batch_dependent") for condition in conditions}
-    assert shown == {"clean": None, "fgsm": None, "pgd": "pgd by torchattacks"}
 
 
 def test_what_a_library_has_not_is_said_with_its_line(robench: Robench, small_suite: Callable[..., Path]) -> None:

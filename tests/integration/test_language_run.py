@@ -40,20 +40,6 @@ def measured(robench: Robench, folder: Path, *options: object) -> list[tuple[obj
     return sorted((each.shard.key, *(str(outcome) for outcome in each.outcomes)) for each in records)
 
 
-def test_a_model_of_images_is_refused_before_anything_is_measured(robench: Robench, tmp_path: Path) -> None:
-    ended = robench("run", "--suite", "sotu-swap", "--model", "digits-vit", "--results", tmp_path)
-    assert ended.code == 2
-    assert "digits-vit" in ended.stderr
-
-
-def test_attacks_in_a_norm_are_refused_on_texts(robench: Robench, tmp_path: Path) -> None:
-    suite = tmp_path / "suite.yaml"
-    suite.write_text(SUITE.replace("{kind: word-swap, rate: 0.1}", "{kind: fgsm, epsilon: 8/255}"))
-    ended = robench("run", "--suite", suite, "--model", "sotu-lm", "--results", tmp_path / "results")
-    assert ended.code != 0
-    assert "sotu" in ended.stderr
-
-
 def test_a_model_that_takes_no_targets_is_refused_before_anything_is_measured(
     robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

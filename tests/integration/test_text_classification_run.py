@@ -42,17 +42,6 @@ def measured(robench: Robench, folder: Path, *options: object) -> list[tuple[obj
     return sorted((each.shard.key, *(str(outcome) for outcome in each.outcomes)) for each in records)
 
 
-def test_an_attack_on_pixels_is_refused_before_anything_is_measured(robench: Robench, tmp_path: Path) -> None:
-    attack = {"kind": "pgd", "norm": "linf", "epsilon": "1/255", "step_size": "1/255", "num_steps": 2}
-    suite = {**SUITE, "conditions": [{"name": "pgd", "perturbation": attack}]}
-    path = tmp_path / "suite.yaml"
-    path.write_text(yaml.safe_dump(suite))
-    ended = robench("run", "--suite", path, *MODELS, "--results", tmp_path / "results")
-    assert ended.code == 2
-    assert "texts" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
 def test_one_epoch_is_trained_by_command(robench: Robench, tmp_path: Path) -> None:
     registry = tmp_path / "mine.yaml"
     entry = {
