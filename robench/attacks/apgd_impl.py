@@ -135,7 +135,7 @@ class ApgdSearch:
         self.checkpoints = {each.start: checkpoints(each.num_steps) for each in self.phases}
 
     def begin(self, problem: Problem, restart: int) -> ApgdState:
-        """Return random points of the first ball, or the given starting points."""
+        """Return random points of the first ball."""
         targets = self.objective.targets(problem, restart)
         within = replace(problem, region=self._region(self.phases[0], problem))
         return ApgdState(starting_points(within, restart), targets=targets)
@@ -167,7 +167,6 @@ class ApgdSearch:
         return ApgdState(moved, None, points, best, pace, state.targets, leading)
 
     def _region(self, phase: Phase, problem: Problem) -> Region:
-        """Return the region that a phase searches."""
         if phase.is_last:
             return problem.region
         wider = replace(self.declaration, epsilon=phase.factor * self.declaration.epsilon)

@@ -112,10 +112,8 @@ class ApgdL1Search:
         self.phases = phases(declaration.num_steps, declaration.wider)
 
     def begin(self, problem: Problem, restart: int) -> ApgdL1State:
-        """Return Gaussian noise in the first ball, or the given starting points."""
+        """Return Gaussian noise in the first ball."""
         targets = self.objective.targets(problem, restart)
-        if restart == 0 and problem.start is not None:
-            return ApgdL1State(problem.start, targets=targets)
         noise = problem.draws.normal(Stream(purpose="start", restart=restart), problem.inputs.shape[1:])
         points = self.phases[0].region(problem).project(problem.inputs + noise)
         return ApgdL1State(points=points, targets=targets)

@@ -140,7 +140,6 @@ class Attack(PerturbationBase):
         return [("loss", f"must be ce or margin {where}: {self.loss} needs at least {needed}")][: num_classes < needed]
 
     def _problems_on_task(self, task: Task, dataset: str) -> list[FieldProblem]:
-        """Return why the loss, the stopping rule or the library do not fit the task of a dataset."""
         where = f"on {dataset}, whose task is {task.name}"
         # Attacks without a loss read class scores.
         needed = self.loss.removesuffix("-targeted") or "margin"
@@ -361,7 +360,6 @@ class GradientAscent(SearchingAttack):
         num_draws: number of forward passes averaged in a gradient, for victims that draw random numbers.
     """
 
-    can_warm_start: ClassVar[bool] = True
     length_field: ClassVar[str | None] = "num_steps"
 
     num_steps: Count

@@ -45,7 +45,7 @@ class PgdSearch:
         self.loss: Loss = problem.task.objective if is_scheduled(self._followed) else self._followed
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
-        """Return the clean inputs, random points of the ball, or the given starting points."""
+        """Return the clean inputs, or random points of the ball."""
         return PgdState(starting_points(problem, restart, is_random=self.declaration.random_start))
 
     def step(self, problem: Problem, state: PgdState, step: int) -> PgdState:

@@ -165,7 +165,6 @@ class Problem:
         rows: (B,) int64 on the CPU, indices of these rows in the batch, whose passes ``ledger`` counts.
         scale, shift: pixels are points times ``scale`` plus ``shift``; 1 and 0 if the attack's space is pixels.
         batch_size: maximum number of rows per pass.
-        start: (B, ...) starting points of the first search, in the region; None for an attack's usual start.
         uncut: (B, ...) the clean inputs before clipping; None if they are within the limits.
         address: address of passes; None until set by ``at``.
         task: rules of the task.
@@ -182,7 +181,6 @@ class Problem:
     scale: Tensor
     shift: Tensor
     batch_size: int
-    start: Tensor | None = None
     uncut: Tensor | None = None
     address: Address = Address()
     task: TaskRules = CLASSIFICATION_RULES
@@ -224,7 +222,6 @@ class Problem:
             region=self.region.take(here),
             draws=self.draws.take(places.tolist()),
             rows=self.rows.index_select(0, places),
-            start=None if self.start is None else self.start.index_select(0, here),
             uncut=None if self.uncut is None else self.uncut.index_select(0, here),
         )
 
@@ -322,7 +319,6 @@ class Problem:
         return self._passed_with(points, seeds, (each.gradient(loss) for each in self._graphs(points, seeds, beside)))
 
     def _graphs(self, points: Tensor, seeds: LazySeeds, beside: Sequence[Tensor] = ()) -> Iterator[Graph]:
-        """Yield the pass of each batch of rows."""
         for batch in self._batches(len(points)):
             rows = points[batch].detach()
             shown = padded(rows, self.batch_size).requires_grad_(True)
@@ -343,7 +339,6 @@ class Problem:
         return LazySeeds(lambda: self._seeds_of(numbers.tolist()), num_rows)
 
     def _seeds_of(self, numbers: Sequence[int]) -> Sequence[int]:
-        """Return the seeds of the pass with this number for each row at the address."""
         if len(set(numbers)) == 1:
             return self.draws.seeds(self.address.stream(numbers[0]))
         seeds = [0] * len(numbers)

@@ -153,9 +153,7 @@ def declared_search(
 
 
 def starting_points(problem: Problem, restart: int, *, is_random: bool = True) -> Tensor:
-    """Return the first points (B, ...) of a search: given ones, else random ones of the ball, or the clean inputs."""
-    if restart == 0 and problem.start is not None:
-        return problem.start
+    """Return the first points (B, ...) of a search: random ones of the ball, or the clean inputs."""
     if not is_random:
         return problem.inputs
     return random_start(problem.region, problem.inputs, problem.draws, Stream(purpose="start", restart=restart))

@@ -30,7 +30,7 @@ class SparseL1Search:
         self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> State:
-        """Return the clean inputs, random points of the ball, or the given starting points."""
+        """Return the clean inputs, or random points of the ball."""
         return State(starting_points(problem, restart, is_random=self.declaration.random_start))
 
     def step(self, problem: Problem, state: State, step: int) -> State:

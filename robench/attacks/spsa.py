@@ -28,7 +28,6 @@ class Spsa(SearchingAttack):
     kind: ClassVar[str] = "spsa"
     implementation: ClassVar[str] = "robench.attacks.spsa_impl:spsa"
     is_gradient_free: ClassVar[bool] = True
-    can_warm_start: ClassVar[bool] = True
     length_field: ClassVar[str | None] = "num_steps"
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
 

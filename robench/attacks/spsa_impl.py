@@ -47,7 +47,7 @@ class SpsaSearch:
         self.loss = loss
 
     def begin(self, problem: Problem, restart: int) -> SpsaState:
-        """Return the clean inputs, random points of the ball, or the given starting points."""
+        """Return the clean inputs, or random points of the ball."""
         points = starting_points(problem, restart, is_random=self.declaration.random_start)
         nothing = torch.zeros_like(points)
         return SpsaState(points=points, mean=nothing, square=nothing, restart=restart)
@@ -64,7 +64,6 @@ class SpsaSearch:
         return replace(state, points=problem.region.project(moved), seen=seen, mean=mean, square=square)
 
     def _estimate(self, problem: Problem, state: SpsaState, step: int) -> Tensor:
-        """Return estimated gradients (B, ...)."""
         centre = state.points if self.declaration.formula == "paper" else 2 * problem.inputs
         total = torch.zeros_like(centre)
         for first in range(0, self.declaration.num_samples, PAIRS_AT_ONCE):

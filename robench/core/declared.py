@@ -32,7 +32,6 @@ class PerturbationDeclaration(Declaration, Protocol):
             attacks.
         is_single_step: an attack of one gradient step.
         is_gradient_free: an attack within a budget that uses no gradients of the model.
-        can_warm_start: an attack whose first search can begin at a given point.
         reads_outputs: whether it depends on what the model returns; noise and corruptions do not.
         makes_inputs: inputs are changed, so that the scored inputs are stored nowhere else.
     """
@@ -43,7 +42,6 @@ class PerturbationDeclaration(Declaration, Protocol):
     is_iterated: ClassVar[bool] = False
     is_single_step: ClassVar[bool] = False
     is_gradient_free: ClassVar[bool] = False
-    can_warm_start: ClassVar[bool] = False
     reads_outputs: ClassVar[bool] = False
     makes_inputs: ClassVar[bool] = True
 

@@ -35,7 +35,6 @@ class SweepEntry:
 
     epsilons: tuple[Epsilon, ...]
     carry: bool = False
-    warm_start: bool = False
 
 
 OWN = tuple(SweepEntry.__dataclass_fields__)
@@ -65,7 +64,7 @@ def construct_sweep(
         raise problems.error
     try:
         found = tuple(attack for attack in attacks if attack is not None)
-        return Sweep(attacks=found[: len(entry.epsilons)], carry=entry.carry, warm_start=entry.warm_start)
+        return Sweep(attacks=found[: len(entry.epsilons)], carry=entry.carry)
     except ValueError as error:
         raise contradictions(error, OWN, value) from None
 

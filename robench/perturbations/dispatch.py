@@ -2,33 +2,22 @@
 
 from collections.abc import Iterator
 
-from torch import Tensor
-
 from robench.attacks.attack import AttackFunction, attack
 from robench.attacks.backends.run import by_library
 from robench.attacks.base import Attack
 from robench.core.declared import PerturbationDeclaration
 from robench.core.protocols import Batch, Draws, Model, Perturbed
 from robench.perturbations.sweep import Sweep
-from robench.perturbations.sweep_impl import beginning_at, sweep
+from robench.perturbations.sweep_impl import sweep
 
 
 def perturb(
-    declaration: PerturbationDeclaration,
-    batch: Batch,
-    model: Model,
-    draws: Draws,
-    batch_size: int | None = None,
-    start: Tensor | None = None,
+    declaration: PerturbationDeclaration, batch: Batch, model: Model, draws: Draws, batch_size: int | None = None
 ) -> Perturbed:
     """Return ``batch`` perturbed as declared: inputs of the same shape, on the same device.
 
-    ``batch_size`` is the maximum number of rows per forward pass, by default all. ``start`` (B, ...), in the space of
-    inputs, replaces the usual starting point of an attack's first search, if supported (``can_warm_start``).
+    ``batch_size`` is the maximum number of rows per forward pass, by default all.
     """
-    if isinstance(declaration, Attack) and start is not None:
-        function = beginning_at(function_of(declaration), start)
-        return attack(function, declaration, batch, model, draws, batch_size)
     ((_, perturbed),) = perturb_each(declaration, batch, model, draws, batch_size)
     return perturbed
 

@@ -5,7 +5,6 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from robench.attacks import ATTACKS
 from robench.attacks.base import BoundedAttack
 from robench.core.declared import DatasetDeclaration
 from robench.core.identity import Plain, to_plain
@@ -20,9 +19,8 @@ class Sweep(PerturbationBase):
         attacks: attacks with a budget, equal but for ``epsilon``, in ascending order of it.
         carry: examples fooled at a smaller budget are not attacked again at a larger one, but keep their adversarial
             example.
-        warm_start: the first search at a budget starts from the result of the previous budget.
 
-    Without ``carry`` and ``warm_start``, outcomes at every budget equal those of the attack run alone.
+    Without ``carry``, outcomes at every budget equal those of the attack run alone.
     """
 
     kind: ClassVar[str] = "sweep"
@@ -30,7 +28,6 @@ class Sweep(PerturbationBase):
 
     attacks: tuple[DeclarationBase, ...]
     carry: bool = False
-    warm_start: bool = False
 
     @property
     def first(self) -> BoundedAttack:
@@ -45,7 +42,7 @@ class Sweep(PerturbationBase):
     @property
     def budgets_are_linked(self) -> bool:
         """Return whether the attack at one budget uses results of a smaller one."""
-        return self.carry or self.warm_start
+        return self.carry
 
     @property
     def most_passes(self) -> tuple[int, int] | None:
@@ -114,7 +111,7 @@ class Sweep(PerturbationBase):
         problems = _order_problems([attack.epsilon for attack in self.at_budgets])
         if any(_but_epsilon(to_plain(attack)) != _but_epsilon(to_plain(self.first)) for attack in self.at_budgets):
             problems.append(("attacks", "must be equal except for epsilon, got different attacks"))
-        return problems + self._carry_problems() + self._warm_start_problems()
+        return problems + self._carry_problems()
 
     def _carry_problems(self) -> list[FieldProblem]:
         if not self.carry:
@@ -126,16 +123,6 @@ class Sweep(PerturbationBase):
             problems.append(("carry", f"must be false with returns {returns}: a smaller budget returned another point"))
         return problems
 
-    def _warm_start_problems(self) -> list[FieldProblem]:
-        if not self.warm_start:
-            return []
-        if not self.first.can_warm_start:
-            able = ", ".join(kind for kind, each in ATTACKS.loaded() if each.can_warm_start)
-            return [("warm_start", f"must be false for {self.first.kind}, which begins where it does ({able} can)")]
-        if self.backend != "robench":
-            return [("warm_start", f"must be false with backend {self.backend}, which begins where it does")]
-        return []
-
 
 def _order_problems(epsilons: list[Fraction]) -> list[FieldProblem]:
     return [
@@ -146,7 +133,6 @@ def _order_problems(epsilons: list[Fraction]) -> list[FieldProblem]:
 
 
 def _but_epsilon(plain: Plain) -> Plain:
-    """Return an attack, and its members, without their budget."""
     if isinstance(plain, dict):
         return {name: _but_epsilon(value) for name, value in plain.items() if name != "epsilon"}
     return [_but_epsilon(item) for item in plain] if isinstance(plain, list) else plain

@@ -143,13 +143,12 @@ def test_leaving_early_changes_no_verdict_and_saves_passes(name: str) -> None:
     assert bool((leaving.num_queries < never.num_queries)[fooled].any())
 
 
-@pytest.mark.parametrize("warm_start", [False, True])
 @pytest.mark.parametrize("carry", [False, True])
-def test_so_is_an_example_of_a_sweep(carry: bool, warm_start: bool) -> None:
+def test_so_is_an_example_of_a_sweep(carry: bool) -> None:
     attacks = tuple(
         Pgd(epsilon=Fraction(n, 255), relative_step=Fraction(1, 4), num_steps=3, num_restarts=2) for n in (2, 8, 24)
     )
-    declared, batch = Sweep(attacks=attacks, carry=carry, warm_start=warm_start), drawing_batch(NUM_DRAWING)
+    declared, batch = Sweep(attacks=attacks, carry=carry), drawing_batch(NUM_DRAWING)
     whole = [made for _, made in swept(declared, batch, range(NUM_DRAWING))]
     assert not torch.equal(whole[0].inputs, whole[2].inputs)
     for rows in ([4], [9], [1, 15, 20]):

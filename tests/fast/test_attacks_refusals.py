@@ -115,18 +115,7 @@ REFUSALS = {
     "carry published": swept(
         "carry must be false with returns pub", *at(SQUARE, 1, 2, returns="published"), carry=True
     ),
-    "warm start of fgsm": swept(
-        "warm_start must be false for fgsm.*pgd, spsa, sparse-l1, apgd can", *at(FGSM, 1, 2), warm_start=True
-    ),
-    "warm start of square": swept("warm_start must be false for square", *at(SQUARE, 1, 2), warm_start=True),
-    "warm start of a library": swept(
-        "warm_start must be false with backend foolbox",
-        *at(PGD, 1, 2, returns="last", backend="foolbox"),
-        warm_start=True,
-    ),
-    "all of a sweep": swept(
-        r"ascend.*; carry must.*; warm_start must", *at(FGSM, 2, 1, labels="predicted"), carry=True, warm_start=True
-    ),
+    "all of a sweep": swept("ascend.*; carry must", *at(FGSM, 2, 1, labels="predicted"), carry=True),
 }
 
 REFUSALS |= {

@@ -14,8 +14,6 @@ from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
-from robench.attacks.sparse_l1 import SparseL1
-from robench.attacks.square import Square
 from robench.core.errors import DeclarationError
 from robench.core.suite import PREDICT, Condition
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
@@ -67,7 +65,6 @@ class Silent(PerturbationBase):
         ("is_iterated", {"pgd", "apgd"}),
         ("is_single_step", {"fgsm"}),
         ("is_gradient_free", {"square", "spsa", "uniform-noise", "gaussian-noise", "greedy-word-swap", "textattack"}),
-        ("can_warm_start", {"pgd", "apgd", "spsa", "sparse-l1"}),
         ("makes_inputs", set(KINDS) - {"clean"}),
     ],
 )
@@ -105,10 +102,6 @@ class TestBudgets:
         assert not replace(larger, num_steps=11).is_same_at_another_budget(PGD)
         assert not APGD.is_same_at_another_budget(PGD)
 
-    def test_an_attack_without_a_step_size_differs_in_epsilon_alone(self) -> None:
-        assert replace(APGD, epsilon=2 * EPSILON).is_same_at_another_budget(APGD)
-        assert not replace(APGD, epsilon=2 * EPSILON, loss="dlr").is_same_at_another_budget(APGD)
-
     def test_an_ensemble_is_another_where_its_members_are(self) -> None:
         small, large = (AutoAttack(epsilon=k * EPSILON, variant="standard") for k in (1, 2))
         assert large.is_same_at_another_budget(small)
@@ -119,7 +112,6 @@ class TestBudgets:
         attacks = PGD, replace(PGD, epsilon=2 * EPSILON)
         assert not Sweep(attacks=attacks).budgets_are_linked
         assert Sweep(attacks=attacks, carry=True).budgets_are_linked
-        assert Sweep(attacks=attacks, warm_start=True).budgets_are_linked
 
     def test_a_sweep_has_the_limits_of_its_attack(self) -> None:
         cut = [Fgsm(epsilon=Fraction(k), space="normalised", clip="unit") for k in (1, 2)]
@@ -135,20 +127,8 @@ class TestLength:
         assert not replace(PGD, num_steps=40, num_restarts=2).is_twice_as_long_as(PGD)
         assert not replace(APGD, num_steps=40).is_twice_as_long_as(PGD)
 
-    def test_what_has_no_steps_is_never_longer(self) -> None:
-        square = Square(epsilon=EPSILON, num_queries=10, p_init=0.8)
-        assert not replace(square, num_queries=40).is_twice_as_long_as(square)
-        assert not Fgsm(epsilon=EPSILON).is_twice_as_long_as(Fgsm(epsilon=EPSILON))
-
-    def test_it_is_of_every_attack_with_steps(self) -> None:
-        sparse = SparseL1(epsilon=Fraction(2), num_steps=8, step_size=Fraction(1, 2), sparsity=0.9)
-        assert replace(sparse, num_steps=16).is_twice_as_long_as(sparse)
-
 
 class TestMinimumNorm:
-    def test_each_has_its_norm(self) -> None:
-        assert (CW.search_norm, FAB.search_norm, PGD.search_norm) == ("l2", "l1", None)
-
     @pytest.mark.parametrize(
         ("attack", "wanted"),
         [

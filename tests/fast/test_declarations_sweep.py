@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.fab import Fab
 from robench.attacks.noise import GaussianNoise
 from robench.attacks.pgd import Pgd
-from robench.attacks.sparse_l1 import SparseL1
-from robench.attacks.spsa import Spsa
 from robench.core.identity import key_of
 from robench.core.suite import Condition, views_of
 from robench.datasets.digits import DIGITS
@@ -29,20 +26,12 @@ def sweep_of(attack: Any, *epsilons: Fraction, **fields: Any) -> Sweep:
     return Sweep(attacks=tuple(replace(attack, epsilon=each) for each in epsilons or (SMALL, LARGE)), **fields)
 
 
-def test_those_that_can_may_begin_elsewhere_and_be_carried() -> None:
-    spsa = Spsa(epsilon=SMALL, num_steps=1, learning_rate=LARGE, delta=LARGE, num_samples=1)
-    sparse = SparseL1(epsilon=SMALL, step_size=Fraction(1, 255), num_steps=1, sparsity=0.9)
-    for attack in (PGD, Apgd(epsilon=SMALL, num_steps=3), spsa, sparse):
-        assert sweep_of(attack, warm_start=True, carry=True).warm_start
-
-
 def test_its_key_changes_with_budgets_and_fields_and_with_nothing_else() -> None:
     sweeps = [
         sweep_of(PGD),
         sweep_of(PGD, SMALL, Fraction(16, 255)),
         sweep_of(PGD, SMALL, LARGE, Fraction(16, 255)),
         sweep_of(PGD, carry=True),
-        sweep_of(PGD, warm_start=True),
         PGD,
     ]
     assert len({key_of(each) for each in sweeps}) == len(sweeps)

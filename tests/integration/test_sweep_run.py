@@ -26,7 +26,7 @@ conditions:
     perturbation: {kind: pgd, epsilons: [0, 4/255, 8/255], relative_step: 1/4, num_steps: 2}
   - name: carry
     num_examples: 40
-    perturbation: {kind: pgd, epsilons: [4/255, 8/255], relative_step: 1/4, num_steps: 2, carry: true, warm_start: true}
+    perturbation: {kind: pgd, epsilons: [4/255, 8/255], relative_step: 1/4, num_steps: 2, carry: true}
   - name: fab
     num_examples: 20
     distances: [1/100, 3]
@@ -107,4 +107,3 @@ def test_what_a_sweep_can_be_asked_for_is_shown(robench: Robench) -> None:
     shown = robench("show", "sweep").stdout
     assert "epsilons" in shown
     assert "carry:" in shown
-    assert "warm_start:" in shown

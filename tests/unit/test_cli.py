@@ -115,7 +115,7 @@ class TestShow:
     def test_a_sweep_is_shown_as_files_have_it(self, robench: Robench) -> None:
         (entry,) = json.loads(robench("show", "sweep", "--json").stdout)
         assert entry["fields"]["epsilons"] == {"type": "list of fraction", "required": True}
-        assert set(entry["fields"]) == {"epsilons", "carry", "warm_start"}
+        assert set(entry["fields"]) == {"epsilons", "carry"}
         # The example is read as one.
         example = yaml.safe_load(entry["example"])
         conditions = [{"name": "clean"}, {"name": "swept", "perturbation": example}]

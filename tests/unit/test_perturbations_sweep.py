@@ -1,4 +1,4 @@
-"""Sweeps: what the attack alone does at every budget, and what carrying and warm starts change of it."""
+"""Sweeps: what the attack alone does at every budget, and what carrying changes of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ ATTACKS: dict[str, Any] = {
         epsilon=EPSILONS[1], variant="custom", members=(Apgd(epsilon=EPSILONS[1], num_steps=3, stop="at_success"),)
     ),
 }
-WARM = ("pgd", "pgd-last", "pgd-at-success", "pgd-normalised", "apgd", "apgd-l1", "spsa", "sparse-l1")
 
 
 class Curved:
@@ -185,13 +184,6 @@ class TestCarry:
             fooled |= {outcome.example_id for outcome in outcomes if not outcome.correct_top1}
         assert 0 < len(fooled) < SIZE
 
-    def test_accuracy_never_rises(self) -> None:
-        stands = [
-            {outcome.example_id for outcome in outcomes if outcome.correct_top1}
-            for outcomes in by_budget(measured(sweep_of(UniformNoise(epsilon=0), carry=True))).values()
-        ]
-        assert all(larger <= smaller for smaller, larger in pairwise(stands))
-
     def test_what_is_carried_costs_one_prediction(self) -> None:
         small, *larger = by_budget(measured(sweep_of(PGD, carry=True))).values()
         for budget in larger:
@@ -204,11 +196,6 @@ class TestCarry:
     def test_scores_of_what_was_left_alone_are_not_kept(self) -> None:
         for outcome in measured(sweep_of(PGD, carry=True)):
             assert outcome.loss_nats is outcome.confidence is outcome.correct_top5 is None
-
-    @pytest.mark.parametrize("cuts", [(8,), (8, 16)])
-    def test_shards_change_no_verdict(self, cuts: tuple[int, ...]) -> None:
-        whole, cut = (measured(sweep_of(PGD, carry=True), cuts=each) for each in ((), cuts))
-        assert [outcome.correct_top1 for outcome in cut] == [outcome.correct_top1 for outcome in whole]
 
     def test_fooled_examples_make_room_for_others_in_a_pass(self) -> None:
         victim, sweep = Curved(), sweep_of(PGD, EPSILONS[-1], Fraction(1, 5), carry=True)
@@ -229,60 +216,3 @@ class TestCarry:
         assert torch.equal(first.inputs, second.inputs)
         assert second.num_queries is not None
         assert second.num_queries.tolist() == [1] * SIZE
-
-
-class TestWarmStart:
-    @pytest.mark.parametrize("name", WARM)
-    def test_the_first_search_begins_at_what_the_budget_before_returned(self, name: str) -> None:
-        attack = ATTACKS[name]
-        small, large = (at(attack, epsilon) for epsilon in EPSILONS[1:3])
-        before = perturb(small, batch(), Curved(), ExampleDraws(range(SIZE))).inputs
-        victim = Curved()
-        perturb(large, batch(), victim, ExampleDraws(range(SIZE)), None, before)
-        # What stops at success looks at the clean inputs first.
-        first = victim.shown[1] if name == "pgd-at-success" else victim.shown[0]
-        stands = Curved().outputs(batch().inputs).argmax(1) == batch().targets
-        wanted = before[stands] if name == "pgd-at-success" else before
-        torch.testing.assert_close(first[: len(wanted)], wanted, atol=1e-6, rtol=0)
-
-    @pytest.mark.parametrize("name", WARM)
-    def test_a_sweep_hands_on_what_each_budget_returned(self, name: str) -> None:
-        sweep = sweep_of(ATTACKS[name], warm_start=True)
-        start = None
-        for attack, made in perturb_each(sweep, batch(), Curved(), ExampleDraws(range(SIZE)), 8):
-            alone = perturb(attack, batch(), Curved(), ExampleDraws(range(SIZE)), 8, start)
-            assert torch.equal(made.inputs, alone.inputs)
-            start = made.inputs
-
-    @pytest.mark.parametrize("name", WARM)
-    def test_every_budget_is_kept(self, name: str) -> None:
-        for outcome in measured(sweep_of(ATTACKS[name], warm_start=True, carry=name != "pgd-last")):
-            assert outcome.linf is not None
-
-    @pytest.mark.parametrize("name", ["pgd", "apgd", "spsa", "sparse-l1"])
-    def test_what_fell_stays_fallen(self, name: str) -> None:
-        budgets = list(by_budget(measured(sweep_of(ATTACKS[name], warm_start=True))).values())
-        for smaller, larger in pairwise(budgets):
-            for before, after in zip(smaller, larger, strict=True):
-                assert after.correct_top1 <= before.correct_top1
-
-    def test_later_searches_begin_where_they_do(self) -> None:
-        attack = replace(PGD, num_restarts=2, epsilon=EPSILONS[2])
-        firsts = []
-        for start in (None, batch().inputs):
-            victim = Curved()
-            perturb(attack, batch(), victim, ExampleDraws(range(SIZE)), None, start)
-            # Four steps and a look back are one search.
-            firsts.append((victim.shown[0], victim.shown[5]))
-        assert not torch.equal(firsts[0][0], firsts[1][0])
-        assert torch.equal(firsts[0][1], firsts[1][1])
-
-    def test_what_is_carried_is_not_begun_at(self) -> None:
-        sweep = sweep_of(PGD, warm_start=True, carry=True)
-        plain, warm = measured(replace(sweep, warm_start=False)), measured(sweep)
-        pairs = zip(by_budget(plain).values(), by_budget(warm).values(), strict=True)
-        (first, warm_first), (second, warm_second), _ = pairs
-        assert first == warm_first
-        for before, one, other in zip(first, second, warm_second, strict=True):
-            if not before.correct_top1:
-                assert one == other
