@@ -70,7 +70,6 @@ class AutoAttack(BoundedAttack):
         ][:1]
 
     def _of_members(self, of_members: Sequence[Sequence[FieldProblem]]) -> list[FieldProblem]:
-        """Return the first problem of a member, as one of the ensemble."""
         for number, (field, message) in ((number, each) for number, found in enumerate(of_members) for each in found):
             if self.variant == "custom":
                 return [(f"members.{number}{f'.{field}' if field else ''}", message)]
@@ -118,7 +117,6 @@ class AutoAttack(BoundedAttack):
         return problems
 
     def _attacks(self, num_others: int) -> tuple[Attack, ...]:
-        """Return the attacks for this number of classes beside the label."""
         targeted_fab = self._fab(num_targets=min(MOST_TARGETS, num_others))
         match self.variant:
             case "custom":

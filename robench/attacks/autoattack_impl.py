@@ -63,7 +63,6 @@ def autoattack(declaration: AutoAttack, problem: Problem) -> Reached:
 
 
 def _member_problem(member: Attack, ensemble: AutoAttack, problem: Problem) -> Problem:
-    """Return the problem with the region declared by the member itself."""
     if member.budget == ensemble.budget:
         return problem
     around = problem.clean, problem.scale, problem.shift, problem.limits, problem.region.free

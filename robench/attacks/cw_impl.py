@@ -70,7 +70,6 @@ def cw(declaration: Cw, problem: Problem) -> Reached:
 
 
 def _search_for_c(declaration: Cw, problem: Problem, limits: _Limits, nearest: Nearest, places: Tensor) -> None:
-    """Run all searches for these rows, choosing each c from the results of the previous ones."""
     c = problem.inputs.new_full((len(problem),), declaration.initial_c)
     failed, succeeded = torch.zeros_like(c), torch.full_like(c, torch.inf)
     origin = nearest.origin[places]
@@ -123,7 +122,6 @@ class _Tried:
     adam: _Adam
 
     def take(self, stays: Tensor) -> _Tried:
-        """Return a subset of the rows, selected by indices on the CPU."""
         if len(stays) == len(self.c):
             return self
         of_rows = (self.limits, self.places, self.origin, self.c, self.adam)
@@ -141,7 +139,6 @@ class _Adam:
 
     @classmethod
     def at(cls, variables: Tensor) -> _Adam:
-        """Return the start of a search."""
         return cls(variables, torch.zeros_like(variables), torch.zeros_like(variables), 0)
 
     def stepped(self, gradient: Tensor, learning_rate: float) -> _Adam:
@@ -163,7 +160,6 @@ class _Limits:
 
     @classmethod
     def of(cls, declaration: Cw, problem: Problem) -> _Limits:
-        """Return the limits declared by the attack."""
         if declaration.clip_min is not None and declaration.clip_max is not None:
             like = problem.inputs
             return cls(torch.full_like(like, declaration.clip_min), torch.full_like(like, declaration.clip_max))
@@ -172,16 +168,13 @@ class _Limits:
         return cls(problem.region.lower, problem.region.upper)
 
     def take(self, rows: Tensor) -> _Limits:
-        """Return the limits of a subset of the rows."""
         some: _Limits = rows_of(self, rows)
         return some
 
     def cut(self, points: Tensor) -> Tensor:
-        """Return the points (B, ...) clipped to the limits."""
         return points if self.lower is None else torch.clamp(points, self.lower, self.upper)
 
     def variables(self, points: Tensor) -> Tensor:
-        """Return the variables (B, ...) of points."""
         if self.lower is None or self.upper is None:
             return points
         return torch.atanh(INSIDE * (2 * (points - self.lower) / (self.upper - self.lower) - 1))

@@ -97,5 +97,4 @@ class Graph:
 
 
 def _largest(gradient: Tensor) -> Tensor:
-    """Return the size of each row's largest entry, (N,)."""
     return gradient.abs().reshape(len(gradient), -1).amax(1)

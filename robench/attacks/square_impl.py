@@ -220,7 +220,6 @@ def _energies(change: Tensor, norm: str) -> Tensor:
 
 
 def _per_channel(change: Tensor, norm: str) -> Tensor:
-    """Return the same for each channel, (B, C, 1, 1)."""
     return (change.square() if norm == "l2" else change.abs()).sum((2, 3), keepdim=True)
 
 

@@ -124,12 +124,10 @@ def quantisation(series: Tensor, strength: float, draws: Draws) -> Tensor:
 
 
 def _normal(draws: Draws, purpose: str, shape: tuple[int, ...]) -> Tensor:
-    """Return standard normal numbers of one example in float64."""
     return draws.normal(Stream(purpose=purpose), shape)[0].cpu().double()
 
 
 def _uniform(draws: Draws, purpose: str, shape: tuple[int, ...]) -> Tensor:
-    """Return numbers of one example in [0, 1), in float64."""
     return draws.uniform(Stream(purpose=purpose), shape)[0].cpu().double()
 
 

@@ -114,7 +114,6 @@ def false_positive_rate_at_95(positives: NDArray[np.float64], negatives: NDArray
 
 
 def _contributions(readings: Readings, statistic: Statistic) -> Contributions:
-    """Return the confidence of each positive and negative."""
     positives, negatives = _both(readings)
     samples = (
         Sample(positives.ids, positives.confidences, "positives"),
@@ -133,7 +132,6 @@ def _of_rows(statistic: Statistic, samples: Sequence[NDArray[np.float64]]) -> ND
 
 
 def _histogram(bins: NDArray[np.int64], num_bins: int) -> NDArray[np.float64]:
-    """Count each bin in each row of ``bins``."""
     import numpy as np
 
     places = bins + num_bins * np.arange(len(bins))[:, None]
@@ -142,7 +140,6 @@ def _histogram(bins: NDArray[np.int64], num_bins: int) -> NDArray[np.float64]:
 
 
 def _both(readings: Readings) -> tuple[_Scored, _Scored]:
-    """Return positives and negatives with their confidences."""
     if len(readings.measured) != 1 or readings.negatives is None:
         found = len(readings.measured) + (readings.negatives is not None)
         raise ContractError(

@@ -91,7 +91,6 @@ def _all(outcomes: Outcomes) -> Sums:
 
 
 def _of_text(name: str, outcomes: Outcomes) -> Sums:
-    """Return losses and counts of texts, of models that score them piece by piece."""
     if not outcomes.known(name).all():
         raise InapplicableError(
             "the vocabulary of words of the model is closed, so that it gives no likelihood to the text itself; read"
@@ -201,7 +200,6 @@ def _contributions(
     sums_of: Callable[[Outcomes], Sums],
     of_mean: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> Contributions:
-    """Return loss and number of tokens of each text; raises like ``_estimate``."""
     import numpy as np
 
     outcomes = only_condition(readings)

@@ -48,7 +48,6 @@ def robust_contributions(readings: Readings) -> Contributions:
 
 
 def _surviving(readings: Readings) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the ids of the examples, and which of them every condition leaves right."""
     import numpy as np
 
     attacks = [

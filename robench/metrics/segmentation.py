@@ -107,7 +107,6 @@ def _accuracy(sums: Floats) -> Floats:
 
 
 def _class_accuracy(sums: Floats) -> Floats:
-    """Return the mean over true classes of the proportion of right pixels."""
     return _mean_ratio(sums[..., _BOTH], sums[..., _TRUE])
 
 
@@ -117,7 +116,6 @@ def _mean_iou(sums: Floats) -> Floats:
 
 
 def _iou_of(sums: Floats, of_class: int) -> Floats:
-    """Return the IoU of one class, NaN where it is neither true nor predicted."""
     return _mean_iou(sums[..., of_class : of_class + 1, :])
 
 

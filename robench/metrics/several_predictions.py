@@ -88,7 +88,6 @@ def _check_even(made: NDArray[np.int64]) -> None:
 
 
 def _counts(outcomes: Outcomes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of predictions of each example, and how many of them are right."""
     import numpy as np
 
     made, right = np.ones(len(outcomes), np.int64), outcomes.column("correct_top1").astype(np.int64)

@@ -62,7 +62,6 @@ def tie_shared(model: nn.Module) -> None:
 
 
 def _shown(architecture: Declaration) -> str:
-    """Return the sizes of a backbone, for the message that it cannot be built."""
     values = {field.name: getattr(architecture, field.name) for field in fields(architecture)}  # type: ignore[arg-type]  # all declarations are dataclasses
     return ", ".join(f"{name} {value}" for name, value in values.items() if isinstance(value, (int, float, str)))
 

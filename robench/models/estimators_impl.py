@@ -87,8 +87,6 @@ class TextFunction(nn.Module):
 
 
 class _TextEstimator:
-    """Log-probabilities of a fitted classifier of strings, as a function for ``TextFunction``."""
-
     def __init__(self, estimator: Estimator, columns: list[int]) -> None:
         self.estimator = estimator
         self.columns = columns

@@ -345,7 +345,6 @@ def _is_attention(module: nn.Module) -> bool:
 
 
 def _begin(model: nn.Module, given: object) -> None:
-    """Give all layers the state of a new pass."""
     state: Any = ForwardState()
     for module in model.modules():
         if hasattr(module, "robench_mix"):

@@ -113,5 +113,4 @@ def _copied(name: str, module: nn.Module) -> nn.Module:
 
 
 def _held_by(module: nn.Module) -> set[int]:
-    """Return the identities of submodules, parameters and buffers."""
     return {id(each) for part in (module.modules(), module.parameters(), module.buffers()) for each in part}

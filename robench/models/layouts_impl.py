@@ -166,7 +166,6 @@ def dense(tensor: object, name: str, title: str) -> Tensor:
 
 
 def _advice(content: object, wanted: Collection[str] = ()) -> str:
-    """Return the locations of tensors, and the fields of an entry that read them."""
     paths: list[tuple[Any, ...]] = [(), *((key,) for key in _entries_at(content, ()))]
     places = [(path, entries) for path in paths if _num_tensors(entries := _entries_at(content, path))]
     if not places:
@@ -178,7 +177,6 @@ def _advice(content: object, wanted: Collection[str] = ()) -> str:
 
 
 def _num_changes(names: Sequence[str], layout: Layout) -> int:
-    """Return the number of names that a layout changes; a prefix counts if all have it."""
     if layout.prefix:
         return len(names) * all(name.startswith(layout.prefix) for name in names)
     return sum(name.startswith(old) for name in names for old, _ in (*layout.renames, *layout.dropped))

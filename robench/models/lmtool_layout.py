@@ -182,7 +182,6 @@ def _sources(saved: SavedModule, architecture: Language, wanted: Mapping[str, Te
 
 
 def _left_out(saved: SavedModule, architecture: Language, wanted: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return the names of tensors that the declared model does not need, with the reason."""
     reason = f"attention {architecture.attention.kind} has no queries of its own"
     unused = [layer for layer in range(architecture.depth) if not _has_queries(architecture, wanted, layer)]
     queries = (f"layers.{layer}.dec_attn.q_net.{kind}" for layer in unused for kind in ("weight", "bias"))

@@ -245,7 +245,6 @@ def _as_leaves(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
 
 
 def _words_of(module: nn.Module) -> tuple[str, ...]:
-    """Return the words that a module lists; none if it has another attribute of the name."""
     words = getattr(module, "words", None)
     is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)
     return tuple(words) if is_list else ()  # type: ignore[arg-type]  # a list or tuple of texts
@@ -301,7 +300,6 @@ class _Differentiable(LoadedModel):
         self._solvers = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
 
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
-        """Return the same logits, differentiable through the solvers too."""
         try:
             self._set(False)
             return super().outputs(inputs, seeds, targets)

@@ -94,13 +94,11 @@ class _Digest:
         self.write(_VERSION)
 
     def write(self, *words: object) -> None:
-        """Add texts, or the text of objects, each with its length."""
         for word in words:
             text = str(word).encode("utf-8", "surrogatepass")
             self.hash.update(b"%d:" % len(text) + text)
 
     def add(self, value: Any, place: str) -> None:
-        """Add any object."""
         kind = type(value)
         if value.__class__ is not kind:
             raise UndigestibleError(f"{place} is a {kind.__qualname__} that represents another object")
@@ -339,7 +337,6 @@ def _is_compiled(module: nn.Module) -> bool:
 
 
 def _excluded(module: nn.Module) -> frozenset[str]:
-    """Return the names of attributes without influence on outputs, or included in another way."""
     if _is_compiled(module):
         return _BASE | _MARKS | _OF_WRAPPERS
     # Weak references to parameters.
@@ -347,7 +344,6 @@ def _excluded(module: nn.Module) -> frozenset[str]:
 
 
 def _compilation_of(context: Any) -> list[object]:
-    """Return backend and options of a compilation."""
     backend = context.callback
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
@@ -355,7 +351,6 @@ def _compilation_of(context: Any) -> list[object]:
 
 
 def _found_by_name(module_name: str, qualified_name: str) -> object | None:
-    """Return the object at a dotted name in a loaded module; None without one."""
     found: object | None = sys.modules.get(module_name)
     for name in qualified_name.split("."):
         found = getattr(found, name, None)

@@ -71,7 +71,6 @@ def running_in(arithmetic: Arithmetic | None, device: torch.device) -> Iterator[
 
 
 def _innermost_module(traceback: TracebackType | None) -> str:
-    """Return the class of the last module on the way to an error, or ``the model``."""
     found = "the model"
     while traceback is not None:
         module = traceback.tb_frame.f_locals.get("self")

@@ -44,7 +44,6 @@ def build_python(architecture: Python) -> nn.Module:
 
 
 def _picked(part: Argument, module: nn.Module, inputs: object, output: object) -> object:
-    """Return the part of a model's output named by ``output`` of the declaration."""
     held = ""
     if isinstance(output, Mapping):
         held = f" of {', '.join(map(str, output))}"

@@ -242,7 +242,6 @@ def build_segmenter(architecture: Segmenter, drop_path_rate: float = 0.0) -> Seg
 
 
 def _attentions_of_decoder(architecture: Segmenter) -> list[nn.Module]:
-    """Return the attention of each block of the decoder; none if it is softmax."""
     depth = architecture.decoder_depth if architecture.decoder_attention == "encoder" else 0
     geometries = [
         Geometry(

@@ -90,7 +90,6 @@ def _entry_point(name: str, checkpoint: Checkpoint) -> Callable[..., nn.Module]:
 
 
 def _adapted(architecture: Architecture, arguments: Mapping[str, object], name: str) -> Architecture:
-    """Return the architecture with the sizes requested by a script."""
     if isinstance(architecture, Timm):
         return replace(architecture, arguments={**architecture.arguments, **arguments})  # type: ignore[dict-item]  # timm's
     known = FIELDS if isinstance(architecture, ImageTransformer) else {}
@@ -107,7 +106,6 @@ def _adapted(architecture: Architecture, arguments: Mapping[str, object], name: 
 
 
 def _side(value: object) -> object:
-    """Return the side of a square image, which timm gives as one number or two."""
     if isinstance(value, (tuple, list)) and len(set(value)) == 1:
         return value[0]
     return value

@@ -118,6 +118,5 @@ def build_quantized_vit(architecture: QuantizedVit, drop_path_rate: float = 0.0)
 
 
 def _rounded(step: float, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the positional arguments of a pass with the images rounded to multiples of ``step``."""
     images, *others = inputs
     return (torch.round(images / step) * step, *others)

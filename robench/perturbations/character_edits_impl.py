@@ -104,7 +104,6 @@ def typos(word: str) -> tuple[str, ...]:
 
 
 def _inner(word: str) -> list[int]:
-    """Return the places of letters that are neither first nor last."""
     if len(word) < SHORTEST:
         return []
     return [at for at in range(1, len(word) - 1) if word[at].isalpha()]

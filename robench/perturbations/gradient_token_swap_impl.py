@@ -77,7 +77,6 @@ def _proposals(
 
 
 def _value(tokens: Tokens) -> int | None:
-    """Return the value of an expression of ListOps with padding, None of other tokens."""
     try:
         return parsed([token for token in tokens if token != PADDING]).value
     except ContractError:

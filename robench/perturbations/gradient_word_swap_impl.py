@@ -62,7 +62,6 @@ def attacked(declaration: GradientWordSwap, batch: Batch, model: Model, draws: D
 
 
 def _proposals(wording: Wording, chosen: Mapping[int, str], reader: Reader[str], label: Tensor) -> list[Proposal[str]]:
-    """Return the substitutes of the words that are as they were, those of highest gain first."""
     text = wording.text(chosen)
     gradients_LC, embedded = _seen(text, reader, label)
     tokens = _tokens(text)

@@ -64,7 +64,6 @@ def _search_on(batch: Batch, backend: str) -> Search:
 def _classified(
     declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader[str], draws: Draws
 ) -> Reached[str]:
-    """Return the whole text after a search for another class."""
     ask = Budget(OfClass(reader, label), declaration.num_queries)
     found = searched(wording_of(text, declaration), ask, declaration, _order_seed(draws, 0))
     return Reached(found, ask.num_used)
@@ -73,7 +72,6 @@ def _classified(
 def _predicted(
     declaration: GreedyWordSwap, text: str, target: Tensor, reader: Reader[str], draws: Draws
 ) -> Reached[str]:
-    """Return the text after a search in each line for a larger loss of its kept words."""
     del target  # The clean text itself.
     context, sign, scored = text.rpartition(CONTEXT_END)
     before, num_queries = _as_lines(context), 0

@@ -71,7 +71,6 @@ def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Bro
 
 
 def _verdicts(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Broken]:
-    """Yield contradictions of classes and verdicts."""
     import numpy as np
 
     target, prediction = outcomes.column("target"), outcomes.column("prediction")

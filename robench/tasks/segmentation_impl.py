@@ -233,7 +233,6 @@ def gap(outputs: Tensor, targets: Tensor, recorded: Outcomes, scoring: Scoring) 
 
 
 def _leads(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the leads of the first class over the second at the pixels that count, of one image."""
     parts = []
     for rows, resized in strips(logits, target):
         first, second = resized().double().topk(2, 1).values[0]

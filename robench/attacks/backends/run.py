@@ -56,7 +56,6 @@ def by_library(declaration: Attack, problem: Problem) -> Reached:
 
 
 def _run(declaration: Attack, problem: Problem) -> Tensor:
-    """Run the library's attack on one batch, and add its passes to the ledger."""
     model, inputs = ShownVictim(problem), problem.inputs
     (seed, *_) = problem.draws.seeds(Stream(purpose="library"))
     with undisturbed(inputs.device, seed):

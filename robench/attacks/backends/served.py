@@ -121,7 +121,6 @@ def _text(value: object) -> str:
 
 
 def _relations(attack: Any) -> Iterator[FieldProblem]:
-    """Yield the problems of fields that a library supports in some combinations alone."""
     backend, fixed = attack.backend, SERVED[attack.backend][attack.kind].fixed
     if "space" not in fixed and (attack.space, attack.clip) == ("normalised", "box"):
         wanted = f"must be none with space normalised and backend {backend}"
