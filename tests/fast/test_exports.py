@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -54,33 +54,34 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def results(filled: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change, beside the suites."""
-    for name, suite in (("adv", ADV), ("shift", SHIFT)):
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(suite))
-    shutil.copytree(filled, tmp_path / "results")
-    return tmp_path / "results"
-
-
 # The registry takes longer to read than all else together.
 registries = cache(export_command.read_registries)
 
 
-@pytest.fixture
-def run(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    monkeypatch.setattr(export_command, "read_registries", registries)
-
-    def exported(*further: object, output: str = "tables") -> Path:
-        suites = ("--suite", tmp_path / "adv.yaml", "--suite", tmp_path / "shift.yaml")
-        given = (*suites, "--results", results, "--output", tmp_path / output, *further)
+def exported(results: Path, folder: Path, *further: object, output: str = "tables") -> Path:
+    """Export both suites of a store into a folder beside them, as the command does."""
+    for name, suite in (("adv", ADV), ("shift", SHIFT)):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(suite))
+    suites = ("--suite", folder / "adv.yaml", "--suite", folder / "shift.yaml")
+    given = (*suites, "--results", results, "--output", folder / output, *further)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_command, "read_registries", registries)
         done = CliRunner().invoke(export_command.command, [str(each) for each in given], standalone_mode=False)
-        if done.exception is not None:
-            raise done.exception
-        assert (done.return_value, done.stdout) == (0, "")
-        return tmp_path / output
+    if done.exception is not None:
+        raise done.exception
+    assert (done.return_value, done.stdout) == (0, "")
+    return folder / output
 
-    return exported
+
+@pytest.fixture
+def run(filled: Path, tmp_path: Path) -> Callable[..., Path]:
+    return partial(exported, filled, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def plain(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables without further options."""
+    return exported(filled, tmp_path_factory.mktemp("plain"))
 
 
 def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -99,13 +100,13 @@ def as_csv(value: object) -> str:
 
 
 class TestCells:
-    def test_numbers_are_those_of_the_report_in_json(self, run: Callable[..., Path], results: Path) -> None:
+    def test_numbers_are_those_of_the_report_in_json(self, plain: Path, filled: Path) -> None:
         from robench.reports import RENDERERS
 
-        cells = {(row["suite"], row["model"], row["column"]): row for row in rows_of(run(), "cells")}
+        cells = {(row["suite"], row["model"], row["column"]): row for row in rows_of(plain, "cells")}
         wanted = {}
         for suite in (adv_suite(), shift_suite()):
-            document = json.loads(RENDERERS["json"](report_of_store(suite, FolderStore(results))))
+            document = json.loads(RENDERERS["json"](report_of_store(suite, FolderStore(filled))))
             for row in document["rows"]:
                 wanted |= {(suite.name, row["model"], key): cell for key, cell in row["cells"].items()}
         # Clean examples are common to the suites, so that every model has a row in both.
@@ -114,10 +115,10 @@ class TestCells:
         for key, cell in wanted.items():
             assert {name: cells[key][name] for name in NUMBERS} == {name: cell[name] for name in NUMBERS}, key
 
-    def test_a_half_done_store_shows_the_gap(self, run: Callable[..., Path]) -> None:
+    def test_a_half_done_store_shows_the_gap(self, plain: Path) -> None:
         rows = {
             row["column"]: row
-            for row in rows_of(run(), "cells")
+            for row in rows_of(plain, "cells")
             if (row["suite"], row["model"]) == ("adv", "digits-symvit")
         }
         gap = rows["fgsm/top1_accuracy"]
@@ -127,8 +128,8 @@ class TestCells:
         assert whole["missing"] == 0
         assert 0 < whole["low"] < whole["value"] < whole["high"] < 1
 
-    def test_what_stands_beside_the_numbers(self, run: Callable[..., Path], results: Path) -> None:
-        rows = rows_of(run(), "cells")
+    def test_what_stands_beside_the_numbers(self, plain: Path, filled: Path) -> None:
+        rows = rows_of(plain, "cells")
         first = {row["model"]: row for row in rows if row["column"] == "pgd/top1_accuracy"}
         assert list(first) == sorted(MODELS)
         row = first["digits-vit@1"]
@@ -143,7 +144,7 @@ class TestCells:
         assert (row["metric"], row["unit"], row["conditions"]) == ("top1_accuracy", "share", "pgd")
         assert row["interval"] == "Wilson 95 %"
         flags = {row["model"]: (row["num_flags"], row["flags"]) for row in rows if row["suite"] == "adv"}
-        report = report_of_store(adv_suite(), FolderStore(results))
+        report = report_of_store(adv_suite(), FolderStore(filled))
         raised = {each.model: [flag.name for flag in each.raised] for each in report.rows if each.flags is not None}
         checked = {model: (len(names), ", ".join(names)) for model, names in raised.items()}
         assert flags == {"digits-symvit": (None, None)} | checked
@@ -160,11 +161,11 @@ class TestCells:
         assert sorted(set(ids)) == [f"digits-{index:05d}" for index in range(60)]
         assert len(ids) == 3 * 60
 
-    def test_means_over_seeds_are_rows_of_their_own(self, run: Callable[..., Path], results: Path) -> None:
+    def test_means_over_seeds_are_rows_of_their_own(self, run: Callable[..., Path], filled: Path) -> None:
         rows = rows_of(run("--all-seeds"), "cells")
         means = [row for row in rows if row["statistic"] == "mean over seeds"]
         singles = [row for row in rows if row["statistic"] == "checkpoint"]
-        wanted = over_seeds(report_of_store(adv_suite(), FolderStore(results))).rows[1]
+        wanted = over_seeds(report_of_store(adv_suite(), FolderStore(filled))).rows[1]
         assert wanted.seeds == ("digits-vit", "digits-vit@1")
         assert {row["model"] for row in means} == {"digits-vit"}
         of_adv = [row for row in means if row["suite"] == "adv"]
@@ -200,14 +201,14 @@ class TestCells:
 
 
 class TestOutcomes:
-    def test_rows_are_those_of_the_store(self, run: Callable[..., Path], results: Path) -> None:
+    def test_rows_are_those_of_the_store(self, plain: Path, filled: Path) -> None:
         kept = {}
-        for record in FolderStore(results).records(lambda shard: not shard.condition.startswith("audit")):
+        for record in FolderStore(filled).records(lambda shard: not shard.condition.startswith("audit")):
             for outcome in record.outcomes:
                 place = (record.shard.checkpoint, record.shard.condition, outcome.example_id, outcome.epsilon)
                 kept[place] = outcome
         fields = list(fields_of(ClassificationOutcome))
-        rows = rows_of(run(), "outcomes")
+        rows = rows_of(plain, "outcomes")
         found = {
             (row["model"], row["condition"], row["example_id"], row["epsilon"]): row
             for row in rows
@@ -219,13 +220,13 @@ class TestOutcomes:
         # Clean examples of one model are kept once, and are rows of both suites.
         assert len(rows) == len(found) + 3 * NUM_EXAMPLES
 
-    def test_a_gap_is_no_row(self, run: Callable[..., Path]) -> None:
-        rows = [row for row in rows_of(run(), "outcomes") if (row["suite"], row["model"]) == ("adv", "digits-symvit")]
+    def test_a_gap_is_no_row(self, plain: Path) -> None:
+        rows = [row for row in rows_of(plain, "outcomes") if (row["suite"], row["model"]) == ("adv", "digits-symvit")]
         counts = {name: sum(row["condition"] == name for row in rows) for name in ("clean", "fgsm", "pgd")}
         assert counts == {"clean": NUM_EXAMPLES, "fgsm": NUM_EXAMPLES / 2, "pgd": NUM_EXAMPLES}
 
-    def test_budgets_are_as_declared(self, run: Callable[..., Path], tmp_path: Path, results: Path) -> None:
-        rows = rows_of(run(), "outcomes")
+    def test_budgets_are_as_declared(self, plain: Path) -> None:
+        rows = rows_of(plain, "outcomes")
         budgets = {(row["condition"], row["budget"], row["epsilon"]) for row in rows}
         assert {("clean", None, None), ("fgsm", "8/255", None), ("pgd-half", "4/255", None)} <= budgets
         sweep = sorted((each[1], each[2]) for each in budgets if each[0] == "sweep")
@@ -240,15 +241,15 @@ class TestOutcomes:
         pairs = {(row["budget"], row["epsilon"]) for row in rows_of(tmp_path / "t", "outcomes") if row["epsilon"]}
         assert ("6/255", "2/85") in pairs
 
-    def test_types_are_those_of_records_and_texts_are_no_categories(self, run: Callable[..., Path]) -> None:
-        schema = pq.read_schema(run() / "outcomes.parquet")
+    def test_types_are_those_of_records_and_texts_are_no_categories(self, plain: Path) -> None:
+        schema = pq.read_schema(plain / "outcomes.parquet")
         kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
         for name, field in fields_of(ClassificationOutcome).items():
             assert schema.field(name).type == kinds[field.type]
         assert schema.field("model").type == pa.string()
 
     def test_outcomes_of_one_measurement_are_in_memory_at_a_time(
-        self, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked = []
         records_of = FolderStore.records_of
@@ -257,9 +258,9 @@ class TestOutcomes:
             asked.append(list(keys))
             return records_of(store, keys)
 
-        report = report_of_store(adv_suite(), FolderStore(results), models=MODELS)
+        report = report_of_store(adv_suite(), FolderStore(filled), models=MODELS)
         monkeypatch.setattr(FolderStore, "records_of", noted)
-        measured = measured_by(adv_suite(), FolderStore(results), report, limit=None)
+        measured = measured_by(adv_suite(), FolderStore(filled), report, limit=None)
         assert all(len(keys) == 1 for keys in asked)
         assert all(len(record.outcomes) == 0 for each in measured for record in each.coverage.records)
         # The audit of one model.
@@ -322,10 +323,10 @@ class TestTasks:
 
 class TestFiles:
     @pytest.mark.parametrize("format_name", FORMATS)
-    def test_the_same_results_give_the_same_bytes(
-        self, run: Callable[..., Path], results: Path, format_name: str
-    ) -> None:
-        given = ("--format", format_name, "--all-seeds")
+    def test_the_same_results_give_the_same_bytes(self, filled: Path, tmp_path: Path, format_name: str) -> None:
+        results = tmp_path / "results"
+        shutil.copytree(filled, results)
+        run, given = partial(exported, results, tmp_path), ("--format", format_name, "--all-seeds")
         one, two = run(*given, output="one"), run(*given, output="two")
         names = {path.name for path in one.iterdir()}
         assert names == {f"cells.{format_name}", f"outcomes.{format_name}", "manifest.json"}
@@ -344,7 +345,7 @@ class TestFiles:
         assert len(typed) == len(texts) > 0
         assert [{name: as_csv(value) for name, value in row.items()} for row in typed] == texts
 
-    def test_the_manifest_says_what_the_tables_are_of(self, run: Callable[..., Path], results: Path) -> None:
+    def test_the_manifest_says_what_the_tables_are_of(self, run: Callable[..., Path], filled: Path) -> None:
         folder = run("--model", "digits-vit", "--model", "digits-symvit")
         manifest = json.loads((folder / "manifest.json").read_text())
         for name, entry in manifest["files"].items():
@@ -352,7 +353,7 @@ class TestFiles:
             assert entry["rows"] == pq.read_metadata(folder / name).num_rows
         assert manifest["options"]["models"] == ["digits-vit", "digits-symvit"]
         assert [(each["name"], each["version"]) for each in manifest["suites"]] == [("adv", 1), ("shift", 2)]
-        kept = {each.shard.measurement_key: each for each in FolderStore(results).manifests()}
+        kept = {each.shard.measurement_key: each for each in FolderStore(filled).manifests()}
         for each in manifest["measurements"]:
             shard = kept[each["key"]].shard
             assert (each["weights"], each["fingerprint"]) == (shard.weights_digest, shard.dataset.fingerprint)

@@ -191,8 +191,15 @@ def test_names_are_plain_paths_and_never_the_same() -> None:
     assert valid_name("fgsm-6/top1.5", WANDB) == "fgsm_6/top1_5"
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("kept")
+    fill(FolderStore(folder / "results"), adv_suite(), SKILLS)
+    return folder
+
+
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def fake(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of planted trackers, whose file ``FAKE_FILE`` has what they were given."""
     folder = tmp_path / "planted"
     shutil.copytree(ROOT / "tests" / "planted_trackers", folder)
@@ -205,7 +212,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAKE_FILE", str(tmp_path / "runs.json"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "adv.yaml").write_text(yaml.safe_dump(ADV))
-    fill(FolderStore(tmp_path / "results"), adv_suite(), SKILLS)
+    shutil.copytree(kept / "results", tmp_path / "results")
     yield folder
     for name in list(sys.modules):
         if name.partition(".")[0] in TRACKERS:

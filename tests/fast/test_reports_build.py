@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
@@ -162,6 +162,7 @@ class TestNumbers:
         assert [(cell.num_examples, cell.missing) for cell in row.cells.values()] == [(6, 0)] * 3
         assert (row.limit, row.notes) == (None, ())
 
+    @settings(max_examples=10)
     @given(st.permutations(range(9)), st.randoms())
     def test_the_order_of_the_records_does_not_matter(self, order: list[int], draw: random.Random):
         records = [*whole(), *whole(model="other", device="NVIDIA H200")]

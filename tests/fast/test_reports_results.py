@@ -88,16 +88,23 @@ def filled(store: FolderStore | MemoryStore, suite: Suite) -> FolderStore | Memo
     return store
 
 
+@pytest.fixture(scope="module")
+def folder(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("results")
+    filled(FolderStore(folder), suite)
+    return folder
+
+
 @pytest.mark.parametrize("models", [None, ["c", "a"], ["absent"]])
 @pytest.mark.parametrize("limit", [None, 20])
 def test_it_is_the_report_of_the_same_values(
-    suite: Suite, tmp_path: Path, models: list[str] | None, limit: int | None
+    suite: Suite, folder: Path, models: list[str] | None, limit: int | None
 ) -> None:
     results = results_of(suite)
     records = [each for each in results if isinstance(each, Record)]
     failures = [each for each in results if isinstance(each, Failure)]
     wanted = build_report(suite, records, failures, models=models, limit=limit)
-    assert report_of_store(suite, filled(FolderStore(tmp_path), suite), models=models, limit=limit) == wanted
+    assert report_of_store(suite, FolderStore(folder), models=models, limit=limit) == wanted
     assert report_of_store(suite, filled(MemoryStore(), suite), models=models, limit=limit) == wanted
 
 

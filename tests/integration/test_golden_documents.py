@@ -45,9 +45,10 @@ def committed() -> Iterator[Path]:
 def documents(results: Path) -> dict[str, str]:
     """Return the documents by name."""
     suite, store = find_suite(SUITE), FolderStore(results)
-    report = reports.report_of_store(suite, store)
+    report = reports.report_of_store(suite, store, models=[FIRST, SECOND, "absent"])
     marked = leaderboard.ranked(report, suite, store)
-    arranged = reports.arranged(marked, sort="pgd/top1_accuracy", columns=["*/top1_accuracy"], is_transposed=True)
+    limited = leaderboard.ranked(reports.report_of_store(suite, store, limit=100), suite, store, limit=100)
+    arranged = reports.arranged(limited, sort="pgd/top1_accuracy", columns=["*/top1_accuracy"], is_transposed=True)
     found = {f"report.{name}": render(marked) for name, render in reports.RENDERERS.items() if name != "html"}
     found |= {f"arranged.{name}": reports.RENDERERS[name](arranged) for name in ("text", "latex", "html")}
     board = leaderboard.leaderboard_of([suite], store, settings=SETTINGS)
