@@ -236,7 +236,8 @@ def _handles(plot: Plot, names: Sequence[str], styles: Mapping[str, Style]) -> l
         return []
     if isinstance(first, SeedPanel):
         return _seed_handles(plot)
-    dashes = {place: style.dashes if isinstance(first, LinePanel) else "none" for place, style in styles.items()}
+    has_lines = isinstance(first, LinePanel)
+    dashes: Mapping[str, Any] = {model: style.dashes if has_lines else "none" for model, style in styles.items()}
     return [
         (name, Line2D([], [], color=style.colour, linestyle=dashes[model], marker=style.marker))
         for name, (model, style) in zip(names, styles.items(), strict=True)

@@ -339,12 +339,15 @@ def training_plot(histories: Sequence[TrainingHistory]) -> Plot:
 
 def _panels(entries: dict[str, list[TrainingHistory]]) -> Iterator[LinePanel]:
     def accuracy(epoch: Epoch) -> float | None:
-        found = epoch.validation and epoch.validation.top1_accuracy
+        found = None if epoch.validation is None else epoch.validation.top1_accuracy
         return None if found is None else 100 * found
+
+    def loss(epoch: Epoch) -> float | None:
+        return None if epoch.validation is None else epoch.validation.loss_nats
 
     kinds: tuple[tuple[str, str, Read], ...] = (
         ("training loss", "loss (nats)", lambda epoch: epoch.loss_nats),
-        ("validation loss", "loss (nats)", lambda epoch: epoch.validation and epoch.validation.loss_nats),
+        ("validation loss", "loss (nats)", loss),
         ("validation accuracy", "top-1 accuracy (%)", accuracy),
     )
     for title, y_label, read in kinds:
