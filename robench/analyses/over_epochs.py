@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from robench.analyses.base import Axis
 from robench.analyses.results import Analysed, Numbers, axes_of
 from robench.core.checkpoint import entry_name
 from robench.core.errors import UsageError
@@ -18,12 +17,12 @@ EPOCH = "epoch"
 _OF_ONE = (EPOCH, "weights", "at")
 
 
-def along_epochs(results: Sequence[Analysed], *, by_layer: bool = False) -> list[Analysed]:
+def along_epochs(results: Sequence[Analysed]) -> list[Analysed]:
     """Return results on the same examples, those of a model and condition over epochs joined to one.
 
-    Joined results have the fact ``epochs`` in place of ``epoch``. Their numbers are means over heads, and over layers
-    unless ``by_layer``, along the axis ``x``, the epochs; statistics with an axis ``x`` or ``y`` of their own are left
-    out. Results without epochs are returned as they are.
+    Joined results have the fact ``epochs`` in place of ``epoch``. Their numbers are means over layers and heads, along
+    the axis ``x``, the epochs; statistics with an axis ``x`` or ``y`` of their own are left out. Results without epochs
+    are returned as they are.
 
     Raises:
         UsageError: some results have epochs and others not, an epoch has two results, or seeds of an entry have
@@ -37,8 +36,7 @@ def along_epochs(results: Sequence[Analysed], *, by_layer: bool = False) -> list
     groups: dict[tuple[str, str], list[Analysed]] = {}
     for each in sorted(results, key=lambda result: result.facts[EPOCH]):
         groups.setdefault((each.facts["model"], each.facts["condition"]), []).append(each)
-    averaged: tuple[Axis, ...] = ("head",) if by_layer else ("layer", "head")
-    joined = [_joined(group, averaged) for group in groups.values()]
+    joined = [_joined(group) for group in groups.values()]
     by_entry: dict[str, list[int]] = {}
     for each in joined:
         epochs = by_entry.setdefault(entry_name(each.facts["model"]), each.facts["epochs"])
@@ -47,7 +45,7 @@ def along_epochs(results: Sequence[Analysed], *, by_layer: bool = False) -> list
     return joined
 
 
-def _joined(results: Sequence[Analysed], averaged: tuple[Axis, ...]) -> Analysed:
+def _joined(results: Sequence[Analysed]) -> Analysed:
     """Return results of one model and condition, in order of epochs, as one."""
     epochs = [each.facts[EPOCH] for each in results]
     for epoch, following in pairwise(epochs):
@@ -55,24 +53,22 @@ def _joined(results: Sequence[Analysed], averaged: tuple[Axis, ...]) -> Analysed
             raise UsageError(f"two results are {results[0].title} after epoch {epoch}: name those of one training")
     facts: dict[str, Any] = {name: value for name, value in results[0].facts.items() if name not in _OF_ONE}
     numbers = [
-        _along([each.numbers[place] for each in results], epochs, averaged)
+        _along([each.numbers[place] for each in results], epochs)
         for place, first in enumerate(results[0].numbers)
         if not {"x", "y"} & set(first.axes)
     ]
     return Analysed(facts=facts | {"epochs": epochs}, examples=results[0].examples, numbers=tuple(numbers))
 
 
-def _along(of_epochs: Sequence[Numbers], epochs: Sequence[int], averaged: tuple[Axis, ...]) -> Numbers:
-    """Return means of a statistic over some axes, along epochs."""
+def _along(of_epochs: Sequence[Numbers], epochs: Sequence[int]) -> Numbers:
+    """Return means of a statistic over layers and heads, along epochs."""
     first = of_epochs[0]
-    places = tuple(place for place, axis in enumerate(first.axes) if axis in averaged)
-    values = np.stack([each.values.mean(axis=places) for each in of_epochs], axis=-1)
-    left = tuple(axis for axis in first.statistic.axes if axis not in averaged)
-    statistic = replace(first.statistic, axes=(*left, "x"), x=EPOCH)
+    places = tuple(place for place, axis in enumerate(first.axes) if axis != "example")
+    statistic = replace(first.statistic, axes=("x",), x=EPOCH)
     return replace(
         first,
         statistic=statistic,
         axes=axes_of(statistic),
-        values=values,
+        values=np.stack([each.values.mean(axis=places) for each in of_epochs], axis=-1),
         x=np.array(epochs, dtype=np.float64),
     )

@@ -230,10 +230,9 @@ def paper(
 
 @command.command("analysis")
 @click.argument("files", nargs=-1, required=True, type=AbsolutePath(), metavar="FILE...")
-@option("--by-layer", is_flag=True, help="A panel for each layer, of results over epochs, in place of their mean.")
 @panel_option
 @output_option
-def analysis(files: tuple[Path, ...], by_layer: bool, panels: tuple[str, ...], output: Path) -> int:
+def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> int:
     """Draw results of 'robench analyse': lines over layers or epochs, or maps of patches. It wrote the FILEs.
 
     They are of one analysis, of one or several models, seeds and conditions, on the same examples.
@@ -241,7 +240,7 @@ def analysis(files: tuple[Path, ...], by_layer: bool, panels: tuple[str, ...], o
     from robench.analyses.results import read_analysis
     from robench.figures import analysis_plot
 
-    return _draw(lambda: analysis_plot([read_analysis(path) for path in files], by_layer=by_layer), panels, output)
+    return _draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
 
 
 def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:

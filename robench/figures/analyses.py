@@ -43,19 +43,17 @@ class _Line:
         return Means(axes=first.axes, values=values.mean(axis=0), low=low, high=high, num_examples=first.num_examples)
 
 
-def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plot:
+def analysis_plot(results: Sequence[Analysed]) -> Plot:
     """Return the plot of results of one analysis: maps of each layer if it has any, or else a panel for each statistic.
 
-    Results over the epochs of trainings are lines along epochs, of means over layers or ``by_layer``.
+    Results over the epochs of trainings are lines along epochs, of means over layers.
 
     Raises:
         UsageError: the results are of several analyses, settings or datasets, or of different examples.
         IncompleteError: there is nothing to draw.
     """
     _check_alike(results)
-    if by_layer and EPOCH not in results[0].facts:
-        raise UsageError("--by-layer is of results over the epochs of a training; others have layers: leave it out")
-    results = along_epochs(results, by_layer=by_layer)
+    results = along_epochs(results)
     if not results[0].numbers:
         raise IncompleteError(
             f"{results[0].title} has no number for each layer or head to draw over epochs: name the files of one epoch"
@@ -80,7 +78,7 @@ def analysis_plot(results: Sequence[Analysed], *, by_layer: bool = False) -> Plo
         models=labels,
         labels=labels,
         colours=tuple(colour_of(models[label]) if label in models else place for place, label in enumerate(labels)),
-        notes=(*notes, *_notes(results, has_whiskers=not maps, by_layer=by_layer)),
+        notes=(*notes, *_notes(results, has_whiskers=not maps)),
         # The layers of one model in a row.
         columns=len(by_line[0]) if maps and 1 < len(by_line[0]) <= _MOST_COLUMNS else None,
     )
@@ -198,7 +196,7 @@ def _maps(line: _Line) -> Iterator[MapPanel]:
         )
 
 
-def _notes(results: Sequence[Analysed], *, has_whiskers: bool, by_layer: bool) -> Iterator[str]:
+def _notes(results: Sequence[Analysed], *, has_whiskers: bool) -> Iterator[str]:
     facts = results[0].facts
     if "model" not in facts:
         samples = f", {len(results[0].examples):,} random samples; whiskers: {INTERVAL}" if results[0].examples else ""
@@ -208,6 +206,6 @@ def _notes(results: Sequence[Analysed], *, has_whiskers: bool, by_layer: bool) -
     yield f"{len(results[0].examples)} examples of {facts['dataset']}, {' and '.join(conditions)}."
     models = {each.facts["model"] for each in results}
     has_seeds = len(set(map(entry_name, models))) < len(models)
-    yield f"Means over {'layers, ' if 'epochs' in facts and not by_layer else ''}examples and heads."
+    yield f"Means over {'layers, ' if 'epochs' in facts else ''}examples and heads."
     if has_whiskers:
         yield f"Whiskers: {SEED_INTERVAL if has_seeds else INTERVAL}."

@@ -84,7 +84,7 @@ def test_from_training_to_figure(robench: Robench, tmp_path: Path) -> None:
     assert table[-2].startswith("4 examples of digits; means over layers, examples and heads")
 
     files = [each["file"] for each in found]
-    assert robench("figure", "analysis", *files, "--by-layer", "--output", tmp_path / "x.svg").code == 0
+    assert robench("figure", "analysis", *files, "--output", tmp_path / "x.svg").code == 0
     (panel,) = analysis_plot([read_analysis(tmp_path / each) for each in files[::-1]]).panels
     assert isinstance(panel, LinePanel)
     assert [(point.x, point.value) for point in panel.series[0].points][2] == (2, pytest.approx(rows.mean()))
@@ -130,10 +130,6 @@ def test_lines_over_epochs_are_means_over_layers_and_their_seeds() -> None:
                 epoch,
                 *map(pytest.approx, (np.mean(values), low, high)),
             )
-    layers = analysis_plot(results, by_layer=True).panels
-    assert [each.title for each in layers] == ["spread, layer 0", "spread, layer 1", "spread, layer 2"]
-    assert isinstance(layers[1], LinePanel)
-    assert layers[1].series[3].points[1].value == pytest.approx(made_up("b", 7).numbers[0].values[:, 1].mean())
 
 
 @pytest.mark.parametrize(
@@ -152,5 +148,3 @@ def test_results_that_make_no_line_are_refused(results: list[Analysed], message:
 def test_what_has_places_of_its_own_is_not_drawn_over_epochs() -> None:
     with pytest.raises(IncompleteError, match="no number for each layer or head to draw over epochs"):
         analysis_plot([made_up("a", 0, ("ranks",))])
-    with pytest.raises(UsageError, match="--by-layer is of results over the epochs"):
-        analysis_plot([made_up("a", None)], by_layer=True)
