@@ -36,13 +36,7 @@ def page_of_twins(table: TwinTable) -> Page:
 
 def _section(table: TwinTable) -> Section:
     unit = only({column.unit for column in table.columns})
-    headings = {
-        column.name: clipped(
-            f"{column.heading} ({', '.join(filter(None, ('' if unit is not None else column.unit, column.examples)))})",
-            120,
-        )
-        for column in table.columns
-    }
+    of_columns = [", ".join(filter(None, ("" if unit else each.unit, each.examples))) for each in table.columns]
     facts = {
         "twin of": tuple(clipped(row.twin_of) for row in table.rows),
         "formula": tuple(clipped(only({cell.ours.formula for cell in row.cells.values()}) or "") for row in table.rows),
@@ -57,12 +51,14 @@ def _section(table: TwinTable) -> Section:
     ]
     # The commands name model and suite.
     missing = dict.fromkeys(clipped(cell.reason, NOTE_WIDTH) for cell in table.cells if cell.ours.measured is None)
-    ceiling = [column.heading for column in table.columns if column.is_at_ceiling]
+    ceiling = ", ".join(column.heading for column in table.columns if column.is_at_ceiling)
     return Section(
         grid=Grid(
             corner="model",
             labels=tuple(clipped(row.model) for row in table.rows),
-            headings=tuple(headings.values()),
+            headings=tuple(
+                clipped(f"{each.heading} ({more})", 120) for each, more in zip(table.columns, of_columns, strict=True)
+            ),
             cells=tuple(
                 tuple(_cell_text(row.cells.get(column.name)) for column in table.columns) for row in table.rows
             ),
@@ -72,7 +68,7 @@ def _section(table: TwinTable) -> Section:
             f"Cells: {f'numbers in {clipped(unit)}' if unit else 'numbers'} with 95 % intervals, over seeds if there"
             f" are several and else over examples{f'; {sign_of(NOT_MEASURED)} {NOT_MEASURED}' if missing else ''}.",
             *(
-                [clipped(f"At their ceiling, every number above {CEILING:g} %: {', '.join(ceiling)}.", NOTE_WIDTH)]
+                [clipped(f"At their ceiling, every number above {CEILING:g} %: {ceiling}.", NOTE_WIDTH)]
                 if ceiling
                 else []
             ),

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,11 @@ class Reproduction:
     of_twins: bool = False
     num_seeds: int | None = None
     limit: int | None = None
-    reproduced: Reproduced = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reproduced", Reproduced(self.results))
+    @cached_property
+    def reproduced(self) -> Reproduced:
+        """Return the weights that the results folder has already."""
+        return Reproduced(self.results)
 
     @cached_property
     def _wanted(self) -> tuple[dict[str, dict[str, set[str]]], dict[str, Suite]]:
