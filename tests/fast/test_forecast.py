@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
-from papers_examples import load_published, suite
+from papers_examples import registry, shipped_tables, suite
 
 from robench.attention.softmax import Softmax
 from robench.cli.table_command import command
 from robench.core.errors import UsageError
-from robench.declare import published_tables, read_registry, shipped_registry
 from robench.papers.forecast import (
     Forecast,
     Hours,
@@ -28,7 +27,7 @@ from robench.papers.forecast import (
 if TYPE_CHECKING:
     from robench.core.suite import Condition
 
-ENTRIES = read_registry(shipped_registry())
+ENTRIES = registry()
 SHIPPED = json.loads((ROOT / "reports" / "published" / "operations.json").read_text())["models"]
 FLOPS = 1e13
 GIGA = 10**9
@@ -170,8 +169,7 @@ def test_a_speed_that_is_none_is_refused_in_one_sentence(speed: float) -> None:
 
 def named() -> set[str]:
     """Return the models that cells name, and those whose weights their trainings start from."""
-    tables = [load_published(*each) for each in published_tables()]
-    models = {cell.model for table in tables for cell in table.cells if cell.model is not None}
+    models = {cell.model for table in shipped_tables().values() for cell in table.cells if cell.model is not None}
     initial = [getattr(ENTRIES[name].training, "initial_weights", None) for name in models]
     uris = {each.uri for each in initial if each is not None}
     return models | {name for name, each in ENTRIES.items() if each.weights.uri in uris}

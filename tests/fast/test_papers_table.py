@@ -34,7 +34,6 @@ from robench.papers.claims import JudgedClaim
 from robench.papers.reading import models_by_suite
 from robench.papers.table import PaperTable, TableCell, table_of
 from robench.papers.twins import twins_of
-from robench.papers.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,28 +53,10 @@ def measured_at(value: float, **changes) -> Basis:
     )
 
 
-def test_what_is_missing_is_no_entry_and_says_why() -> None:
-    found = only_cell(printed(missing="no metric: yet", metric=None), measured_at(0.7))
-    assert str(found.verdict) == "no entry: no metric: yet"
-    assert (found.ours.measured, found.difference, found.ours.model) == (None, None, "symvit")
-
-
-def test_what_is_not_measured_says_how() -> None:
-    found = only_cell(printed(), basis_with())
-    assert found.verdict == Verdict("not measured", "robench reproduce mine:1 --rows symvit")
-
-
 @pytest.mark.parametrize("cell", [Cell(estimate=None, num_examples=4, missing=49_996), cell_of(float("inf"))])
 def test_half_a_measurement_is_none(cell: Cell) -> None:
     found = only_cell(printed(), basis_with(report_with("symvit", {CLEAN: cell})))
     assert (found.verdict.name, found.ours.measured) == ("not measured", None)
-
-
-def test_numbers_are_in_the_printed_unit() -> None:
-    found = only_cell(printed(), measured_at(0.7051))
-    assert found.ours.measured == pytest.approx(70.51)
-    assert (found.ours.low, found.ours.high) == pytest.approx((70.11, 70.91))
-    assert found.difference == pytest.approx(0.07)
 
 
 def test_a_complement_turns_number_and_bounds_around() -> None:
@@ -175,13 +156,6 @@ def test_formulas_are_shown_where_an_attention_has_two() -> None:
     assert only_cell(printed(), basis_with()).ours.formula is None
 
 
-def test_remarks_and_contradictions_are_kept_apart() -> None:
-    found = only_cell(printed(remark="as 7 0.44", inconsistent="70.54 elsewhere"), measured_at(0.7044))
-    assert (found.remark, found.inconsistent) == ("as 7 0.44", "70.54 elsewhere")
-    unmeasured = only_cell(printed(remark="as 7 0.44", inconsistent="70.54 elsewhere"), basis_with())
-    assert (unmeasured.remark, unmeasured.inconsistent) == ("as 7 0.44", "70.54 elsewhere")
-
-
 def test_twins_are_a_table_of_their_own_and_give_the_printed_number_nothing() -> None:
     reports = report_with("digits-symvit", {CLEAN: cell_of(0.97, 0.95, 0.98)}, "digits-shift")
     published, basis = table_with(printed(twin=TWIN), printed(row="Theirs")), basis_with(reports)
@@ -193,12 +167,6 @@ def test_twins_are_a_table_of_their_own_and_give_the_printed_number_nothing() ->
     ((row,), (twin,)) = twins.rows, twins.cells
     assert (row.model, row.twin_of, twin.twin_of) == ("digits-symvit", "Ours", (("Ours", "Clean"),))
     assert (twin.ours.measured, twin.ours.low, twin.ours.high) == pytest.approx((97.0, 95.0, 98.0))
-
-
-def test_an_unmeasured_twin_says_how_to_measure_it() -> None:
-    twins = twins_of(table_with(printed(twin=TWIN)), basis_with())
-    assert twins is not None
-    assert twins.cells[0].reason == "robench reproduce mine:1 --twin --rows digits-symvit"
 
 
 def test_the_command_that_measures_a_table_names_registries() -> None:
@@ -279,12 +247,6 @@ def test_smaller_numbers_are_gains_where_they_are_better() -> None:
     (claim,) = table_of(published, basis_with(one)).claims
     assert (claim.printed_gain, claim.verdict.gain) == pytest.approx((1.0, 1.0))
     assert claim.verdict.name == "supported"
-
-
-def test_dashes_are_no_cells() -> None:
-    table = table_of(table_with(printed(), None, columns=("Clean", "Other")), basis_with())
-    assert [list(row.cells) for row in table.rows] == [["Clean"]]
-    assert table.columns == ("Clean", "Other")
 
 
 def test_only_counted_tables_count() -> None:

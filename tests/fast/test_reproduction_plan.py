@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from papers_examples import load_published, suite
+from papers_examples import load_published, registry, suite
 
 from robench.core.errors import UsageError, WeightsError
-from robench.declare import read_registry, shipped_registry
+from robench.declare import read_registry
 from robench.papers.selection import chosen_cells
 from robench.reproduction.plan import Plan, plan_of
 from robench.reproduction.wanted import Number, wanted_conditions, wanted_numbers
@@ -21,15 +21,10 @@ if TYPE_CHECKING:
     from robench.core.checkpoint import Checkpoint
 
 
-@pytest.fixture(scope="module")
-def shipped() -> dict[str, Checkpoint]:
-    return read_registry(shipped_registry())
-
-
 @pytest.fixture
-def entries(shipped: dict[str, Checkpoint], tmp_path: Path) -> dict[str, Checkpoint]:
+def entries(tmp_path: Path) -> dict[str, Checkpoint]:
     """The shipped entries, as in a clone without any weights."""
-    return {name: replace(each, folder=tmp_path / "clone") for name, each in shipped.items()}
+    return {name: replace(each, folder=tmp_path / "clone") for name, each in registry().items()}
 
 
 def with_file(checkpoint: Checkpoint, **weights: str) -> Checkpoint:

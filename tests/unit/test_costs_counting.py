@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,15 +17,16 @@ from robench.core.errors import DeclarationError
 from robench.costs import RULES, Counts
 from robench.costs.counting import CPU, _Trace, counts_of, subject_of
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.declare import find_checkpoints, read_registries
+from robench.declare import read_registries
 from robench.models.foreign import Python
 from robench.models.transformer import Transformer
 
 GREY = ImagePreprocessing(mean=(0.5,), std=(0.5,))
+registry: Callable[[], Mapping[str, Checkpoint]] = cache(read_registries)
 
 
 def counted(name: str, *, is_training: bool = False) -> Counts:
-    (entry,) = find_checkpoints([name], [])
+    entry = registry()[name]
     return counts_of(name, entry.architecture, entry.preprocessing, is_training=is_training)
 
 
@@ -82,7 +85,7 @@ def smallest_with(kind: str) -> Checkpoint:
     """Return the smallest entry of the registry with a mechanism."""
     entries = [
         each
-        for each in read_registries().values()
+        for each in registry().values()
         if isinstance(each.architecture, Transformer) and each.architecture.attention.kind == kind
     ]
     return min(entries, key=lambda each: (each.architecture.num_parameters, each.name))  # type: ignore[attr-defined]  # they are Transformers
