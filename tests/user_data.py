@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,18 +59,6 @@ def write_arrays(path: Path, num_images: int = 12, **changes: Any) -> Path:
     images, labels = scans(num_images)
     np.savez(path, **{"inputs": images, "targets": labels, **changes})
     return path
-
-
-def write_cifar(root: Path, num_images: int = 20) -> Path:
-    """Write CIFAR-10-shaped files of the Python version; return the folder around them."""
-    images, labels = scans(num_images)
-    folder = root / "cifar-10-batches-py"
-    folder.mkdir(parents=True)
-    rows = images[:, None].repeat(3, 1).reshape(num_images, -1)
-    # As Python 2 wrote it: protocol 2, keys of bytes.
-    batch = {b"data": rows, b"labels": labels.tolist(), b"batch_label": b"testing batch 1 of 1"}
-    (folder / "test_batch").write_bytes(pickle.dumps(batch, protocol=2))
-    return root
 
 
 def made() -> InMemoryImages:

@@ -16,7 +16,7 @@ from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.plugins import Plugins
 from robench.core.protocols import Dataset
 from robench.datasets.base import DatasetBase, opened_by_others
-from robench.datasets.cifar import CIFAR_SETS, Cifar10, Cifar100
+from robench.datasets.cifar import CIFAR_SETS
 from robench.datasets.digits import DIGIT_SETS
 from robench.datasets.imagenet import IMAGENET_SETS
 from robench.datasets.lra import TOKEN_SETS
@@ -65,8 +65,6 @@ DATASET_KINDS: Mapping[str, type[FormatBase]] = {
     "npz": Arrays,
     "ts": TsSeries,
     "series-csv": SeriesTable,
-    "cifar10": Cifar10,
-    "cifar100": Cifar100,
     "torchvision": MapStyle,
     "python": PythonTarget,
 }

@@ -1,4 +1,4 @@
-"""Declarations of CIFAR-10 and CIFAR-100 (Krizhevsky 2009), of CIFAR-10-C and CIFAR-100-C, and of users' copies."""
+"""Declarations of CIFAR-10 and CIFAR-100 (Krizhevsky 2009), and of CIFAR-10-C and CIFAR-100-C."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ from annotated_types import Ge, Le
 
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, SEVERITIES
 from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.datasets.user import FilesFormat
-from robench.declarations.base import LARGEST, FieldProblem
+from robench.declarations.base import LARGEST
 
 TRAIN_SPLIT = "train"
 _HOME = "https://www.cs.toronto.edu/~kriz"
@@ -60,7 +59,7 @@ class CifarFiles:
     """Published files of CIFAR-10 or CIFAR-100.
 
     Attributes:
-        name: name of the dataset, with which all ids begin; ``kind``: the format of users' copies.
+        name: name of the dataset, with which all ids begin; ``kind``: its name in digests.
         label_key: key of the labels in the Python version.
         label_bytes: number of labels per image in the binary version; the last one is used.
         folders: names of the unpacked folders of the Python and the binary version.
@@ -190,42 +189,6 @@ class CorruptedCifar(DatasetBase):
     clean: str
     folder: str
     content: CifarFiles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cifar10(FilesFormat):
-    """Test images of CIFAR-10: the unpacked folder of a published form, or a folder that contains it.
-
-    Attributes:
-        content: published files, with their checksums.
-    """
-
-    kind: ClassVar[str] = CIFAR_10_FILES.kind
-    implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_copy"
-    content: ClassVar[CifarFiles] = CIFAR_10_FILES
-    known_classes: ClassVar[int | None] = CIFAR_10_FILES.num_classes
-
-    @property
-    def known_fingerprint(self) -> str | None:
-        """Return the fingerprint of the published test images; None if unknown."""
-        return self.content.part(TEST_SPLIT).sha256
-
-    def contradictions(self) -> list[FieldProblem]:
-        """Refuse a wrong number of classes."""
-        problems = FilesFormat.contradictions(self)
-        classes = self.content.num_classes
-        if self.num_classes in (None, classes):
-            return problems
-        return [*problems, ("num_classes", f"must be left out, or {classes}, got {self.num_classes}")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cifar100(Cifar10):
-    """Test images of CIFAR-100 with their 100 fine labels; see CIFAR-10."""
-
-    kind: ClassVar[str] = CIFAR_100_FILES.kind
-    content: ClassVar[CifarFiles] = CIFAR_100_FILES
-    known_classes: ClassVar[int | None] = CIFAR_100_FILES.num_classes
 
 
 def _published(files: CifarFiles) -> PublishedCifar:

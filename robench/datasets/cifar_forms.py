@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,7 @@ class ArraysUnpickler(pickle.Unpickler):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedForm:
-    """Published form of some splits in a folder or an archive.
+    """Published form in a folder or an archive.
 
     Attributes:
         places: names of the folders in ``path`` around each file, and its own, by the latter.
@@ -72,7 +72,6 @@ class PublishedForm:
     path: Path
     form: Form
     files: CifarFiles
-    parts: Sequence[CifarPart]
     places: Mapping[str, tuple[str, ...]]
 
     @property
@@ -80,43 +79,43 @@ class PublishedForm:
         """Return whether it is in an archive."""
         return not self.path.is_dir()
 
-    @property
-    def title(self) -> str:
-        """Return the name of its first file in messages."""
-        return self._title(images_of(self.parts[0], self.form)[0])
-
     def read(self) -> dict[str, bytes]:
         """Return the content of the files by their names, in the published order."""
-        names = [each for part in self.parts for each in (*images_of(part, self.form), *labels_of(part, self.form))]
+        names = [
+            each for part in self.files.parts for each in (*images_of(part, self.form), *labels_of(part, self.form))
+        ]
         if absent := [name for name in names if name not in self.places]:
             raise MissingDataError(
                 f"{self._title(absent[0])} is missing; unpack or download the published archive again"
             )
-        if not self.is_archive:
-            return {name: _read(self.path.joinpath(*self.places[name])) for name in names}
-        found, wanted = {}, {self.places[name]: name for name in names}
+        if self.is_archive:
+            content = self._unpacked({self.places[name]: name for name in names})
+        else:
+            content = {name: _read(self.path.joinpath(*self.places[name])) for name in names}
+        for name, md5 in (each for part in self.files.parts for each in part.python if self.form == FORMS[0]):
+            if (found := hashlib.md5(content[name], usedforsecurity=False).hexdigest()) != md5:
+                raise MissingDataError(
+                    f"{self._title(name)} is damaged or not the published file: its MD5 is {found}, wanted {md5}."
+                    " Unpack the archive again, or download it again"
+                )
+        return content
+
+    def _unpacked(self, wanted: Mapping[tuple[str, ...], str]) -> dict[str, bytes]:
+        content = {}
         with reporting_damage(self.path):
             for member in read_members(self.path):
                 if member.parts in wanted and not member.is_folder:
-                    content = io.BytesIO()
+                    copied = io.BytesIO()
                     with member.open() as file:
                         # In pieces: archives refuse long reads.
-                        copyfileobj(file, content)
-                    found[wanted[member.parts]] = content.getvalue()
-        return {name: found[name] for name in names}
-
-    def changed(self, content: Mapping[str, bytes]) -> str | None:
-        """Return the file of the Python version with another MD5 than the published one; None if all agree."""
-        for name, wanted in (each for part in self.parts for each in part.python if self.form == FORMS[0]):
-            md5 = hashlib.md5(content[name], usedforsecurity=False).hexdigest()
-            if md5 != wanted:
-                return f"{self._title(name)} is damaged or not the published file: its MD5 is {md5}, wanted {wanted}."
-        return None
+                        copyfileobj(file, copied)
+                    content[wanted[member.parts]] = copied.getvalue()
+        return content
 
     def images(self, content: Mapping[str, bytes]) -> dict[str, CifarImages]:
         """Return the images of each split in the published order from the content of its files."""
         found = {}
-        for part in self.parts:
+        for part in self.files.parts:
             names = images_of(part, self.form)
             if self.form == "npm package":
                 pixels = np.concatenate([_from_png(content[name], self._title(name), part) for name in names])
@@ -151,22 +150,21 @@ def places_in(path: Path) -> dict[str, tuple[str, ...]]:
     return places
 
 
-def find_form(path: Path, files: CifarFiles, splits: Iterable[str]) -> PublishedForm | None:
+def find_form(path: Path, files: CifarFiles) -> PublishedForm | None:
     """Return the first form that any file of images in a folder or archive belongs to; None without one."""
-    parts, places = [part for part in files.parts if part.split in splits], places_in(path)
+    places = places_in(path)
     for form in FORMS:
-        if any(name in places for part in parts for name in images_of(part, form)):
-            return PublishedForm(path=path, form=form, files=files, parts=parts, places=places)
+        if any(name in places for part in files.parts for name in images_of(part, form)):
+            return PublishedForm(path=path, form=form, files=files, places=places)
     return None
 
 
 def form_of(path: Path, files: CifarFiles) -> PublishedForm:
-    """Return the published form of all splits in a folder or archive."""
-    splits = [part.split for part in files.parts]
-    if found := find_form(path, files, splits):
+    """Return the published form in a folder or archive."""
+    if found := find_form(path, files):
         return found
     for other in KNOWN_FILES:
-        if other.name != files.name and find_form(path, other, splits):
+        if other.name != files.name and find_form(path, other):
             raise MissingDataError(
                 f"{path} is of {other.name!r}, wanted {files.name!r}. Give the archive of {files.name!r}, or run"
                 f" 'robench data prepare {other.name}'"

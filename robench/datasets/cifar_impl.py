@@ -1,10 +1,9 @@
-"""Openers of CIFAR-10 and CIFAR-100, of users' copies, and of CIFAR-10-C and -100-C; prepared arrays of the former.
+"""Openers of CIFAR-10 and CIFAR-100, and of CIFAR-10-C and -100-C; prepared arrays of the former.
 
 Prepared arrays are written once, checked by their digest, and mapped into memory.
 """
 
 import hashlib
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,16 +14,14 @@ from numpy.typing import NDArray
 from robench.core.errors import MissingDataError
 from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.base import TEST_SPLIT, DatasetBase
-from robench.datasets.cifar import Cifar10, CifarFiles, CifarPart, CorruptedCifar, PublishedCifar
+from robench.datasets.cifar import CifarFiles, CifarPart, CorruptedCifar, PublishedCifar
 from robench.datasets.cifar_forms import (
     IMAGE_SHAPE,
     VALUES,
     CifarImages,
-    find_form,
 )
 from robench.datasets.prepared import check_present, folder_of, load_array, write_arrays
-from robench.datasets.user import UserDataset
-from robench.datasets.user_impl import AS_THEY_ARE, check_classes, fingerprint_of
+from robench.datasets.user_impl import AS_THEY_ARE
 from robench.declarations.preprocessing import ImagePreprocessing
 
 LABEL_BYTES: Final = 8
@@ -167,46 +164,6 @@ def _opened(
         num_classes=declared.num_classes,
         preprocessing=preprocessing or AS_THEY_ARE,
         ids=ids_of(declared.content, split),
-    )
-
-
-def open_copy(declared: UserDataset, *, preprocessing: ImagePreprocessing, **unused: object) -> ArrayImages:
-    """Open a user's copy of the test images; warn if it differs from the published ones.
-
-    The published images have the ids and the fingerprint of robench's own dataset, others those of their entry.
-    """
-    content: Cifar10 = declared.content  # type: ignore[assignment]  # the format of this implementation
-    files, part = content.content, content.content.part(TEST_SPLIT)
-    title = f"dataset {declared.name!r}"
-    found = find_form(content.place, files, [TEST_SPLIT]) if content.place.is_dir() else None
-    if found is None:
-        wanted = f"{files.folders[0]}/{part.python[0][0]} or {files.folders[1]}/{part.binary[0]}"
-        raise MissingDataError(
-            f"{title}: the test images are not in {content.place}. Wanted {wanted} there; unpack the archive"
-            f" {files.python_archive.url}"
-        )
-    read = found.read()
-    images = found.images(read)[TEST_SPLIT]
-    check_classes(declared, images.labels, files.num_classes, found.title)
-    digest = content_digest(files.kind, TEST_SPLIT, images)
-    is_published = digest == part.sha256
-    # Where no digest of the content is known, the MD5 of the Python version is; the binary one has none.
-    is_changed = part.sha256 is not None or found.changed(read) is not None or len(images.labels) != part.num_images
-    if not is_published and is_changed:
-        logging.getLogger("robench.datasets").warning(
-            "%s: %s is not the published file of %s images: it has %s, other pixels or other labels. What is measured"
-            " on it compares with nothing published",
-            *(title, found.title, f"{part.num_images:,}", f"{len(images.labels):,}"),
-        )
-    data = b"".join(read.values())
-    return ArrayImages(
-        declared.name,
-        pixels=images.pixels,
-        targets=images.labels,
-        fingerprint=digest if is_published else fingerprint_of(declared, sha256=hashlib.sha256(data).hexdigest()),
-        num_classes=files.num_classes,
-        preprocessing=preprocessing,
-        ids=ids_of(files, TEST_SPLIT) if is_published else None,
     )
 
 

@@ -26,11 +26,6 @@ class FormatBase(DeclarationBase):
     """
 
     @property
-    def known_fingerprint(self) -> str | None:
-        """Return the fingerprint of the published data of this format; None for a format of any data."""
-        return None
-
-    @property
     def has_one_size(self) -> bool:
         """Return whether all examples have one shape; otherwise a pass has one of them."""
         return True
@@ -53,11 +48,6 @@ class UserDataset(DatasetBase):
     content: FormatBase
 
     @property
-    def known_fingerprint(self) -> str | None:
-        """Return the fingerprint of the published data of this format; None for a format of any data."""
-        return self.content.known_fingerprint
-
-    @property
     def has_one_size(self) -> bool:
         """Return whether all examples have one shape; otherwise a pass has one of them."""
         return self.content.has_one_size
@@ -75,9 +65,8 @@ class StatedFormat(FormatBase):
         class_names: names of the classes 0, 1, ...; None for names in the files, in the order of their text.
     """
 
-    # Field that the default title names, and the number of classes that any data of the format have.
+    # Field that the default title names.
     named_by: ClassVar[str] = ""
-    known_classes: ClassVar[int | None] = None
 
     title: str = ""
     source: str = NOT_STATED
@@ -114,7 +103,7 @@ class StatedFormat(FormatBase):
             title=content.title or f"{content.kind} {getattr(content, content.named_by)}",
             task=content.task,
             domain=content.input_domain,
-            num_classes=content.num_classes or content.known_classes or len(content.names_of_classes or ()) or None,
+            num_classes=content.num_classes or len(content.names_of_classes or ()) or None,
             class_names=content.names_of_classes,
             source=content.source,
             licence=content.licence,
@@ -125,7 +114,7 @@ class StatedFormat(FormatBase):
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse an unknown task, and names of other classes."""
-        problems = class_name_problems(self.class_names, self.num_classes or self.known_classes)
+        problems = class_name_problems(self.class_names, self.num_classes)
         if self.task in TASKS:
             return problems
         return [*problems, ("task", f"unknown task {self.task!r}.{did_you_mean(self.task, TASKS)}")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import pickle
 import shutil
 import tarfile
 from dataclasses import replace
@@ -12,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from cifar_files import Published, md5, pack, publish, small_100
+from cifar_files import Published, md5, publish, small_100
 from PIL import Image
-from user_data import declared as declared_by
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.core.suite import Condition
 from robench.corruptions.corruption import Corruption
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets.base import corrupted_of
-from robench.datasets.cifar import CIFAR_SETS, Cifar10, CorruptedCifar, PublishedCifar
+from robench.datasets.cifar import CIFAR_SETS, CorruptedCifar, PublishedCifar
+from robench.datasets.cifar_forms import ArraysUnpickler, form_of
 from robench.datasets.preparing import Unpacked, prepare_arrays, unpack
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -198,19 +199,15 @@ class TestRefusals:
             ("npm", "train_lables.json", lambda path: edit(path, lambda each: each[::-1]), "other images or labels"),
         ],
     )
-    @pytest.mark.parametrize("packed", [False, True])
     def test_a_damaged_form_is_refused_and_nothing_is_written(
-        self, cifar: Published, tmp_path: Path, form: str, file: str, damage: Any, message: str, packed: bool
+        self, cifar: Published, tmp_path: Path, form: str, file: str, damage: Any, message: str
     ) -> None:
         folder = tmp_path / cifar.forms[form].name
         shutil.copytree(cifar.forms[form], folder)
         damage(folder / file)
-        source = pack(folder, tmp_path / "x.tgz") if packed else folder
-        if packed and form != "npm":
-            message = "is damaged or not the published one: its MD5 is"
         with pytest.raises(MissingDataError, match=message) as caught:
-            prepared(cifar.declared, tmp_path, source)
-        assert str(source) in str(caught.value)
+            prepared(cifar.declared, tmp_path, folder)
+        assert str(folder) in str(caught.value)
         assert not (tmp_path / "cifar-10").exists()
 
     @pytest.mark.parametrize("form", FORMS[1::2])
@@ -256,6 +253,47 @@ class TestRefusals:
         assert not (tmp_path / "cifar-10").exists()
 
 
+class Evil:
+    """Creates a file when it is loaded from a pickle."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> object:
+        return open, (self.path, "w")
+
+
+class TestPickles:
+    """What a file with the published MD5 may contain."""
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            [],
+            {b"labels": [0]},
+            {b"data": np.zeros((2, 3072), np.uint8)},
+            {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0]},
+            {b"data": np.zeros((2, 3072), np.float32), b"labels": [0, 1]},
+            {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0.5, 1.0]},
+            {b"data": [[0] * 3072] * 2, b"labels": [0, 1]},
+            "evil",
+        ],
+    )
+    def test_another_pickle_is_refused_and_runs_no_code(self, cifar: Published, tmp_path: Path, batch: object) -> None:
+        planted, content = tmp_path / "planted", {b"data": Evil(str(tmp_path / "planted")), b"labels": [0]}
+        form = form_of(cifar.forms["python"], cifar.declared.content)
+        read = form.read() | {"test_batch": pickle.dumps(content if batch == "evil" else batch, protocol=2)}
+        with pytest.raises(MissingDataError, match="is not the published file, a pickle of images and labels"):
+            form.images(read)
+        assert not planted.exists()
+
+    @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "numpy.load", "numpy.core.multiarray.fromfile"])
+    def test_nothing_but_arrays_is_loaded(self, tmp_path: Path, name: str) -> None:
+        module, _, attribute = name.rpartition(".")
+        with (tmp_path / "x").open("wb+") as file, pytest.raises(pickle.UnpicklingError, match="which is not loaded"):
+            ArraysUnpickler(file).find_class(module, attribute)
+
+
 def resize(path: Path) -> None:
     Image.open(path).crop((0, 0, 1024, 19)).save(path)
 
@@ -266,48 +304,6 @@ def recolour(path: Path) -> None:
 
 def edit(path: Path, change: Callable[[list[Any]], list[Any]]) -> None:
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
-
-
-class TestCopies:
-    """A user's ``kind: cifar10``."""
-
-    @pytest.mark.parametrize("form", FORMS[::2])
-    def test_the_published_images_are_the_shipped_dataset(
-        self,
-        cifar: Published,
-        tmp_path: Path,
-        form: str,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        monkeypatch.setattr(Cifar10, "content", cifar.declared.content)
-        prepared(cifar.declared, tmp_path, cifar.forms["npm"])
-        shipped = opened(cifar.declared, tmp_path)
-        entry = declared_by(tmp_path, f"{{kind: cifar10, path: {cifar.forms[form]}}}")
-        mine = opened(entry, tmp_path)
-        assert entry.known_fingerprint == cifar.declared.known_fingerprint == mine.identity.fingerprint
-        assert mine.identity == replace(shipped.identity, name="mine")
-        assert mine.ids == shipped.ids
-        assert torch.equal(mine.batch(0, 20).inputs, shipped.batch(0, 20).inputs)
-        assert not caplog.text
-
-    def test_changed_images_are_their_own_with_a_warning(
-        self, cifar: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        monkeypatch.setattr(Cifar10, "content", cifar.declared.content)
-        shutil.copytree(cifar.forms["binary"], tmp_path / "copy")
-        change_a_byte(tmp_path / "copy" / "test_batch.bin")
-        mine = opened(declared_by(tmp_path, "{kind: cifar10, path: copy}"), tmp_path)
-        assert mine.identity.fingerprint != cifar.declared.content.part("test").sha256
-        assert sorted(mine.ids)[0] == "mine/000000"
-        assert "it has 20, other pixels or other labels" in caplog.text
-
-    def test_the_published_file_of_cifar_100_is_known_by_its_md5(
-        self, cifar_100: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        monkeypatch.setattr("robench.datasets.cifar.Cifar100.content", cifar_100.declared.content)
-        opened(declared_by(tmp_path, f"{{kind: cifar100, path: {cifar_100.forms['python']}}}"), tmp_path)
-        assert not caplog.text
 
 
 class TestCorrupted:

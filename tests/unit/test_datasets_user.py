@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from user_data import CLASSES, declared, scans, write_arrays, write_cifar, write_folder, write_list
+from user_data import CLASSES, declared, scans, write_arrays, write_folder, write_list
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASET_KINDS, image_files_impl, open_dataset
-from robench.datasets.cifar_forms import ArraysUnpickler
 from robench.datasets.segmentation import ImageMasks
 from robench.datasets.text_formats import TextFormat
 from robench.datasets.user_formats import SeriesFormat
@@ -98,19 +97,6 @@ def floats_of(root: Path) -> DatasetDeclaration:
     return declared(root, "{kind: npz, path: x.npz, inputs: x, targets: y}")
 
 
-def cifar_of(root: Path) -> DatasetDeclaration:
-    write_cifar(root / "data")
-    return declared(root, "{kind: cifar10, path: data}")
-
-
-def binary_of(root: Path) -> DatasetDeclaration:
-    images, labels = scans(12)
-    rows = [bytes([3, label]) + 3 * image.tobytes() for image, label in zip(images, labels, strict=True)]
-    (root / "cifar-100-binary").mkdir()
-    (root / "cifar-100-binary" / "test.bin").write_bytes(b"".join(rows))
-    return declared(root, "{kind: cifar100, path: .}")
-
-
 def items_of(root: Path) -> DatasetDeclaration:
     return declared(root, TARGET)
 
@@ -119,7 +105,7 @@ def python_of(root: Path) -> DatasetDeclaration:
     return declared(root, "{kind: python, target: 'user_data:MINE'}")
 
 
-FORMATS = (folder_of, list_of, bytes_of, floats_of, cifar_of, binary_of, items_of, python_of)
+FORMATS = (folder_of, list_of, bytes_of, floats_of, items_of, python_of)
 
 
 @pytest.mark.parametrize("make", FORMATS)
@@ -129,7 +115,7 @@ def test_each_format_keeps_what_all_datasets_promise(tmp_path: Path, make: Calla
 
 def test_a_format_of_every_kind_is_checked(tmp_path: Path) -> None:
     kinds = set()
-    for number, make in enumerate(FORMATS[:7]):
+    for number, make in enumerate(FORMATS[:5]):
         (tmp_path / str(number)).mkdir()
         kinds.add(make(tmp_path / str(number)).content.kind)
     # Others are in test_datasets_user_series.py, test_datasets_user_texts.py and test_datasets_segmentation.py.
@@ -139,7 +125,7 @@ def test_a_format_of_every_kind_is_checked(tmp_path: Path) -> None:
     assert kinds | of_others | {"python"} == set(DATASET_KINDS)
 
 
-@pytest.mark.parametrize("make", FORMATS[:7])
+@pytest.mark.parametrize("make", FORMATS[:5])
 def test_each_format_has_the_images_and_labels_of_its_files(tmp_path: Path, make: Callable[[Path], Any]) -> None:
     dataset = opened(make(tmp_path))
     images, labels = scans(len(dataset))
@@ -157,7 +143,7 @@ def test_each_format_has_the_images_and_labels_of_its_files(tmp_path: Path, make
     coloured = opened(make(tmp_path / "again"), mean=(0.5,) * 3, std=(0.5,) * 3).batch(0, len(dataset)).inputs
     assert torch.equal(coloured, batch.inputs.expand(-1, 3, -1, -1))
     assert isinstance(dataset, ClassifiedDataset)
-    assert dataset.num_classes == {cifar_of: 10, binary_of: 100}.get(make, 4)
+    assert dataset.num_classes == 4
 
 
 class TestFingerprints:
@@ -182,17 +168,12 @@ class TestFingerprints:
         prints.add(opened(declaration).identity.fingerprint)
         assert len(prints) == 3
 
-    @pytest.mark.parametrize(("make", "file"), [(bytes_of, "x.npz"), (cifar_of, "data/cifar-10-batches-py/test_batch")])
-    def test_one_of_a_file_is_of_its_bytes(self, tmp_path: Path, make: Callable[[Path], Any], file: str) -> None:
-        declaration = make(tmp_path)
+    def test_one_of_a_file_is_of_its_bytes(self, tmp_path: Path) -> None:
+        declaration = bytes_of(tmp_path)
         before = opened(declaration).identity.fingerprint
-        if file == "x.npz":
-            images, labels = scans(12)
-            images[3, 0, 0] ^= 1
-            write_arrays(tmp_path / file, inputs=images, targets=labels)
-        else:
-            # What follows the end of a pickle changes no image.
-            (tmp_path / file).write_bytes((tmp_path / file).read_bytes() + b"\0")
+        images, labels = scans(12)
+        images[3, 0, 0] ^= 1
+        write_arrays(tmp_path / "x.npz", inputs=images, targets=labels)
         assert opened(declaration).identity.fingerprint != before
 
     def test_what_changes_pixels_or_ids_is_in_it(self, tmp_path: Path) -> None:
@@ -223,7 +204,7 @@ class TestSizes:
         dataset = opened(declared(tmp_path, "{kind: image-folder, path: data, image_size: 24}"))
         assert dataset.batch(0, len(dataset)).inputs.shape == (41, 3, 24, 24)
 
-    @pytest.mark.parametrize("make", [folder_of, list_of, bytes_of, cifar_of, items_of])
+    @pytest.mark.parametrize("make", [folder_of, list_of, bytes_of, items_of])
     def test_else_the_preprocessing_of_the_checkpoint_does(self, tmp_path: Path, make: Callable[[Path], Any]) -> None:
         declaration = make(tmp_path)
         small = opened(declaration, resize=20, crop=16).batch(0, 4)
@@ -510,82 +491,6 @@ class TestArrays:
         with pytest.raises(DeclarationError, match=r"has the label 3 .* num_classes is 3"):
             opened(declared(tmp_path, "{kind: npz, path: x.npz, num_classes: 3}"))
         assert opened(declared(tmp_path, "{kind: npz, path: x.npz, num_classes: 9}")).num_classes == 9
-
-
-class Evil:
-    """Creates a file when it is loaded from a pickle."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __reduce__(self) -> object:
-        return open, (self.path, "w")
-
-
-class TestCifar:
-    def test_what_is_not_as_published_compares_with_nothing(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        opened(cifar_of(tmp_path))
-        assert "is not the published file" in caplog.text
-        assert "compares with nothing published" in caplog.text
-
-    @pytest.mark.parametrize("inside", [False, True])
-    def test_the_folder_itself_may_be_named(self, tmp_path: Path, inside: bool) -> None:
-        write_cifar(tmp_path)
-        path = "cifar-10-batches-py" if inside else "."
-        assert len(opened(declared(tmp_path, f"{{kind: cifar10, path: {path}}}"))) == 20
-
-    def test_a_pickle_runs_no_code(self, tmp_path: Path) -> None:
-        declaration = cifar_of(tmp_path)
-        planted = tmp_path / "planted"
-        file = tmp_path / "data" / "cifar-10-batches-py" / "test_batch"
-        file.write_bytes(pickle.dumps({b"data": Evil(str(planted)), b"labels": [0]}, protocol=2))
-        with pytest.raises(MissingDataError, match=r"it names (io|_io|builtins|__builtin__).open, which is not loaded"):
-            opened(declaration)
-        assert not planted.exists()
-
-    @pytest.mark.parametrize("name", ["os.system", "builtins.eval", "numpy.load", "numpy.core.multiarray.fromfile"])
-    def test_nothing_but_arrays_is_loaded(self, tmp_path: Path, name: str) -> None:
-        module, _, attribute = name.rpartition(".")
-        with (tmp_path / "x").open("wb+") as file, pytest.raises(pickle.UnpicklingError, match="which is not loaded"):
-            ArraysUnpickler(file).find_class(module, attribute)
-
-    @pytest.mark.parametrize(
-        "batch",
-        [
-            [],
-            {b"labels": [0]},
-            {b"data": np.zeros((2, 3072), np.uint8)},
-            {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0]},
-            {b"data": np.zeros((2, 3072), np.float32), b"labels": [0, 1]},
-            {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0.5, 1.0]},
-            {b"data": [[0] * 3072] * 2, b"labels": [0, 1]},
-        ],
-    )
-    def test_another_pickle_is_refused(self, tmp_path: Path, batch: object) -> None:
-        declaration = cifar_of(tmp_path)
-        (tmp_path / "data" / "cifar-10-batches-py" / "test_batch").write_bytes(pickle.dumps(batch, protocol=2))
-        with pytest.raises(MissingDataError, match="is not the published file, a pickle of images and labels"):
-            opened(declaration)
-
-    def test_labels_out_of_range_and_broken_sizes_are_refused(self, tmp_path: Path) -> None:
-        declaration = cifar_of(tmp_path)
-        batch = {b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}
-        file = tmp_path / "data" / "cifar-10-batches-py" / "test_batch"
-        file.write_bytes(pickle.dumps(batch, protocol=2))
-        with pytest.raises(DeclarationError, match=r"has the label 10 .* num_classes is 10"):
-            opened(declaration)
-        file.unlink()
-        with pytest.raises(MissingDataError, match=r"the test images are not in .* unpack the archive"):
-            opened(declaration)
-        (file.parent / "test_batch.bin").write_bytes(b"x" * 3074)
-        with pytest.raises(MissingDataError, match="has 3,074 bytes, wanted a multiple of 3,073"):
-            opened(declaration)
-
-    def test_another_number_of_classes_is_a_contradiction(self, tmp_path: Path) -> None:
-        with pytest.raises(DeclarationError, match=r"datasets.mine.num_classes: must be left out, or 100, got 10"):
-            declared(tmp_path, "{kind: cifar100, path: ., num_classes: 10}")
 
 
 class TestItems:

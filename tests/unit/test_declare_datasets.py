@@ -107,7 +107,7 @@ class TestRegistries:
         [
             (
                 "{path: x}",
-                "kind: missing. Known: cifar10, cifar100, csv, image-folder, image-masks, jsonl, npz, parquet, python,"
+                "kind: missing. Known: csv, image-folder, image-masks, jsonl, npz, parquet, python,"
                 " series-csv, texts, torchvision, ts",
             ),
             (
