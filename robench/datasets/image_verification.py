@@ -77,7 +77,7 @@ def decoding_findings(images: Sequence[Stored]) -> list[Finding]:
 
 
 def examined(stored: Stored) -> Finding | None:
-    """Read a whole image file like ``decode``; return what is unusual about it."""
+    """Read a whole image file like ``decode``; return its unusual property, or None."""
     kind: Kind | None = None
     try:
         with open_stored(stored) as opened, Image.open(opened) as file:

@@ -129,7 +129,7 @@ class FilesFormat(StatedFormat):
     """
 
     named_by: ClassVar[str] = "path"
-    # Fields that are paths, of which an entry may leave out all but the first.
+    # Fields that are paths. An entry may leave out all but the first.
     path_fields: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str

@@ -97,7 +97,7 @@ def _verify_embedded(declared: DatasetDeclaration) -> Verification:
 
 
 def _verify_split(declared: DatasetBase, data_root: Path | None, split: str, *, decode: bool) -> Verification:
-    """Verify one split by opening it, which compares it with what is published; files of Pathfinder are only listed."""
+    """Verify one split by opening it, which compares it with its published form; files of Pathfinder are listed."""
     known: dict[str, Any] = {"split": None if isinstance(declared, CorruptedCifar) else split}
     if data_root is not None and not isinstance(declared, Ade20k):
         folder = data_root.expanduser() / str(declared.folder)
@@ -127,7 +127,7 @@ def _verify_split(declared: DatasetBase, data_root: Path | None, split: str, *, 
 
 
 def _of_masks(declared: DatasetBase, dataset: MaskedImages, known: dict[str, Any], *, decode: bool) -> Verification:
-    """Return the numbers of images with masks, each of which is read with ``decode``."""
+    """Return the numbers of images with masks; ``decode`` reads each of them."""
     findings, wanted = mask_findings(dataset)[0] if decode else [], declared.num_examples_of(known["split"])
     if len(dataset) != wanted:
         title = f"dataset {declared.name!r} in {dataset.place}"

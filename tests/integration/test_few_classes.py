@@ -22,8 +22,7 @@ def of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int
     return lambda num_classes: write_few(tmp_path, torch.arange(num_classes)[:, None] * board)
 
 
-@pytest.mark.parametrize("is_dry", [True, False])
-@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize(("num_classes", "is_dry"), [(2, True), (3, False)])
 def test_standard_autoattack_is_refused_before_anything_is_measured(
     robench: Any, of_classes: Callable[[int], tuple[str, ...]], tmp_path: Path, num_classes: int, is_dry: bool
 ) -> None:
@@ -37,7 +36,7 @@ def test_standard_autoattack_is_refused_before_anything_is_measured(
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 4])
+@pytest.mark.parametrize("num_classes", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_suite_for_few_classes_measures_any_number(
     robench: Any, of_classes: Callable[[int], tuple[str, ...]], num_classes: int
 ) -> None:

@@ -219,11 +219,6 @@ class TestBombs:
         assert len(check_members(archive, max_bytes=100, max_members=5)) == 3
         assert "(4 members" in refusal(archive, {"max_bytes": 100, "max_members": 4})
 
-    def test_a_zip_that_grows_a_thousandfold_is_refused(self, tmp_path: Path) -> None:
-        archive = zip_of(tmp_path / "x.zip", ("bomb", bytes(10_000_000)))
-        assert archive.stat().st_size < 20_000
-        assert "declares more than this dataset can have" in refusal(archive)
-
     def test_a_tar_that_declares_what_it_does_not_have_is_refused_by_its_first_header(self, tmp_path: Path) -> None:
         info = tarfile.TarInfo("bomb")
         info.size = 2**40

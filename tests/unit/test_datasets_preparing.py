@@ -72,11 +72,6 @@ class TestPlaces:
         assert unpacked == Unpacked(folder=data_root / "imagenet-a", num_written=3, num_kept=0)
         assert below(data_root) == {f"imagenet-a/{name}": content for name, content in IMAGES.items()}
 
-    def test_types_and_severities_of_imagenet_c_stay(self, downloads: Path, data_root: Path) -> None:
-        files = {"gaussian_noise/1/n01440764/x.JPEG": b"1", "shot_noise/5/n01440764/x.JPEG": b"2"}
-        unpack(tar_of(downloads / "noise.tar", files), C, data_root)
-        assert below(data_root / "imagenet-c") == files
-
     def test_the_folders_of_v2_are_numbers(self, downloads: Path, data_root: Path) -> None:
         archive = tar_of(downloads / "x.tar.gz", {"imagenetv2-matched-frequency-format-val/12/x.jpeg": b"1"})
         unpack(archive, V2, data_root)
@@ -219,13 +214,6 @@ class TestResuming:
         (work / "unfinished").write_bytes(b"half")
         unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
         assert below(data_root / "imagenet-a") == IMAGES
-
-    def test_other_files_in_the_folder_are_left_alone(self, downloads: Path, data_root: Path) -> None:
-        mine = data_root / "imagenet-a" / "notes.txt"
-        mine.parent.mkdir(parents=True)
-        mine.write_bytes(b"mine")
-        unpack(tar_of(downloads / "x.tar", IMAGES), A, data_root)
-        assert mine.read_bytes() == b"mine"
 
 
 class TestWorkFolder:

@@ -34,9 +34,9 @@ from robench.core.errors import MissingDataError, UsageError
 from robench.core.files import read_regular
 from robench.core.identity import key_of
 from robench.datasets import DATASETS, open_dataset, text_files
-from robench.datasets.preparing import limits_of, unpack
+from robench.datasets.preparing import unpack
 from robench.datasets.published import PUBLISHED_SETS
-from robench.datasets.published_texts import SST2_TEST, SST5, LabelledFiles
+from robench.datasets.published_texts import LabelledFiles
 from robench.datasets.sentiment_impl import MOST_LEVELS, parsed, review_text, unescaped
 from robench.datasets.texts import LabelledTexts
 from robench.datasets.verification import verify
@@ -254,11 +254,6 @@ class TestDatasets:
         assert after.num_examples == before.num_examples
         assert key_of(after) != key_of(before)
 
-    def test_splits_of_the_same_content_have_different_fingerprints(self, root: Path) -> None:
-        for declared in (small_sst2(), small_sst5(), small_imdb()):
-            found = {opened(declared, root, split).identity.fingerprint for split in declared.splits}
-            assert len(found) == len(declared.splits)
-
     def test_what_no_number_depends_on_is_in_no_fingerprint(self, root: Path) -> None:
         before = opened(small_imdb(), root).identity
         path = root / "aclImdb" / "test" / "pos" / "0_7.txt"
@@ -331,12 +326,6 @@ class TestArchives:
             unpack(archive, PUBLISHED_SETS[name], tmp_path / "data")
         assert not (tmp_path / "data").exists()
 
-    def test_100000_reviews_are_within_the_limits(self) -> None:
-        limits = limits_of(PUBLISHED_SETS["imdb"])
-        # 25,000 of each split with classes, 50,000 without, and folders, lists and features beside them.
-        assert limits["max_members"] > 100_100
-        assert limits["max_bytes"] > 500_000_000
-
     def test_from_the_archive_to_verified_splits_by_commands(
         self, tmp_path: Path, robench: Robench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -385,9 +374,3 @@ class TestVerification:
             ("train", 0, False),
             ("dev", 0, False),
         ]
-
-    def test_sets_hold_the_datasets_of_their_folder(self) -> None:
-        assert PUBLISHED_SETS["sst2"].datasets == ("sst2", "sst2/train")
-        assert PUBLISHED_SETS["sst5"].datasets == ("sst2/test", "sst5", "sst5/dev", "sst5/train")
-        assert PUBLISHED_SETS["imdb"].datasets == ("imdb", "imdb/train", "lra-text")
-        assert SST2_TEST.folder == SST5.folder

@@ -23,7 +23,7 @@ from robench.datasets.order import hash_order
 from robench.datasets.published_texts import WIKITEXT_2, WIKITEXT_2_RAW, WIKITEXT_103, WIKITEXT_103_RAW, TokenFiles
 from robench.datasets.texts import UNKNOWN_BY_FREQUENCY, vocabulary_of
 from robench.datasets.verification import verify
-from robench.datasets.wikitext_impl import WikiText, article_id, context_before, title_of, vocabulary
+from robench.datasets.wikitext_impl import WikiText, article_id, title_of, vocabulary
 from robench.domains.code_points import CONTEXT_END, decoded
 from robench.models.language_impl import LanguageModel, windows_of
 from robench.models.word_transformer import Language
@@ -167,10 +167,6 @@ class TestArticles:
     def test_a_title_without_letters_of_ascii_leaves_the_number(self, title: str, wanted: str) -> None:
         assert article_id("s", 3, title) == wanted
 
-    def test_equal_titles_have_ids_of_their_own(self, tmp_path: Path) -> None:
-        dataset = opened(tmp_path, " \n" + " = A = \n \n word \n \n" * 3)
-        assert sorted(dataset.ids) == [f"wikitext-2/test/0000{place}-A" for place in range(3)]
-
     @pytest.mark.parametrize(
         ("line", "title"),
         [
@@ -224,17 +220,6 @@ class TestScoredTokens:
             assert shown(tokens_of(context)) == done[-num_tokens:]
             done += file_tokens(scored)
 
-    def test_384_tokens_are_the_context_of_late_articles(self, tmp_path: Path) -> None:
-        text = " \n" + "".join(f" = A {n} = \n \n" + " word and word \n" * 50 + " \n" for n in range(5))
-        tokens = file_tokens(text)[1:]
-        done = 0
-        for each in by_place(opened(tmp_path, text)):
-            context, _, scored = each.partition(CONTEXT_END)
-            assert len(tokens_of(context)) == min(done, 384)
-            assert shown(tokens_of(context)) == tokens[max(0, done - 384) : done]
-            done += len(file_tokens(scored))
-        assert done == len(tokens)
-
     @pytest.mark.parametrize("length", [4, 7])
     def test_windows_are_those_of_the_whole_file(self, tmp_path: Path, length: int) -> None:
         """With stride 1, each token is predicted from what the papers' windows over the file have before it."""
@@ -265,11 +250,6 @@ class TestScoredTokens:
             wanted = model.losses(ids, len(ids) - 1, None)
         found = torch.cat([losses[each][losses[each] != NO_TOKEN] for each in sorted(losses)])
         torch.testing.assert_close(found, wanted)
-
-    def test_no_context_is_read_where_none_is_wanted(self) -> None:
-        assert context_before(b"one\ntwo\n", 0, 8, 0) == ""
-        assert context_before(b"one\ntwo\n", 4, 4, 5) == ""
-        assert context_before(b"one\ntwo\n", 0, 8, 1) == "\n"
 
     def test_words_are_swapped_within_the_lines(self, tmp_path: Path) -> None:
         dataset = opened(tmp_path)
@@ -343,14 +323,10 @@ class TestDataset:
         assert all(each.startswith(f"{declared.folder}/valid/") for each in dataset.ids)
         assert "Other" in "".join(decoded(dataset.batch(0, 3).inputs))
 
-    @pytest.mark.parametrize("name", ["wikitext-103", "wikitext-2", "sotu"])
-    def test_validation_datasets_differ_from_the_tests_in_the_split_alone(self, name: str) -> None:
-        valid = DATASETS[f"{name}/valid"]
-        assert valid == replace(DATASETS[name], name=valid.name, title=valid.title, evaluation_split="valid")
-
     def test_articles_come_in_the_order_of_the_file_and_without_context(self, tmp_path: Path) -> None:
         assert "".join(opened(tmp_path).articles()) == TEXT.removeprefix(" \n")
 
+    @pytest.mark.slow
     def test_memory_is_the_file_and_an_index(self, tmp_path: Path) -> None:
         article = " = Title = \n \n" + " the 東京 words of a paragraph . \n" * 300 + " \n"
         text = " \n" + article * 400
@@ -494,19 +470,3 @@ class TestVerification:
             ("valid", 0, False),
             ("test", 0, False),
         ]
-
-    def test_a_whole_split_is_shown_with_its_sizes(
-        self, tmp_path: Path, robench: Robench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(DATASETS.builtin, "wikitext-2", declared_for(TEXT))  # type: ignore[arg-type]  # a dict
-        for split in ("train", "valid", "test"):
-            write(tmp_path, TEXT, split)
-        ended = robench("data", "verify", "wikitext-2", "--data-root", tmp_path)
-        assert ended.code == 0
-        assert ended.stdout.splitlines() == [
-            f"whole  wikitext-2, {split} split: 3 texts of {NUM_TOKENS} tokens; every text was read"
-            for split in ("train", "valid", "test")
-        ]
-
-    def test_embedded_texts_are_counted_too(self, robench: Robench) -> None:
-        assert robench("data", "verify", "sotu").stdout == "whole  sotu: 30 texts; every text was read\n"
