@@ -93,7 +93,7 @@ class Contained:
     """
 
     def __init__(self, *, keeps_environment: bool = False) -> None:
-        self._settings = _OF_PYTHON if keeps_environment else (*_OF_PYTHON, (os.environ.copy, _set_environment))
+        self._settings = _OF_PYTHON if keeps_environment else (*_OF_PYTHON, ENVIRONMENT)
 
     def __enter__(self) -> None:
         self._process = os.getpid()
@@ -126,21 +126,22 @@ class Contained:
 
 
 @contextmanager
-def attributed_to(title: str) -> Iterator[None]:
+def attributed_to(title: str, refusal: type[RobenchError] | None = None) -> Iterator[None]:
     """Contain code of a model's author, and prefix the message of any error it raises with ``title``.
 
     Raises:
         ContractError: in place of any error that robench did not raise on purpose.
+        RobenchError: a ``refusal`` of this type in place of any error, robench's own included.
     """
     try:
         with Contained():
             yield
-    except RobenchError:
-        raise
     except Exception as error:  # any error of a model is for its author to read
+        if refusal is None and isinstance(error, RobenchError):
+            raise
         with Contained():  # even the text of an error may be code
             reason = described(error)
-        raise ContractError(f"{title}: {reason}") from error
+        raise (refusal or ContractError)(f"{title}: {reason}") from error
 
 
 class _Interrupts:
@@ -227,7 +228,8 @@ def _set_folder(folder: Path | None) -> None:
         os.chdir(folder or ".")
 
 
-# Settings of Python that a model may change.
+ENVIRONMENT: Setting = (os.environ.copy, _set_environment)
+# Further settings of Python that a model may change.
 _OF_PYTHON: tuple[Setting, ...] = (
     (_folder, _set_folder),
     (sys.gettrace, sys.settrace),

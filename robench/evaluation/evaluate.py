@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Self
 
 import numpy as np
 import torch
@@ -54,10 +53,10 @@ def evaluate(
         for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
             if start == shard.start and source is None and _is_long(shard):
-                before = _Answered.of(measurement, batch, model)
+                before = _first_answer(measurement, batch, model)
             outcomes.append(_outcomes_of(measurement, batch, model, source or attacked))
         if before is not None:
-            before.require_same(model)
+            _require_same_answer(model, *before)
     condition, checkpoint = measurement.condition, measurement.checkpoint
     used = condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
     measured = provenance(model.device, started, limit, condition.perturbation.backend, used)
@@ -80,35 +79,27 @@ def _is_long(shard: Shard) -> bool:
     return is_long and not is_compiled(measurement.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    """Answer of a model at the start of a shard: inputs (B, ...), their seeds, and the outputs (B, K)."""
+def _first_answer(measurement: Measurement, batch: Batch, model: Model) -> tuple[torch.Tensor, list[int], torch.Tensor]:
+    """Return the first two inputs (B, ...) of a batch, their seeds, and the model's outputs (B, K)."""
+    inputs = to_device(batch.inputs[:2], model.device)
+    seeds = prediction_seeds(measurement, batch.ids[:2])[0]
+    return inputs, seeds, answer(model, inputs, seeds)
 
-    inputs: torch.Tensor
-    seeds: list[int]
-    outputs: torch.Tensor
 
-    @classmethod
-    def of(cls, measurement: Measurement, batch: Batch, model: Model) -> Self:
-        """Return the answer to the first two examples of a batch."""
-        inputs = to_device(batch.inputs[:2], model.device)
-        seeds = prediction_seeds(measurement, batch.ids[:2])[0]
-        return cls(inputs, seeds, answer(model, inputs, seeds))
+def _require_same_answer(model: Model, inputs: torch.Tensor, seeds: list[int], before: torch.Tensor) -> None:
+    """Refuse a model that has another answer now, and the same again at once: it draws no random numbers.
 
-    def require_same(self, model: Model) -> None:
-        """Refuse a model that has another answer now, and the same again at once: it draws no random numbers.
-
-        Raises:
-            ContractError: the message says by how much the answers differ.
-        """
-        now, again = (answer(model, self.inputs, self.seeds) for _ in range(2))
-        found = answer_difference(self.outputs, now)
-        if found > LOGITS_LIMIT >= answer_difference(now, again):
-            raise ContractError(
-                f"at the end of the shard the model answers the same examples otherwise than at its start, by up to "
-                f"{found:.2%} of the range of outputs: it changes with its calls or with time, and no number of it is "
-                "of one function"
-            )
+    Raises:
+        ContractError: the message says by how much the answers differ.
+    """
+    now, again = (answer(model, inputs, seeds) for _ in range(2))
+    found = answer_difference(before, now)
+    if found > LOGITS_LIMIT >= answer_difference(now, again):
+        raise ContractError(
+            f"at the end of the shard the model answers the same examples otherwise than at its start, by up to "
+            f"{found:.2%} of the range of outputs: it changes with its calls or with time, and no number of it is "
+            "of one function"
+        )
 
 
 def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) -> torch.Tensor:

@@ -27,7 +27,6 @@ from robench.executors.base import (
     mistaken,
     needs_new_process,
 )
-from robench.executors.warden import Warden
 from robench.executors.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess, wait_for
 
 STOP_SECONDS = 5.0
@@ -84,44 +83,43 @@ class ProcessExecutor:
             return
         self._imports_script = refers_to_script((*self._evaluators, *work.measurements))
         places: list[_Place] = []
-        with Warden() as warden:
-            try:
-                for evaluator in self._evaluators[: len(work)]:
-                    places.append(_Place(evaluator, self._started(evaluator, warden)))
-                while True:
-                    self._hand_out(work, places, warden)
-                    busy = [place for place in places if place.shard is not None]
-                    if busy:
-                        wait_for([place.process for place in busy])
-                    elif len(work) and not self._draining:
-                        # Other runs measure what is left.
-                        time.sleep(SECONDS_BETWEEN_LOOKS)
-                    else:
-                        return
-                    for place in busy:
-                        result = self._look_after(place, work, warden)
-                        if result is not None:
-                            yield result
-            finally:
-                _stop(places)
+        try:
+            for evaluator in self._evaluators[: len(work)]:
+                places.append(_Place(evaluator, self._started(evaluator)))
+            while True:
+                self._hand_out(work, places)
+                busy = [place for place in places if place.shard is not None]
+                if busy:
+                    wait_for([place.process for place in busy])
+                elif len(work) and not self._draining:
+                    # Other runs measure what is left.
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                else:
+                    return
+                for place in busy:
+                    result = self._look_after(place, work)
+                    if result is not None:
+                        yield result
+        finally:
+            _stop(places)
 
-    def _started(self, evaluator: Evaluate, warden: Warden) -> WorkerProcess:
-        return WorkerProcess(evaluator, warden, self._limit_seconds, imports_script=self._imports_script)
+    def _started(self, evaluator: Evaluate) -> WorkerProcess:
+        return WorkerProcess(evaluator, self._limit_seconds, imports_script=self._imports_script)
 
-    def _hand_out(self, work: Work, places: list[_Place], warden: Warden) -> None:
+    def _hand_out(self, work: Work, places: list[_Place]) -> None:
         for place in places:
             if place.shard is None and not self._draining and (shard := work.take(place)) is not None:
                 if place.is_spoiled or needs_new_process(place.foreign_code, shard):
                     place.process.end()
-                    self._renew(place, warden)
+                    self._renew(place)
                 place.shard, place.foreign_code = shard, shard.measurement.foreign_code
                 place.process.hand(shard, following_in(work, place, shard))
 
-    def _renew(self, place: _Place, warden: Warden) -> None:
-        place.process = self._started(place.evaluator, warden)
+    def _renew(self, place: _Place) -> None:
+        place.process = self._started(place.evaluator)
         place.foreign_code, place.is_spoiled = "", False
 
-    def _look_after(self, place: _Place, work: Work, warden: Warden) -> Record | Failure | None:
+    def _look_after(self, place: _Place, work: Work) -> Record | Failure | None:
         """Return the result of a worker's shard if there is one; replace the worker if it failed."""
         shard = place.shard
         assert shard is not None  # only busy workers are watched
@@ -138,7 +136,7 @@ class ProcessExecutor:
         if failure is None:
             work.give_back(shard)
         self._count_death(place.process)
-        self._renew(place, warden)
+        self._renew(place)
         return failure
 
     def _count_death(self, process: WorkerProcess) -> None:
@@ -170,24 +168,23 @@ def answers_in_a_process(
     worker: WorkerProcess | None = None
     known = list(tasks)
     imports_script = refers_to_script((answer, *known))
-    with Warden() as warden:
-        try:
-            for task in known:
-                if worker is not None and is_foreign(task):
-                    worker.end()
-                    worker = None
-                if worker is None:
-                    worker = WorkerProcess(answer, warden, limit_seconds, imports_script=imports_script)
-                worker.hand(task)
-                while (found := worker.look()) is None:
-                    wait_for([worker])
-                if isinstance(found, Death) or is_foreign(task):
-                    worker.end()
-                    worker = None
-                yield found
-        finally:
-            if worker is not None:
+    try:
+        for task in known:
+            if worker is not None and is_foreign(task):
                 worker.end()
+                worker = None
+            if worker is None:
+                worker = WorkerProcess(answer, limit_seconds, imports_script=imports_script)
+            worker.hand(task)
+            while (found := worker.look()) is None:
+                wait_for([worker])
+            if isinstance(found, Death) or is_foreign(task):
+                worker.end()
+                worker = None
+            yield found
+    finally:
+        if worker is not None:
+            worker.end()
 
 
 def _stop(places: Sequence[_Place]) -> None:

@@ -12,6 +12,7 @@ from importlib import import_module
 from math import ceil, floor
 from typing import Any
 
+from robench.core.containment import ENVIRONMENT, KeptSettings
 from robench.core.errors import UsageError, described
 from robench.core.providers import install_command
 from robench.core.standard_output import StdoutDiverted
@@ -136,7 +137,8 @@ class Cluster:
                 "include_dashboard": False,
             }
         self._silence(ray)
-        with StdoutDiverted(), _kept_handlers(), _environment(RAY_USAGE_STATS_ENABLED="0"):
+        with StdoutDiverted(), _kept_handlers(), KeptSettings([ENVIRONMENT]):
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             try:
                 _check_answer(address or "")
                 ray.init(**settings, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=False)
@@ -203,15 +205,3 @@ def _kept_handlers() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:
                 signal.signal(number, handler)
-
-
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    """Set environment variables that are not set, for the processes that are started inside."""
-    added = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)

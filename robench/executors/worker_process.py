@@ -11,9 +11,9 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 
 from robench.core.child_processes import without_script
+from robench.core.containment import ENVIRONMENT, KeptSettings
 from robench.core.standard_output import StdoutDiverted
 from robench.executors.base import SECONDS_BETWEEN_LOOKS, Death, late, silent
-from robench.executors.warden import Warden
 from robench.executors.worker import THREAD_VARIABLES, TOKEN_SIZE, GarbledError, Heartbeat, Inbox, work
 
 # A day. Slow shards must not be mistaken for hanging ones: AutoAttack on a CPU may take hours per shard.
@@ -40,9 +40,7 @@ class WorkerProcess:
     With ``imports_script`` it imports the user's script, in which parts of the answer or of tasks were defined.
     """
 
-    def __init__(
-        self, answer: Callable[..., object], warden: Warden, limit_seconds: float, *, imports_script: bool
-    ) -> None:
+    def __init__(self, answer: Callable[..., object], limit_seconds: float, *, imports_script: bool) -> None:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         token = secrets.token_bytes(TOKEN_SIZE)
@@ -53,10 +51,8 @@ class WorkerProcess:
         there.close()
         assert self._process.pid is not None  # it was started
         self._group = self._process.pid
-        warden.watch(self._group)
         self.pipe = here
         self.is_ready = False
-        self._warden = warden
         self._inbox = Inbox(token)
         self._limit_seconds = limit_seconds
         self._begun: float | None = None
@@ -98,7 +94,6 @@ class WorkerProcess:
         self._kill_group()
         self._process.join()
         self._kill_group()
-        self._warden.forget(self._group)
         self.pipe.close()
 
     def dismiss(self) -> None:
@@ -172,15 +167,9 @@ def _settings_of_a_child() -> Iterator[None]:
     # Otherwise started with the first child, which also unblocks SIGINT.
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
-        with StdoutDiverted():
+        with KeptSettings([ENVIRONMENT]), StdoutDiverted():
+            os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -8,20 +8,17 @@ entry permits it.
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 
 from robench.attacks.levels import levels_of
 from robench.core.checkpoint import Checkpoint
-from robench.core.containment import Contained
+from robench.core.containment import attributed_to
 from robench.core.declared import DatasetDeclaration, classes_text
-from robench.core.errors import (
-    ExampleError,
-    UsageError,
-    described,
-)
+from robench.core.errors import ExampleError, UsageError
 from robench.core.protocols import ClassifiedDataset, Dataset, Model
 from robench.core.providers import foreign_in, title_of
 from robench.core.shard import WRITTEN_DTYPE
@@ -47,6 +44,8 @@ FEW = 4
 COUPLING_ROWS = 8
 COUPLING_COPIED = 4
 COUPLING_PASSES = 4 + COUPLING_COPIED
+# Any error on examples means that a model does not fit.
+_refused = partial(attributed_to, refusal=UsageError)
 
 
 def check_fit(
@@ -116,7 +115,10 @@ def _fitting_outputs(
 
     def of_batch(batch: Sequence[torch.Tensor]) -> torch.Tensor:
         inputs = _excerpts(declared, batch)
-        outputs = _outputs(checkpoint, model, declared.name, inputs)
+        shape = tuple(inputs.shape[1:])
+        title = f"model {checkpoint.name!r} cannot take the examples {shape} of dataset {declared.name!r}"
+        with _refused(title), torch.no_grad():
+            outputs = model.outputs(inputs, list(range(len(inputs))))
         rules.check_fit(outputs, num_classes, checkpoint.name, declared.name, inputs)
         return outputs
 
@@ -246,25 +248,6 @@ def _check_rows_are_independent(
 def _excerpts(declared: DatasetDeclaration, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     rules = DOMAINS[declared.domain].rules
     return rules.collate([rules.excerpt(each) for each in inputs])
-
-
-def _outputs(checkpoint: Checkpoint, model: Model, dataset_name: str, images: torch.Tensor) -> torch.Tensor:
-    shape = tuple(images.shape[1:])
-    title = f"model {checkpoint.name!r} cannot take the examples {shape} of dataset {dataset_name!r}"
-    with _refused(title), torch.no_grad():
-        return model.outputs(images, list(range(len(images))))
-
-
-@contextmanager
-def _refused(title: str) -> Iterator[None]:
-    """Contain a model's code; any error on examples means that it does not fit, and is reported with ``title``."""
-    try:
-        with Contained():
-            yield
-    except Exception as error:
-        with Contained():  # even the text of an error may be code
-            reason = described(error)
-        raise UsageError(f"{title}: {reason}") from error
 
 
 def _readable(dataset: Dataset, most: int) -> list[tuple[torch.Tensor, Any]]:

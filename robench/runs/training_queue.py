@@ -21,7 +21,6 @@ from robench.core.errors import RobenchError, described
 from robench.core.identity import key_of, to_plain
 from robench.core.providers import foreign_in
 from robench.executors import Death
-from robench.executors.warden import Warden
 from robench.executors.worker_process import WorkerProcess, wait_for
 from robench.training.base import EpochReport, Host
 from robench.training.history import Epoch, History, read_history
@@ -117,28 +116,27 @@ def run_queue(
     imports_script = refers_to_script(jobs)
     # Each process has one training at a time.
     busy: dict[WorkerProcess, Job] = {}
-    with Warden() as warden:
-        try:
-            while waiting or busy:
-                while waiting and len(busy) < num_processes:
-                    process = WorkerProcess(_answer, warden, inf, imports_script=imports_script)
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < num_processes:
+                process = WorkerProcess(_answer, inf, imports_script=imports_script)
+                _hand_next(process, waiting, busy)
+            wait_for(list(busy))
+            for process, job in list(busy.items()):
+                if (found := process.look()) is None:
+                    continue
+                del busy[process]
+                if waiting and isinstance(found, Trained):
                     _hand_next(process, waiting, busy)
-                wait_for(list(busy))
-                for process, job in list(busy.items()):
-                    if (found := process.look()) is None:
-                        continue
-                    del busy[process]
-                    if waiting and isinstance(found, Trained):
-                        _hand_next(process, waiting, busy)
-                    else:
-                        process.end()
-                    clock.ended(job)
-                    yield job, found if isinstance(found, Trained) else Trained(error=_how(found))
-                if clock.moved(busy.values()):
-                    on_progress(clock.progress)
-        finally:
-            for process in busy:
-                process.end()
+                else:
+                    process.end()
+                clock.ended(job)
+                yield job, found if isinstance(found, Trained) else Trained(error=_how(found))
+            if clock.moved(busy.values()):
+                on_progress(clock.progress)
+    finally:
+        for process in busy:
+            process.end()
 
 
 def _hand_next(process: WorkerProcess, waiting: deque[Job], busy: dict[WorkerProcess, Job]) -> None:

@@ -73,27 +73,62 @@ def fit() -> Callable[..., None]:
     return check
 
 
-def test_a_model_as_good_as_expected_fits(fit: Callable[..., None]) -> None:
-    fit(answers(31), expected={"top1_accuracy": 0.98})
+def centred(inputs: torch.Tensor) -> torch.Tensor:
+    return answers(SIZE)(inputs) + inputs[:, :1, 0, 0] - inputs[:, 0, 0, 0].mean()
 
 
-def test_a_model_that_is_far_worse_is_refused_with_both_numbers(fit: Callable[..., None]) -> None:
-    with pytest.raises(
-        UsageError, match=r"right about 12 of the first 32 examples of 'digits'.*expects 98.0%"
-    ) as caught:
-        fit(answers(12), expected={"top1_accuracy": 0.98})
-    assert "order of its classes" in str(caught.value)
+def raising(message: str, most: int = 0) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a model that takes at most so many rows."""
+
+    def logits(inputs: torch.Tensor) -> torch.Tensor:
+        if len(inputs) > most:
+            raise ValueError(message)
+        return answers(SIZE)(inputs)
+
+    return logits
 
 
-def test_a_model_that_is_better_than_expected_fits(fit: Callable[..., None]) -> None:
-    fit(answers(32), expected={"top1_accuracy": 0.1})
+EXPECTED = {"expected": {"top1_accuracy": 0.98}}
+FITTING: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sequence[int], dict[str, Any]]] = {
+    "as good as expected": (answers(31), (), EXPECTED),
+    "better than expected": (answers(32), (), {"expected": {"top1_accuracy": 0.1}}),
+    "nothing is expected": (answers(0), (), {"expected": {}}),
+    "expected of other data": (answers(0), (), {**EXPECTED, "trained_on": "other"}),
+    "not finite: left to its shards": (lambda inputs: torch.full((len(inputs), 10), torch.nan), (), EXPECTED),
+    "unreadable examples are passed over": (answers(30), [0, 3], EXPECTED),
+    "no readable example: left to its shards": (answers(0), range(SIZE), EXPECTED),
+    "coupled rows are permitted": (centred, (), {"coupled": True}),
+    "one readable row": (centred, range(1, SIZE), {}),
+    "no readable row": (centred, range(SIZE), {}),
+}
+LIMITED = (
+    r"model 'm' couples the rows .* up to [0-9.]+% of their range \(limit 0.01%\).*evaluation-mode.*`coupled: true`"
+)
+REFUSED: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Sequence[int], dict[str, Any], str]] = {
+    "far worse": (
+        answers(12), (), EXPECTED,
+        r"right about 12 of the first 32 examples of 'digits'.*expects 98.0%.*order of its classes",
+    ),
+    "another number of classes": (answers(32, 11), (), {}, "gives 11 classes, but dataset 'digits' has 10"),
+    "other inputs": (raising("224"), (), {}, r"take the examples \(3, 4, 4\) of dataset 'digits': ValueError: 224"),
+    "coupled rows": (centred, (), {"trained_on": "digits"}, LIMITED),
+    "coupled rows of other data": (centred, (), {"trained_on": None}, LIMITED),
+    "two readable rows": (centred, range(2, SIZE), {}, "batches of 8"),
+    "a batch of eight": (raising("no memory", 4), (), {}, "take a batch of 8 examples: ValueError: no memory"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("changes", [{"expected": {}}, {"trained_on": "other"}], ids=["unknown", "of other data"])
-def test_what_is_expected_of_nothing_or_of_other_data_is_not_asked(
-    fit: Callable[..., None], changes: dict[str, Any]
-) -> None:
-    fit(answers(0), **{"expected": {"top1_accuracy": 0.98}, **changes})
+@pytest.mark.parametrize("name", FITTING)
+def test_a_model_fits(fit: Callable[..., None], name: str) -> None:
+    model, unreadable, changes = FITTING[name]
+    fit(model, Numbered(unreadable), **changes)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_model_is_refused_with_what_was_found_and_what_to_do(fit: Callable[..., None], name: str) -> None:
+    model, unreadable, changes, message = REFUSED[name]
+    with pytest.raises(UsageError, match=message):
+        fit(model, Numbered(unreadable), **changes)
 
 
 def test_chance_is_the_binomial_distributions() -> None:
@@ -140,31 +175,6 @@ def test_they_are_refused(fit: Callable[..., None], squash: Callable[[torch.Tens
         fit(lambda inputs: squash(answers(32)(inputs)))
     # A constant beside logits changes nothing.
     fit(lambda inputs: squash(answers(32)(inputs)) - 1)
-
-
-def test_another_number_of_classes_is_refused(fit: Callable[..., None]) -> None:
-    with pytest.raises(UsageError, match="gives 11 classes, but dataset 'digits' has 10"):
-        fit(answers(32, num_classes=11))
-
-
-def test_inputs_that_it_cannot_take_are_refused_with_its_own_words(fit: Callable[..., None]) -> None:
-    def strict(inputs: torch.Tensor) -> torch.Tensor:
-        raise ValueError("wants 224 pixels")
-
-    with pytest.raises(UsageError, match=r"take the examples \(3, 4, 4\) of dataset 'digits': ValueError: wants 224"):
-        fit(strict)
-
-
-def test_logits_that_are_not_finite_are_left_to_their_shards(fit: Callable[..., None]) -> None:
-    fit(lambda inputs: torch.full((len(inputs), 10), torch.nan), expected={"top1_accuracy": 0.98})
-
-
-def test_unreadable_examples_are_passed_over(fit: Callable[..., None]) -> None:
-    fit(answers(30), Numbered(unreadable=[0, 3]), expected={"top1_accuracy": 0.98})
-
-
-def test_a_dataset_without_a_readable_example_is_left_to_its_shards(fit: Callable[..., None]) -> None:
-    fit(answers(0), Numbered(unreadable=range(SIZE)), expected={"top1_accuracy": 0.98})
 
 
 def test_what_needs_other_channels_is_refused_with_the_options_that_leave_it_out(
@@ -225,46 +235,6 @@ def test_models_that_answer_in_turn_are_refused(
     else:
         value = difference_of_calls(found, torch.stack([dataset[0][0], dataset[1][0]]), range(2))
         assert value == 0
-
-
-def centred(inputs: torch.Tensor) -> torch.Tensor:
-    return answers(SIZE)(inputs) + inputs[:, :1, 0, 0] - inputs[:, 0, 0, 0].mean()
-
-
-@pytest.mark.parametrize("trained_on", ["digits", None])
-def test_rows_that_influence_each_other_are_refused_with_what_was_found_and_what_to_do(
-    fit: Callable[..., None], trained_on: str | None
-) -> None:
-    with pytest.raises(
-        UsageError, match=r"model 'm' couples the rows .* up to [0-9.]+% of their range \(limit 0.01%\)"
-    ) as caught:
-        fit(centred, trained_on=trained_on)
-    assert "evaluation-mode statistics" in str(caught.value)
-    assert "`coupled: true`" in str(caught.value)
-
-
-def test_they_are_permitted_by_the_registry(fit: Callable[..., None]) -> None:
-    fit(centred, coupled=True)
-
-
-@pytest.mark.parametrize("others", [range(1, SIZE), range(SIZE)])
-def test_without_two_examples_nothing_is_said_of_rows(fit: Callable[..., None], others: range) -> None:
-    fit(centred, Numbered(unreadable=others))
-
-
-def test_two_readable_examples_are_enough_for_a_batch_of_eight(fit: Callable[..., None]) -> None:
-    with pytest.raises(UsageError, match="batches of 8"):
-        fit(centred, Numbered(unreadable=range(2, SIZE)))
-
-
-def test_a_batch_that_a_model_cannot_take_is_refused_with_its_own_words(fit: Callable[..., None]) -> None:
-    def narrow(inputs: torch.Tensor) -> torch.Tensor:
-        if len(inputs) > 4:
-            raise ValueError("out of memory")
-        return answers(SIZE)(inputs)
-
-    with pytest.raises(UsageError, match="cannot take a batch of 8 examples: ValueError: out of memory"):
-        fit(narrow)
 
 
 class TestClassesThatOnlyFilesTell:

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     [
         ("segfault", "crashed (SIGSEGV), 3 times: native code of the model, or of a library that it uses, failed"),
         pytest.param("die_with_a_fork_alive", "ended itself with exit code 3, 3 times", marks=pytest.mark.slow),
-        ("begun_message", "wrote something other than its result into the pipe to the run, 3 times"),
+        pytest.param(
+            "begun_message",
+            "wrote something other than its result into the pipe to the run, 3 times",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_shard_that_ends_its_workers_is_given_up_by_name_and_the_rest_is_measured(
@@ -57,6 +61,7 @@ def test_a_shard_over_its_time_is_tried_again_and_given_up(tmp_path: Path) -> No
     assert left_of(tmp_path, "fork") == left_of(tmp_path, "worker") == []
 
 
+@pytest.mark.slow
 def test_a_worker_without_a_sign_of_life_is_replaced_before_its_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +76,7 @@ def test_a_worker_without_a_sign_of_life_is_replaced_before_its_time_is_over(
     assert left_of(tmp_path, "worker") == []
 
 
+@pytest.mark.slow
 def test_a_worker_that_takes_long_but_lives_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "SECONDS_BETWEEN_BEATS", 0.1)
     monkeypatch.setattr(worker_process, "SILENT_SECONDS", 1.5)
@@ -126,6 +132,7 @@ def own_number(task: str) -> int:
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_what_a_living_worker_forked_ends_with_it(tmp_path: Path) -> None:
     results = list(ProcessExecutor([Misbehaving(tmp_path, "live_with_a_fork_alive")]).execute(ShardQueue(SHARDS)))
     assert all(isinstance(result, Record) for result in results)
