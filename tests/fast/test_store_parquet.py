@@ -6,7 +6,7 @@ import dataclasses
 import io
 import math
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
@@ -23,6 +23,9 @@ from robench.store.parquet import LABELS, METADATA_KEY, decode_description, deco
 from robench.store.sealed import DamagedError, NewerFormatError, seal
 from robench.tasks import TASKS, Task
 from robench.tasks.classification import ClassificationOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LISTS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 SHARD = dataclasses.replace(HEADER, batch_size=100, start=100, stop=103)
@@ -130,21 +133,15 @@ def test_absent_values_stay_absent_and_present_ones_present(every_kind: ShardHea
 
 
 @pytest.mark.parametrize(
-    "value", [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1, 1 / 3, 2.0**-1074]
+    "value", [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308, 0.1, 1 / 3, 2.0**-1074, 0]
 )
-def test_floats_come_back_bit_for_bit(value: float) -> None:
-    (kept,) = decode_record(encode_record(changed(loss_nats=value, linf=value))).outcomes
+def test_floats_come_back_bit_for_bit_and_are_never_absent(value: float) -> None:
+    (kept,) = decode_record(encode_record(changed(loss_nats=value, linf=value, l2=None))).outcomes
+    assert kept.l2 is None
     assert isinstance(kept, ClassificationOutcome)
     assert bits(kept.loss_nats) == bits(value)
     assert kept.linf is not None
     assert bits(kept.linf) == bits(value)
-
-
-def test_undefined_and_absent_are_told_apart() -> None:
-    (kept,) = decode_record(encode_record(changed(linf=math.nan, l2=None))).outcomes
-    assert kept.l2 is None
-    assert kept.linf is not None
-    assert math.isnan(kept.linf)
 
 
 @pytest.mark.parametrize(
@@ -188,26 +185,23 @@ def test_a_value_that_would_change_or_be_lost_is_refused_with_its_field(field: s
     assert str(refused.value).startswith(f"{field} must be {wanted}")
 
 
-def test_a_whole_number_is_taken_for_a_float() -> None:
-    (kept,) = decode_record(encode_record(changed(linf=0))).outcomes
-    assert repr(kept.linf) == "0.0"
-
-
-def test_outcomes_of_another_task_are_refused(every_kind: ShardHeader) -> None:
-    with pytest.raises(StoreError, match="outcomes of classification are ClassificationOutcome, got EveryKind"):
-        encode_record(record(EveryKind(example_id="a", text="")))
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (
+            record(EveryKind(example_id="a", text="")),
+            "outcomes of classification are ClassificationOutcome, got EveryK",
+        ),
+        (record(shard=dataclasses.replace(SHARD, task="telepathy")), "no outcomes are declared for task 'telepathy'"),
+        (record(shard=dataclasses.replace(SHARD, seed=b"0")), "is not JSON"),  # type: ignore[arg-type]
+    ],
+    ids=["another task", "no task", "no JSON"],
+)
+def test_a_record_that_cannot_be_kept_is_refused(refused: Record, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        encode_record(refused)
     with pytest.raises(ContractError, match="outcomes must all be ClassificationOutcome, got EveryKind"):
         record(OUTCOME, EveryKind(example_id="a", text=""))
-
-
-def test_a_task_without_outcomes_is_refused() -> None:
-    with pytest.raises(StoreError, match="no outcomes are declared for task 'telepathy'"):
-        encode_record(record(shard=dataclasses.replace(SHARD, task="telepathy")))
-
-
-def test_a_header_that_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(StoreError, match="is not JSON"):
-        encode_record(record(shard=dataclasses.replace(SHARD, seed=b"0")))  # type: ignore[arg-type]  # the point
 
 
 def test_any_reader_of_parquet_finds_the_columns_and_the_envelope() -> None:
@@ -252,35 +246,42 @@ def resealed(table: pa.Table, metadata: dict[str, str]) -> bytes:
     return seal(sink.getvalue())
 
 
-def test_a_sealed_text_that_is_no_parquet_is_damaged() -> None:
-    failure = encode_failure(failure_of(SHARD))
-    with pytest.raises(DamagedError, match="its footer cannot be read"):
-        decode_record(failure)
+def table() -> pa.Table:
+    return pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
 
 
-def test_parquet_whose_metadata_are_under_another_key_is_damaged() -> None:
-    content = resealed(pa.table({"a": [1]}), {"other": envelope.envelope_text(SHARD, PROVENANCE)})
-    with pytest.raises(DamagedError, match="no entry of robench"):
-        decode_record(content)
+def with_text(table: pa.Table, key: str = "robench") -> bytes:
+    return resealed(table, {key: envelope.envelope_text(SHARD, PROVENANCE)})
 
 
-def test_parquet_whose_columns_have_other_types_is_damaged() -> None:
-    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
-    table = table.set_column(table.schema.get_field_index("target"), "target", pa.array(["3"]))
-    with pytest.raises(DamagedError, match="other types than the outcome's fields: target"):
-        decode_record(resealed(table, {"robench": envelope.envelope_text(SHARD, PROVENANCE)}))
+def with_targets(values: pa.Array) -> pa.Table:
+    found = table()
+    return found.set_column(found.schema.get_field_index("target"), "target", values)
 
 
-def test_parquet_that_lacks_a_column_without_default_is_damaged() -> None:
-    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
-    with pytest.raises(DamagedError, match="its outcomes are incomplete: target must be int"):
-        decode_record(resealed(table.drop_columns(["target"]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)}))
+UNREADABLE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
+    "no Parquet": (lambda: encode_failure(failure_of(SHARD)), DamagedError, "its footer cannot be read"),
+    "another key": (lambda: with_text(table(), "other"), DamagedError, "no entry of robench"),
+    "another type": (lambda: with_text(with_targets(pa.array(["3"]))), DamagedError, "other types .* fields: target"),
+    "a column less": (
+        lambda: with_text(table().drop_columns(["target"])),
+        DamagedError,
+        "incomplete: target must be int",
+    ),
+    "a column more": (lambda: with_text(table().append_column("margin", [[0.5]])), NewerFormatError, "margin"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_sealed_and_no_record_is_damaged_or_newer(name: str) -> None:
+    content, error, message = UNREADABLE[name]
+    with pytest.raises(error, match=message):
+        decode_record(content())
 
 
 @pytest.mark.parametrize("added", ["l2", "num_clamped"])
 def test_a_field_that_was_added_with_a_default_has_it_in_older_files(added: str) -> None:
-    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
-    older = resealed(table.drop_columns([added]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})
+    older = with_text(table().drop_columns([added]))
     assert list(decode_record(older).outcomes) == [dataclasses.replace(OUTCOME, **{added: None})]
 
 
@@ -292,13 +293,6 @@ def test_a_header_says_that_a_model_is_coupled_and_is_otherwise_as_before_it_cou
     assert decode_description(encode_record(record())).shard == SHARD
     members = envelope.members_of(SHARD)
     assert envelope.shard_of({"shard": {**members, "coupled": True}}) == coupled
-
-
-def test_an_unknown_column_is_of_a_newer_robench() -> None:
-    table = pq.read_table(pa.BufferReader(encode_record(record()))).replace_schema_metadata()
-    newer = resealed(table.append_column("margin", [[0.5]]), {"robench": envelope.envelope_text(SHARD, PROVENANCE)})
-    with pytest.raises(NewerFormatError, match="margin"):
-        decode_record(newer)
 
 
 def test_an_unknown_task_is_of_a_newer_robench_but_its_header_can_be_read(every_kind: ShardHeader) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from tiny_models import write_registry
 from torch.nn.functional import one_hot
 
 from robench.core.protocols import Batch
@@ -30,6 +31,15 @@ def test_a_published_model_is_audited_and_nothing_is_raised(robench: Robench) ->
     assert "random search beats gradients" in ended.stdout
 
 
+def test_flags_are_raised_and_told_by_the_exit_code(robench: Robench, tmp_path: Path) -> None:
+    registry = write_registry(tmp_path)
+    options = ("--registry", registry, "--dataset", "digits", "--num-examples", "4", "--device", "cpu", "--json")
+    ended = robench("audit", "--model", "noisy", *options)
+    assert ended.code == 1
+    assert {flag["name"] for flag in json.loads(ended.stdout) if flag["is_raised"]} >= {"random victim"}
+
+
+@pytest.mark.slow
 def test_the_model_that_is_known_to_be_broken_is_found_out(robench: Robench) -> None:
     ended = robench("audit", "--model", "digits-quantized-vit", "--num-examples", "4", "--device", "cpu", "--json")
     flags = {flag["name"]: flag["is_raised"] for flag in json.loads(ended.stdout)}

@@ -151,7 +151,7 @@ def test_its_accuracy_under_attack_depends_on_the_batch_size_and_that_of_the_sam
     run: Callable[..., Ended], tmp_path: Path
 ) -> None:
     found = {
-        model: [accuracies(run(suite_of(tmp_path, size), "--json", model=model).stdout)["pgd"] for size in (4, 20, 60)]
+        model: [accuracies(run(suite_of(tmp_path, size), "--json", model=model).stdout)["pgd"] for size in (4, 60)]
         for model in ("mine", "plain")
     }
     assert max(found["mine"]) - min(found["mine"]) > 5

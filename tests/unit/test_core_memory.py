@@ -45,10 +45,12 @@ def pages_of(statement: str, **environment: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 def test_tensors_of_a_size_that_was_freed_get_no_new_pages() -> None:
     assert pages_of(KEEPING) < 0.05 * pages_of("")
 
 
+@pytest.mark.slow
 def test_the_users_own_settings_stay() -> None:
     assert pages_of(KEEPING, MALLOC_MMAP_THRESHOLD_="131072") > 0.9 * pages_of("") > 0
 

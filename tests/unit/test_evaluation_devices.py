@@ -20,7 +20,7 @@ from robench.evaluation.evaluate import evaluate
 from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
 
-SIZE, BATCH_SIZE = 24, 8
+SIZE, BATCH_SIZE = 16, 8
 EPSILON = Fraction(8, 255)
 EXAMPLES = Examples(SIZE, (3, 4, 4), num_classes=10)
 PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))

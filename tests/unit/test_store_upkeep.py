@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from robench.core.records import Record
 
 
+@cache
 def whole() -> MemoryStore:
     kept = MemoryStore()
     fill(kept, adv_suite(), {"vit": 0.5, "rpc": 0.3})
@@ -49,11 +52,18 @@ def report(store: FolderStore | MemoryStore) -> str:
     return RENDERERS["json"](report_of_store(adv_suite(), store))
 
 
-@pytest.fixture
-def parts(tmp_path: Path) -> list[FolderStore]:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three machines' folders, each with a third of the shards and some of a neighbour's."""
-    everything = records()
-    return [folder_of(tmp_path / str(n), everything[n::3] + everything[n : n + 4]) for n in range(3)]
+    everything, folder = records(), tmp_path_factory.mktemp("built")
+    for n in range(3):
+        folder_of(folder / str(n), everything[n::3] + everything[n : n + 4])
+    return folder
+
+
+@pytest.fixture
+def parts(built: Path, tmp_path: Path) -> list[FolderStore]:
+    return [FolderStore(shutil.copytree(built / str(n), tmp_path / str(n))) for n in range(3)]
 
 
 def test_parts_of_several_machines_give_the_whole(parts: list[FolderStore], tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from robench.core.shard import ShardHeader
 
 SPAWN = multiprocessing.get_context("spawn")
-NUM_KILLS = 3
-NUM_SHARED = 40
-NUM_OWN = 20
+NUM_KILLS = 2
+NUM_SHARED = 15
+NUM_OWN = 5
 
 
 def header(number: int) -> ShardHeader:
@@ -134,6 +134,7 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_files_and_loses_nothing
     assert everything(store) == kept
 
 
+@pytest.mark.slow
 def test_two_writers_of_the_same_and_of_different_shards_keep_each_once(tmp_path: Path) -> None:
     assert two_writers(tmp_path, differ=False) == []
     store = FolderStore(tmp_path)
@@ -156,6 +157,7 @@ def test_of_two_writers_that_disagree_one_wins_whole_and_the_other_tells(tmp_pat
         assert f"on {found.provenance.device} ({found.provenance.finished_at}), kept" in message
 
 
+@pytest.mark.slow
 def test_readers_see_whole_records_while_others_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store, begun = FolderStore(tmp_path / "results"), SPAWN.Event()
     arguments = (str(store.path), str(tmp_path / "notes"), 0, begun)
@@ -174,6 +176,7 @@ def test_readers_see_whole_records_while_others_write(tmp_path: Path, caplog: py
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_equal_records_give_equal_bytes_in_another_process(tmp_path: Path) -> None:
     script = (
         f"import sys; sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r};"
