@@ -31,6 +31,8 @@ _LICENCES = frozenset(
     ]
 )
 _UNSTATED = ("", "not stated")
+_FACTS = ("architecture", "family", "attention", "training_data", "paper", "code", "weights", "source", "licence")
+_TITLES = {"training_data": "trained on"}
 _INTERVALS = "Numbers have 95 % intervals in brackets. Proportions are in per cent; in the metadata they are in [0, 1]."
 
 
@@ -157,19 +159,8 @@ def _about(suites: Sequence[CardSuite]) -> Iterator[str]:
     if row.entry is None:
         yield "No registry that was read describes this model."
     else:
-        entry = row.entry
-        facts = {
-            "architecture": entry.architecture,
-            "family": entry.family,
-            "attention": entry.attention,
-            "trained on": entry.training_data,
-            "paper": entry.paper,
-            "code": entry.code,
-            "weights": entry.weights,
-            "source": entry.source,
-            "licence": entry.licence,
-        }
-        yield "\n".join(f"- {name}: {linked(text)}" for name, text in facts.items() if text not in _UNSTATED)
+        facts = {_TITLES.get(name, name): getattr(row.entry, name) for name in _FACTS}
+        yield "\n".join(f"- {title}: {linked(text)}" for title, text in facts.items() if text not in _UNSTATED)
     digests = dict.fromkeys(
         each.weights_digest for of in suites for found in of.row.measured.values() for each in found
     )

@@ -18,7 +18,7 @@ import pytest
 from leaderboard_examples import MASKED, adv_suite, fill, shift_suite
 from test_renderers_contract import HOSTILE, Page, markdown_cells
 
-from robench.leaderboard import RENDERERS, SUFFIXES, leaderboard_of
+from robench.leaderboard import RENDERERS, leaderboard_of
 from robench.leaderboard.board import Entry, Settings
 from robench.reports.grid import ONE_CHECKPOINT, cell_text
 from robench.reports.page import inert_data
@@ -151,9 +151,6 @@ class TestFormats:
         text = RENDERERS[name](hostile(HOSTILE[kind]))
         text.encode("utf-8")
         assert all(character == "\n" or character.isprintable() for character in text)
-
-    def test_it_has_a_suffix(self, name: str) -> None:
-        assert re.fullmatch(r"\.[a-z]+", SUFFIXES[name])
 
     def test_an_empty_leaderboard_has_its_text(self, name: str) -> None:
         empty = leaderboard_of([adv_suite()], MemoryStore())

@@ -398,6 +398,7 @@ def test_a_finished_run_is_logged_as_its_report(fake: Path, tmp_path: Path) -> N
     assert logged == {run.key for run in runs_of(adv_suite(), report_of(), MLFLOW)}
 
 
+@pytest.mark.slow
 def test_a_report_is_logged_without_torch(fake: Path, tmp_path: Path) -> None:
     code = (
         "import sys\nfrom robench.cli.main import main\ntry:\n    main()\nexcept SystemExit as end:\n"

@@ -138,6 +138,7 @@ def test_a_model_without_results_names_those_with_some(robench: Robench, folder:
     assert "Did you mean 'mine'?" in ended.stderr
 
 
+@pytest.mark.slow
 def test_without_suites_it_has_the_shipped_ones_that_were_run(robench: Robench, tmp_path: Path) -> None:
     fill(FolderStore(tmp_path / "kept"), find_suite("smoke", dataset="digits"), {"digits-vit": 0.5})
     ended = robench("card", "digits-vit", "--results", tmp_path / "kept")

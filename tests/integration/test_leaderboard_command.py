@@ -105,13 +105,6 @@ def test_no_results_are_said(robench: Robench, asked: list[object], tmp_path: Pa
     assert "No results for adv, version 1; shift, version 2" in ended.stderr
 
 
-def test_two_suites_of_one_name_are_refused(robench: Robench, asked: list[object], tmp_path: Path) -> None:
-    (tmp_path / "other.yaml").write_text(yaml.safe_dump(ADV | {"seed": 1}))
-    ended = robench(*asked, "--suite", tmp_path / "other.yaml")
-    assert ended.code == 2
-    assert "two suites are named 'adv'" in ended.stderr
-
-
 def test_seeds_become_one_row(robench: Robench, asked: list[object], tmp_path: Path) -> None:
     fill(FolderStore(tmp_path / "results"), adv_suite(), {"digits-vit@1": 0.4})
     ended = robench(*asked[:3], "--results", tmp_path / "results", "--format", "json", "--all-seeds")

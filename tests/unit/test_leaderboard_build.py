@@ -80,11 +80,6 @@ def test_a_model_of_one_suite_has_gaps_in_the_other(board) -> None:
     assert {cell.missing for cell in others} == {NUM_EXAMPLES}
 
 
-def test_half_a_condition_is_a_gap_of_its_size(board) -> None:
-    cell = board.rows[0].cells["adv/fgsm/top1_accuracy"]
-    assert (cell.estimate, cell.num_examples, cell.missing) == (None, NUM_EXAMPLES // 2, NUM_EXAMPLES // 2)
-
-
 def test_each_condition_has_its_provenance(board) -> None:
     (measured,) = board.rows[0].measured["adv/pgd"]
     assert measured.checkpoint == "rpc"
@@ -192,11 +187,6 @@ def test_a_limit_holds_for_all() -> None:
     (row,) = board_of(kept, adv_suite(), limit=60).rows
     assert row.limit == 60
     assert row.cells[ADV_COLUMNS[0]].estimate.num_examples == 60
-
-
-def test_no_results_are_an_empty_leaderboard() -> None:
-    board = board_of(MemoryStore())
-    assert board.rows == board.curves == board.profiles == ()
 
 
 def test_training_seeds_are_a_row_with_their_mean_and_points() -> None:
