@@ -84,12 +84,6 @@ class TestCompare:
             list(r.only_first or ()) for r in comparison.rows
         ]
 
-    @pytest.mark.parametrize("name", ["text", "markdown", "md", "csv"])
-    def test_every_format_names_both_models(self, robench: Robench, kept: Path, name: str) -> None:
-        ended = robench("compare", *MODELS, "--suite", FAST, "--results", kept, "--format", name)
-        assert ended.code == 0
-        assert all(model in ended.stdout for model in MODELS)
-
     def test_it_needs_no_torch(self, kept: Path) -> None:
         code = (
             "import sys; sys.argv = ['robench', 'compare', *sys.argv[1:]]\n"
