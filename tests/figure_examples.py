@@ -1,29 +1,21 @@
 """Made-up boards and histories for figures, and what was drawn read back from matplotlib's artists."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import lru_cache
 from math import nan
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from leaderboard_examples import MASKED, adv_suite, fill, shift_suite
+from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 
-from robench.leaderboard import leaderboard_of
+from robench.core.suite import Suite
+from robench.leaderboard import Leaderboard, leaderboard_of
 from robench.store import MemoryStore
 from robench.training.base import ValidationScores
 from robench.training.history import Epoch, TrainingHistory
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
-    from matplotlib.container import ErrorbarContainer
-    from matplotlib.figure import Figure
-
-    from robench.core.suite import Suite
-    from robench.leaderboard import Leaderboard
 
 # Of the last model, half of every second condition is missing: of the sweep too.
 SKILLS = {"vit": 0.5, "vit@1": 0.52, "vit@2": 0.45, "symvit": 0.6, "rpc": 0.3}

@@ -1,18 +1,14 @@
 """Operations of a real pass on the CPU by torch's own counter, for tests of forecasts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from robench.core.checkpoint import Checkpoint
 from robench.models.build import build
 from robench.models.loaded import LoadedModel
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
 
 
 def counted_by_torch(checkpoint: Checkpoint) -> float:

@@ -1,7 +1,5 @@
 """Simulated results of four models, and the check that every command calls the same of them different."""
 
-from __future__ import annotations
-
 import json
 from itertools import combinations
 

@@ -43,12 +43,9 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """Means of a statistic over examples and heads.
+    """Means of a statistic over examples and heads, along the axes that are left.
 
-    Attributes:
-        axes: names of the axes that are left.
-        values, low, high: means and the bounds of their intervals; NaN where fewer than two examples were seen.
-        num_examples: number of examples; 0 for a formula.
+    Bounds of intervals are NaN where fewer than two examples were seen, and a formula has none.
     """
 
     axes: tuple[str, ...]
@@ -182,16 +179,9 @@ def read_analysis(path: Path) -> Analysed:
 
 
 def _read(name: str, found: Mapping[str, Any], values: NDArray[np.float64]) -> Numbers:
-    statistic = Statistic(
-        meaning=found["meaning"],
-        unit=found["unit"],
-        axes=tuple(found["axes"]),
-        x=found["labels"][0],
-        y=found["labels"][1],
-        is_of_examples=found["is_of_examples"],
-        is_map=found["is_map"],
-        beside=found["beside"],
-    )
+    plain = {name: found[name] for name in ("meaning", "unit", "is_of_examples", "is_map", "beside")}
+    x, y = found["labels"]
+    statistic = Statistic(**plain, axes=tuple(found["axes"]), x=x, y=y)
     places = {axis: np.array(each) for axis, each in found["places"].items()}
     return Numbers(
         name=name,

@@ -4,8 +4,6 @@ They are written from the papers' equations, with exponentials and matrices as p
 under test.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

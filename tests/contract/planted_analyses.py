@@ -1,7 +1,5 @@
 """Analyses with one mistake each, as declarations without torch; what computes them is in ``planted_analyses_impl``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

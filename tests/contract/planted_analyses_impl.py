@@ -1,20 +1,13 @@
 """What ``planted_analyses`` declares, with one mistake each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from robench.analyses.base import Curve
+from robench.analyses.base import Curve, Pass
 from robench.analyses.by_layer import by_layer, needed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from robench.analyses.base import Pass
 
 
 def honest(declaration: Any, seen: Pass) -> Mapping[str, Tensor]:

@@ -1,23 +1,17 @@
 """References of the analyses of formulas, in loops over Python's numbers; random draws are data here."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import torch
 
+from robench.analyses.boost_bound import BoostBound
+from robench.analyses.density_contours import DensityContours
 from robench.analyses.density_contours_impl import drawn
+from robench.analyses.smoothing_powers import SmoothingPowers
+from robench.analyses.softmax_bounds import OverTokens, SoftmaxLipschitz, SoftmaxNoise
 from robench.analyses.softmax_bounds_impl import blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.analyses.boost_bound import BoostBound
-    from robench.analyses.density_contours import DensityContours
-    from robench.analyses.smoothing_powers import SmoothingPowers
-    from robench.analyses.softmax_bounds import OverTokens, SoftmaxLipschitz, SoftmaxNoise
 
 Vector = list[float]
 Matrix = list[Vector]

@@ -1,7 +1,5 @@
 """What every analysis promises, over the whole registry, and its numbers against slow references."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

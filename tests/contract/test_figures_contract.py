@@ -1,7 +1,5 @@
 """What matplotlib is given: points, whiskers and texts are the plot's, and all fit into the figure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from math import nan

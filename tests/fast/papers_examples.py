@@ -1,12 +1,10 @@
 """Small printed tables, reports made by hand, and a store of outcomes made by hand, for tests of papers' tables."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from math import log
-from typing import TYPE_CHECKING
 
 from robench import declare
 from robench.core.checkpoint import Checkpoint
@@ -19,9 +17,6 @@ from robench.core.suite import Suite
 from robench.declare.printed import PublishedCell, PublishedRow, PublishedTable, PublishedTwin
 from robench.papers.basis import AuthorsWeights, Basis
 from robench.tasks.classification import ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 CLEAN = "clean/top1_accuracy"
 FLAG = Flag(

@@ -1,11 +1,8 @@
 """Hours of trainings and measurements against values by hand, and reports/published/operations.json against entries."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from math import inf, nan
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +12,7 @@ from papers_examples import registry, shipped_tables, suite
 from robench.attention.softmax import Softmax
 from robench.cli.table_command import command
 from robench.core.errors import UsageError
+from robench.core.suite import Condition
 from robench.papers.forecast import (
     Forecast,
     Hours,
@@ -23,9 +21,6 @@ from robench.papers.forecast import (
     operations_key,
     shipped_operations,
 )
-
-if TYPE_CHECKING:
-    from robench.core.suite import Condition
 
 ENTRIES = registry()
 SHIPPED = json.loads((ROOT / "reports" / "published" / "operations.json").read_text())["models"]

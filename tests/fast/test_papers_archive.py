@@ -1,14 +1,14 @@
 """The archive of results: smaller than what it is made of, with the same numbers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from papers_examples import records, suite
 
+from robench.core.protocols import Store
+from robench.core.records import Record
 from robench.core.shard import shard_key
 from robench.metrics import METRICS
 from robench.papers import archived
@@ -16,12 +16,6 @@ from robench.papers.archive import digest_of_results, fields_read
 from robench.reports import RENDERERS
 from robench.reports.build import report_of_store
 from robench.store import FolderStore, MemoryStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.protocols import Store
-    from robench.core.records import Record
 
 MODELS = ("digits-symvit", "digits-vit")
 SUITES = {"digits-shift": suite("digits-shift")}

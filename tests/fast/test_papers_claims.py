@@ -1,7 +1,5 @@
 """Verdicts on printed gains: each side of their boundaries by scipy, and how often they are wrong in simulations."""
 
-from __future__ import annotations
-
 from math import sqrt
 from statistics import fmean
 

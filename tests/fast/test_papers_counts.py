@@ -1,7 +1,5 @@
 """Verdicts on printed costs: the 24 counts of the papers, and times and memory of other devices."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

@@ -4,8 +4,6 @@ They are those of ideal measurements, whose mean over seeds is the printed numbe
 ``undecided`` is then its print alone: a gain too small for the spread of seeds.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A paper's protocol against what was measured: every field that differs is named, and no other."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,20 +1,15 @@
 """Claims of seconds and bytes: their ratio to the baseline's is compared, where both were measured alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from papers_examples import basis_with, load_published, printed, table_with
 
 from robench.costs.stored import StoredCost
 from robench.declare.printed import PrintedCost
+from robench.papers.claims import JudgedClaim
 from robench.papers.ratios import relative_gain, relative_rounding
 from robench.papers.table import table_of
-
-if TYPE_CHECKING:
-    from robench.papers.claims import JudgedClaim
 
 
 def stored(model: str, seconds: float, *, conditions: str = "here", at: str = "2026-01-01", **changes) -> StoredCost:

@@ -1,7 +1,5 @@
 """Results behind papers' tables: entries whose results count, weights of the authors, and equal weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path

@@ -1,20 +1,19 @@
 """Tables and twins as text: numbers, signs and notes of every format, widths, and that no foreign text acts in any."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from markdown_it import MarkdownIt
 from papers_examples import CLEAN, FLAG, THEIRS, TWIN, basis_with, cell_of, printed, report_with, table_with
 
+from robench.core.rendered import Rendered
 from robench.papers import FORMATS, TWIN_FORMATS, PaperTable, TwinTable
 from robench.papers.layout import WIDTH, Grid, fitted, markdown_grid, width_of
 from robench.papers.notes import generic, grouped, whereabouts
@@ -23,11 +22,6 @@ from robench.papers.signs import encodable
 from robench.papers.table import table_of
 from robench.papers.twins import twins_of
 from robench.reports.grid import ONE_CHECKPOINT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.core.rendered import Rendered
 
 READERS = ("text", "md", "html")
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"

@@ -1,11 +1,9 @@
 """Printed tables beside reports made by hand: which number is compared with which, in which unit, and what is said."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from papers_examples import (
@@ -34,9 +32,6 @@ from robench.papers.claims import JudgedClaim
 from robench.papers.reading import models_by_suite
 from robench.papers.table import PaperTable, TableCell, table_of
 from robench.papers.twins import twins_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TABLES = list(published_tables())
 

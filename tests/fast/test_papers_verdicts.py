@@ -1,7 +1,5 @@
 """Verdicts on printed numbers, each on both sides of its boundary; quantiles are scipy.stats' own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import sqrt
 from statistics import fmean

@@ -1,9 +1,7 @@
 """The papers' figures: the file that states them, tests of their shapes, and the choice of results."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,17 +13,12 @@ from robench.core.errors import DeclarationError, IncompleteError
 from robench.core.identity import to_plain
 from robench.datasets import DATASETS
 from robench.declare import read_registries, shipped_suites
-from robench.declare.figures import Expectation, find_figure, printed_figures, read_figures
+from robench.declare.figures import Expectation, Source, find_figure, printed_figures, read_figures
 from robench.figures.plots import LinePanel, Plot, Series
 from robench.figures.printed import Results, drawn_part, index_of, numbers_of, verdicts_on
 from robench.leaderboard.board import Point
 from robench.leaderboard.chart import colour_of
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.declare.figures import Source
 
 
 def test_the_papers_have_26_figures_in_order_and_each_is_drawn_or_has_a_reason() -> None:

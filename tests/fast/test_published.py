@@ -1,7 +1,5 @@
 """Printed tables: how files are read, what is wrong with them, and that those shipped are what the papers print."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from functools import cache

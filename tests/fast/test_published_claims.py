@@ -1,7 +1,5 @@
 """Baselines of printed tables: which gains the papers print, and what is wrong with a file's baselines."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Entries and twins of printed cells are the models that rows and columns name, in one formula."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

@@ -1,24 +1,18 @@
 """Plans of reproductions: which trainings are missing, and which weights count."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from papers_examples import load_published, registry, suite
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import UsageError, WeightsError
 from robench.declare import read_registry
 from robench.papers.selection import chosen_cells
 from robench.reproduction.plan import Plan, plan_of
 from robench.reproduction.wanted import Number, wanted_conditions, wanted_numbers
 from robench.reproduction.weights import Reproduced
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
 
 
 @pytest.fixture

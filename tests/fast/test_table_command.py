@@ -1,7 +1,5 @@
 """``robench table`` and ``make tables``: what is printed, written and refused; no torch, the same bytes twice."""
 
-from __future__ import annotations
-
 import io
 import json
 import lzma
@@ -10,7 +8,8 @@ import re
 import shutil
 import tarfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,9 +23,6 @@ from robench.papers import archive as archive_module
 from robench.papers import reading
 from robench.papers.archive import packed, unpacked
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODELS = ("digits-symvit", "digits-rpc-released-symvit")
 COMMITTED = ROOT / "reports" / "tables"

@@ -1,24 +1,18 @@
 """``robench analyse`` and its figure: kept numbers, means with intervals, refusals; outcomes stay as they are."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import MeasuredStore, Robench
 from scipy import stats
 from torch import nn
 
 import robench as robench_package
 from robench.core.errors import RobenchError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MeasuredStore, Robench
 
 ENTROPY = ("analyse", "entropy", "--model", "digits-vit")
 

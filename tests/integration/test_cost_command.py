@@ -1,18 +1,12 @@
 """``robench cost``: tables and JSON of counts and measurements, which are kept beside the records."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from robench.costs import PROTOCOLS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 def test_counts_are_printed_by_rule_and_leave_nothing_behind(robench: Robench, tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """``robench train --keep-epochs``, ``analyse --epochs`` and its figure: weights of each epoch become lines."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import Robench
 from queue_examples import FIELDS, write_registry
 from scipy import stats
 
@@ -18,11 +17,6 @@ from robench.core.errors import IncompleteError, UsageError
 from robench.declare import read_registry
 from robench.figures import analysis_plot
 from robench.figures.plots import LinePanel
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 KINDS = {
     "spread": Statistic(meaning="spread", unit="nats", axes=("layer", "head")),

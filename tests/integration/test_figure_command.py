@@ -1,12 +1,11 @@
 """``robench figure``: files of each format, the same bytes twice, and what it refuses."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -18,9 +17,6 @@ from PIL import Image
 
 from robench.cli.figure_command import command
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Robench = Any
 KINDS = ("budget", "corruptions", "seeds")

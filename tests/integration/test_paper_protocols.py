@@ -1,7 +1,5 @@
 """The papers' protocols on digits, end to end, and attacks that stop at success as a user runs them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

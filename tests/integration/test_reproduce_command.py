@@ -1,25 +1,18 @@
 """``robench reproduce``: from a table's name to its numbers, with weights and results that stay as they are."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Robench
 
+from robench.core.checkpoint import Checkpoint
 from robench.declare import read_registry, shipped_registry
 from robench.reproduction import reproduction as module
-from robench.runs.training_queue import Trained, weights_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from conftest import Robench
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.runs.training_queue import Job
+from robench.runs.training_queue import Job, Trained, weights_of
 
 TWIN = ("reproduce", "rpc:1", "--twin", "--rows", "symvit", "--columns", "IN-A*", "--seeds", 1, "--no-audit", "--json")
 MODEL = "digits-symvit"

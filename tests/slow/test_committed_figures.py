@@ -1,12 +1,8 @@
 """reports/figures is what ``make figures`` writes from the committed results."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from conftest import Robench
+from conftest import Robench
 
 REPORTS = Path(__file__).parents[2] / "reports"
 

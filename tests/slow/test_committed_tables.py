@@ -1,16 +1,11 @@
 """The committed tables are what ``make tables`` writes from the archive, without torch."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORTS = ROOT / "reports"
 SAID = {

@@ -1,13 +1,8 @@
 """Figures of chosen panels, models and seeds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from test_figure_command import Robench, asked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["asked"]
 

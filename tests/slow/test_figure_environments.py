@@ -1,21 +1,16 @@
 """Figures have the same bytes under other clocks, displays, hash seeds and settings of matplotlib."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from leaderboard_examples import fill, shift_suite
 from test_figure_command import DRAWING, Robench, asked
 
 from robench.figures import SUFFIXES
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["asked"]
 

@@ -1,20 +1,14 @@
 """Each kind of figure in each format: the same bytes twice."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
+from conftest import Robench
 from leaderboard_examples import SHIFT, fill, shift_suite
 
 from robench.figures import SUFFIXES
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

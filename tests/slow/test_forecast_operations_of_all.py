@@ -1,7 +1,5 @@
 """Operations of all models of the papers' tables beside torch's counter on a real pass of each, on the CPU."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

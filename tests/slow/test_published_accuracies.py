@@ -1,7 +1,5 @@
 """Every published digits checkpoint has its accuracy, and PGD with a random start is as strong as torchattacks'."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torchattacks

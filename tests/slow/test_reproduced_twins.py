@@ -1,29 +1,23 @@
 """Twins made from nothing, killed on the way, are those of the committed archive, where the CPU is of the same kind."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
+from robench.core.outcomes import Outcome
+from robench.core.records import Record
 from robench.declare import read_registry
 from robench.papers.archive import unpacked
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.outcomes import Outcome
-    from robench.core.records import Record
 
 # A table, rows of its twins, and the files of their weights.
 TWINS = [("rpc:1", ("symvit", "rpc-symvit-4iter-layer1"), "digits-*"), ("twicing:4", ("sotu-lm",), "sotu-*lm*")]

@@ -1,7 +1,5 @@
 """A test of ``make test`` that takes too much CPU is listed at the end, and one that waits is not."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

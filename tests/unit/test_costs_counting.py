@@ -1,7 +1,5 @@
 """Counts of parameters and multiply-adds: those that are published, torch's counter, and operations counted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts of one layer of every mechanism beside those of fvcore and of torch."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 

@@ -1,7 +1,5 @@
 """Growth of a layer's costs with its tokens: fits, predictions, and counts of single layers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Seconds and memory of models that are measured in turns."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Plots before they are drawn: the numbers are the leaderboard's, and what is missing or left out is there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf, nan
 

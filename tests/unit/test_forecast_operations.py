@@ -1,7 +1,5 @@
 """Operations of forecasts beside torch's counter on a real pass of the model that is measured, on the CPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,9 +1,8 @@
 """Columns of costs and plots against cost: counts in their units without rank, and the measurements that are drawn."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from figure_examples import board, points_of, whiskers_of
@@ -14,9 +13,6 @@ from robench.costs.stored import stored_costs
 from robench.figures import CostAxis, cost_plot, seconds_axis
 from robench.leaderboard import RENDERERS
 from robench.leaderboard.costs import with_costs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLUMN = "clean/top1_accuracy"
 COUNTS = {

@@ -1,22 +1,16 @@
 """Parts of a reproduction that train at different times, and their common registry file."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.files import write_whole
 from robench.declare import read_registry
 from robench.papers import find_published
 from robench.papers.selection import chosen_cells
 from robench.reproduction.reproduction import Reproduction
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
 
 COUNT = 3
 
