@@ -71,23 +71,13 @@ def read_sentences(declared: TabbedSentences, data_root: Path | None, split: str
     classes = {str(label): label for label in range(declared.num_classes)}
     examples = []
     for place, row in enumerate(rows):
-        sentence, label = _fields(row, classes, f"line {place + 2} of {file.path}", advice)
-        examples.append((f"{declared.folder}/{split}/{place:05d}", sentence, label))
+        sentence, _, label = row.rpartition("\t")
+        if "\t" in sentence or not sentence.strip() or label not in classes:
+            wanted = f"a sentence, one tab and its class, {' or '.join(classes)}"
+            raise MissingDataError(f"line {place + 2} of {file.path} is '{clipped(row)}', wanted {wanted}. {advice}")
+        examples.append((f"{declared.folder}/{split}/{place:05d}", sentence.strip(), classes[label]))
     check_number(declared, split, len(examples), file)
     return examples
-
-
-def _fields(row: str, classes: dict[str, int], where: str, advice: str) -> tuple[str, int]:
-    fields = row.split("\t")
-    if len(fields) != 2:
-        found = f"has {len(fields) - 1} tabs in '{clipped(row)}'"
-        raise MissingDataError(f"{where} {found}, wanted a sentence, one tab and its class. {advice}")
-    sentence, label = fields[0].strip(), fields[1]
-    if label not in classes:
-        raise MissingDataError(f"{where} has the class '{clipped(label)}', wanted {' or '.join(classes)}. {advice}")
-    if not sentence:
-        raise MissingDataError(f"{where} has an empty sentence, wanted words. {advice}")
-    return sentence, classes[label]
 
 
 def read_trees(declared: SentimentTrees, data_root: Path | None, split: str) -> list[Example]:

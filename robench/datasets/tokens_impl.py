@@ -108,14 +108,10 @@ def _check(declared: TokenSet, rows: TokenRows, split: str) -> None:
     if rows.ends[-1] != len(rows.flat):
         found = f"has {len(rows.flat):,} tokens, and its last sequence ends after {rows.ends[-1]:,}"
         raise MissingDataError(f"{title} {found}. {rows.advice}")
-    for is_wrong, kind in ((lengths < 1, "no"), (lengths > declared.length, "more")):
-        if is_wrong.any():
-            number = int(is_wrong.argmax())
-            side = f", side {number % 2 + 1} of its pair," if declared.is_paired else ""
-            example_id = rows.ids[number * wanted // num_sequences]
-            found = f"example {example_id!r}{side} with {lengths[number]:,} tokens"
-            bound = "at least 1" if kind == "no" else f"at most {declared.length:,}, the positions of a sequence"
-            raise MissingDataError(f"{title} has {found}, wanted {bound}. {rows.advice}")
+    if (is_wrong := (lengths < 1) | (lengths > declared.length)).any():
+        number = int(is_wrong.argmax())
+        found = f"example {rows.ids[number * wanted // num_sequences]!r} with a sequence of {lengths[number]:,} tokens"
+        raise MissingDataError(f"{title} has {found}, wanted 1 to {declared.length:,}. {rows.advice}")
     if (highest := int(rows.flat.max()) + 1) >= declared.vocabulary_size:
         number = int(np.searchsorted(rows.ends, int(rows.flat.argmax()), side="right")) * wanted // num_sequences
         found = f"has the token {highest} in example {rows.ids[number]!r}"
@@ -228,13 +224,8 @@ def _pairs(declared: DocumentPairs, path: Path, split: str, advice: str) -> Iter
 def _fields(line: bytes, where: str, advice: str) -> tuple[int, Sequence[bytes]]:
     """Return class and texts of a line; refuse a line that is cut, and a pair with a missing side."""
     fields = line.rstrip(b"\r\n").split(b"\t")
-    if len(fields) != len(_COLUMNS):
-        found = f"has {len(fields)} columns"
-        raise MissingDataError(f"{where} {found}, wanted {len(_COLUMNS)}: {', '.join(_COLUMNS)}. {advice}")
-    if fields[0] not in _LABELS:
-        found = clipped(fields[0].decode(errors="replace"))
-        raise MissingDataError(f"{where} has the class '{found}', wanted 0 or 1. {advice}")
-    for name, text in zip(_COLUMNS[3:], fields[3:], strict=True):
-        if not text.strip():
-            raise MissingDataError(f"{where} has an empty {name}, wanted a document on each side of the pair. {advice}")
+    if len(fields) != len(_COLUMNS) or fields[0] not in _LABELS or not all(map(bytes.strip, fields[3:])):
+        found = f"has {len(fields)} columns and begins with '{clipped(line[:100].decode(errors='replace'))}'"
+        wanted = f"{len(_COLUMNS)}: {', '.join(_COLUMNS)}, with the label 0 or 1 and no empty text"
+        raise MissingDataError(f"{where} {found}, wanted {wanted}. {advice}")
     return _LABELS[fields[0]], fields[3:]

@@ -57,7 +57,21 @@ SECOND = SENTENCES[1][0].encode() + b"\t0\n"
 LATIN_1 = table().replace("é".encode(), b"\xe9")
 CUT = trees() + b"(2 \xe2"
 FIRST_TREE, OTHER_TREES = trees().split(b"\n", 1)
-WINDOWS = "PATH has Windows line ends (CR LF), first in line"
+WINDOWS = "PATH has Windows line ends (CR LF), wanted LF alone."
+# Rows of a table that are none.
+NO_ROWS = {
+    "row without tab": b"bad 0",
+    "row of two tabs": b"b\ta\t0",
+    "empty row": b"",
+    "escape sequence": b"\x1b[31m",
+    "long row": b"bad " * 10_000,
+    "unknown class": b"bad\t2",
+    "no class": b"bad\t",
+    "class and a blank": b"bad\t1 ",
+    "class in other digits": "bad\t\u0661".encode(),
+    "empty sentence": b" \t1",
+    "other white space": "\u2003\t1".encode(),
+}
 NO_TREES = {
     "empty line": b"\n(1 bad)",
     "open tree": b"(1 (2 a) (2 b)",
@@ -82,30 +96,12 @@ DAMAGED = {
     "no header": ("sst2", SECOND, "line 1 of PATH is 'unflinchingly bleak and desperate \\t0', wanted the header"),
     "other columns": ("sst2", b"label\tsentence\n0\tbad\n", "1 of PATH is 'label\\tsentence', wanted the header 'se"),
     "byte order mark": ("sst2", b"\xef\xbb\xbf" + table(), "line 1 of PATH is '\\ufeffsentence\\tlabel', wanted the"),
-    "Windows line ends": ("sst2", table().replace(b"\n", b"\r\n"), f"{WINDOWS} 1, wanted LF alone."),
-    "one Windows line end": ("sst2", HEADER + SECOND + b"bad\t0\r\n", f"{WINDOWS} 3, wanted LF alone."),
-    "not UTF-8": ("sst2", LATIN_1, f"PATH is not UTF-8: byte {LATIN_1.index(0xE9):,}, in line 4, is 0xe9."),
-    "NUL": ("sst2", HEADER + b"b\0d\t0\n", "PATH has the control character NUL at byte 16, in line 2, wanted text."),
-    "U+001E": ("sst2", HEADER + b"bad\x1e\t0\n", "PATH has the control character U+001E at byte 18, in line 2, wante"),
-    "row without tab": ("sst2", HEADER + SECOND + b"bad 0\n", "line 3 of PATH has 0 tabs in 'bad 0', wanted a sent"),
-    "row of two tabs": ("sst2", HEADER + b"b\ta\t0\n", "line 2 of PATH has 2 tabs in 'b\\ta\\t0', wanted a sentence,"),
-    "empty row": ("sst2", HEADER + b"\n" + SECOND, "line 2 of PATH has 0 tabs in '', wanted a sentence, one tab and "),
-    "escape sequence": ("sst2", HEADER + b"\x1b[31m\n", "line 2 of PATH has 0 tabs in '\\x1b[31m', wanted a sentence"),
-    "long row": ("sst2", HEADER + b"bad " * 10_000 + b"\n", "…', wanted a sentence, one tab and its class."),
-    "unknown class": ("sst2", HEADER + b"bad\t2\n", "line 2 of PATH has the class '2', wanted 0 or 1."),
-    "no class": ("sst2", HEADER + b"bad\t\n", "line 2 of PATH has the class '', wanted 0 or 1."),
-    "class and a blank": ("sst2", HEADER + b"bad\t1 \n", "line 2 of PATH has the class '1 ', wanted 0 or 1."),
-    "class in other digits": (
-        "sst2",
-        HEADER + "bad\t\u0661\n".encode(),
-        "of PATH has the class '\u0661', wanted 0 or 1.",
-    ),
-    "empty sentence": ("sst2", HEADER + b" \t1\n", "line 2 of PATH has an empty sentence, wanted words."),
-    "other white space": (
-        "sst2",
-        HEADER + "\u2003\t1\n".encode(),
-        "line 2 of PATH has an empty sentence, wanted words.",
-    ),
+    "Windows line ends": ("sst2", table().replace(b"\n", b"\r\n"), WINDOWS),
+    "one Windows line end": ("sst2", HEADER + SECOND + b"bad\t0\r\n", WINDOWS),
+    "not UTF-8": ("sst2", LATIN_1, f"PATH is not UTF-8 at byte {LATIN_1.index(0xE9):,}."),
+    "NUL": ("sst2", HEADER + b"b\0d\t0\n", "PATH has the control character NUL, wanted text."),
+    "U+001E": ("sst2", HEADER + b"bad\x1e\t0\n", "PATH has the control character U+001E, wanted text."),
+    **{name: ("sst2", HEADER + SECOND + row + b"\n", "line 3 of PATH is '") for name, row in NO_ROWS.items()},
     "a row less": (
         "sst2",
         table(SENTENCES[:3]),
@@ -113,9 +109,8 @@ DAMAGED = {
     ),
     "a row more": ("sst2", table() + SECOND, "PATH has 5 sentences, wanted 4 as published of the dev split of sst2."),
     "no trees": ("sst5", b"", "PATH is empty: it has 0 bytes and no word."),
-    "trees of Windows": ("sst5", trees().replace(b"\n", b"\r\n"), f"{WINDOWS} 1, wanted LF alone."),
-    "trees not UTF-8": ("sst5", CUT, f"PATH is not UTF-8: byte {len(CUT) - 1:,}, in line 7, is 0xe2."),
-    "NUL in trees": ("sst5", b"(2 \0)\n", "PATH has the control character NUL at byte 3, in line 1, wanted text."),
+    "trees of Windows": ("sst5", trees().replace(b"\n", b"\r\n"), WINDOWS),
+    "trees not UTF-8": ("sst5", CUT, f"PATH is not UTF-8 at byte {len(CUT) - 1:,}."),
     "no tree": ("sst5", trees() + b"text\n", "line 7 of PATH is 'text', wanted such as (3 (2 A) (3 (3 go"),
     **{name: ("sst5", line + b"\n", "line 1 of PATH is '") for name, line in NO_TREES.items()},
     "a tree less": ("sst5", OTHER_TREES, "PATH has 5 sentences, wanted 6 as published of the test split of sst5."),
@@ -131,13 +126,8 @@ DAMAGED = {
     ),
     "empty review": ("imdb", b"", "PATH is empty: it has 0 bytes and no word."),
     "review of breaks": ("imdb", b"<br /><br />", "PATH is empty: it has 12 bytes and no word."),
-    "review not UTF-8": ("imdb", b"so-so\ncaf\xe9", "PATH is not UTF-8: byte 9, in line 2, is 0xe9."),
-    "NUL in a review": ("imdb", b"b\0d", "PATH has the control character NUL at byte 1, in line 1, wanted text."),
-    "U+001E in a review": (
-        "imdb",
-        b"\x1e a",
-        "PATH has the control character U+001E at byte 0, in line 1, wanted text.",
-    ),
+    "review not UTF-8": ("imdb", b"so-so\ncaf\xe9", "PATH is not UTF-8 at byte 9."),
+    "U+001E in a review": ("imdb", b"\x1e a", "PATH has the control character U+001E, wanted text."),
 }
 
 
