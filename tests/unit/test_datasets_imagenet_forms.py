@@ -6,7 +6,6 @@ import hashlib
 import io
 import logging
 import os
-import pickle
 import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ from PIL import Image
 from robench.core.errors import ExampleError, MissingDataError
 from robench.datasets import DATASETS
 from robench.datasets.findings import Verification
-from robench.datasets.imagenet import ARCHIVE_OF
 from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.imagenet_impl import ImagenetFolder
 from robench.datasets.verification import verify
@@ -139,14 +137,6 @@ def test_classes_of_a_subset_are_chosen_in_every_form(tmp_path: Path) -> None:
     assert len({each.identity.fingerprint for each in found}) == 1
 
 
-@pytest.mark.parametrize("form", [image_forms.published_tar, image_forms.parquet], ids=lambda form: form.__name__)
-def test_a_place_can_be_sent_to_a_decoding_process(tmp_path: Path, form: Callable[..., None]) -> None:
-    form(tmp_path)
-    dataset = opened(tmp_path)
-    sent = pickle.loads(pickle.dumps(dataset.stored(3)))
-    assert sent.read() == {each.path.removesuffix(".JPEG"): each.content for each in pictures()}[dataset.ids[3]]
-
-
 class TestOrder:
     """Several forms at once: the first of a documented order, and one line that says so."""
 
@@ -240,16 +230,6 @@ class TestOtherSets:
         assert torch.equal(found.batch(0, 40).targets, expected.batch(0, 40).targets)
         assert next(iter(verify(name, tmp_path / "packed"))).form == "archive of class folders"
 
-    def test_each_type_of_imagenet_c_is_in_the_archive_of_its_family(self) -> None:
-        families = {
-            "noise": "gaussian_noise shot_noise impulse_noise",
-            "blur": "defocus_blur glass_blur motion_blur zoom_blur",
-            "weather": "snow frost fog brightness",
-            "digital": "contrast elastic_transform pixelate jpeg_compression",
-            "extra": "speckle_noise gaussian_blur spatter saturate",
-        }
-        assert {kind: f"{family}.tar" for family, kinds in families.items() for kind in kinds.split()} == ARCHIVE_OF
-
     def test_a_tar_compressed_as_a_whole_is_named_with_what_to_do(self, tmp_path: Path) -> None:
         name = "imagenetv2-matched-frequency.tar"
         write_tar(tmp_path / "imagenet-v2" / f"{name}.gz", [("x/0/y.JPEG", b"z")], "w:gz")
@@ -301,12 +281,6 @@ class TestBadInput:
         os.truncate(archive, start + 100)
         message = whole_but(dataset, last.path.removesuffix(".JPEG"))
         assert f"{last.path} in {archive}: it has 100 bytes there, and {len(last.content):,} in the index" in message
-
-    def test_a_truncated_shard(self, tmp_path: Path) -> None:
-        image_forms.parquet(tmp_path)
-        shard = tmp_path / "imagenet-1k" / "data" / "validation-00001-of-00002.parquet"
-        shard.write_bytes(shard.read_bytes()[:-500])
-        assert f"{shard} is not a whole Parquet file" in refused(tmp_path)
 
     def test_a_shard_that_is_damaged_inside(self, tmp_path: Path) -> None:
         image_forms.parquet(tmp_path)

@@ -44,6 +44,7 @@ class TestGenerator:
         assert 900 < np.mean(lengths) < 1150
         assert {depth_of(text) for text, _ in texts_of(FEW, "train")} == {10}
 
+    @pytest.mark.slow
     def test_short_expressions_are_distributed_as_by_another_generator(self) -> None:
         random = Random(0)
         trees = [drawn(random, max_depth=4, max_args=10) for _ in range(20_000)]

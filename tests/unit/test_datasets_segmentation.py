@@ -502,7 +502,10 @@ class TestDigitScenes:
         ("split", "size", "fingerprint"),
         [
             ("test", 400, "1127109a10dfe87d29d6d4d1c7d14bc536dd599ef59aa2eeda363e4ee5a45024"),
-            ("train", 4000, "6008c347a97983818d54506f0a591c6744f3abe33fb8a7f7786520d0792144f4"),
+            pytest.param(
+                *("train", 4000, "6008c347a97983818d54506f0a591c6744f3abe33fb8a7f7786520d0792144f4"),
+                marks=pytest.mark.slow,
+            ),
         ],
     )
     def test_bytes_are_fixed(self, split: str, size: int, fingerprint: str) -> None:

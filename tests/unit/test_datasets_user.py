@@ -337,12 +337,6 @@ class TestTrees:
 
 
 class TestLists:
-    def test_whole_numbers_are_classes_and_other_columns_are_left_aside(self, tmp_path: Path) -> None:
-        write_list(tmp_path / "data", names=False)
-        numbers = opened(declared(tmp_path, "{kind: csv, path: data/list.csv, num_classes: 7}"))
-        assert numbers.num_classes == 7
-        assert int(numbers[numbers.ids.index("3.png")][1]) == 3
-
     def test_columns_have_names_of_their_own(self, tmp_path: Path) -> None:
         text = write_list(tmp_path).read_text().replace("path,label", "File,Class")
         (tmp_path / "list.csv").write_text("\ufeff" + text)
