@@ -162,7 +162,7 @@ class PublishedCifar(DatasetBase):
         content: published files, with their checksums.
     """
 
-    implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_published"
+    implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_arrays"
 
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     content: CifarFiles
@@ -181,7 +181,7 @@ class CorruptedCifar(DatasetBase):
         content: published files of the images without corruption.
     """
 
-    implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_corrupted"
+    implementation: ClassVar[str] = "robench.datasets.cifar_impl:open_arrays"
 
     num_classes: Annotated[int, Ge(2), Le(LARGEST)]
     corruption: str

@@ -84,7 +84,7 @@ def load_prepared(declared: PublishedCifar, data_root: Path | None, split: str) 
 
 
 def load_corrupted(declared: CorruptedCifar, data_root: Path | None) -> CifarImages:
-    """Return the images of one severity, mapped into memory; see ``open_corrupted``."""
+    """Return the images of one severity, mapped into memory."""
     archive = f"{declared.folder}.tar"
     command = f"robench data prepare {declared.name.partition('/')[0]} --archive {archive}"
     folder = folder_of(declared, data_root, f", and fill it with '{command}'")
@@ -130,32 +130,24 @@ def write_prepared(folder: Path, found: Mapping[str, CifarImages]) -> int:
     return write_arrays(folder, arrays)
 
 
-def open_published(
-    declared: PublishedCifar, *, data_root: Path | None, preprocessing: ImagePreprocessing | None, split: str, **_: Any
-) -> ArrayImages:
-    """Open a split of the prepared arrays, whose pixels stay on disk until they are read."""
-    declared.check_split(split)
-    images, digest = load_prepared(declared, data_root, split)
-    return _opened(declared, images, digest, preprocessing, split)
-
-
-def open_corrupted(
-    declared: CorruptedCifar, *, data_root: Path | None, preprocessing: ImagePreprocessing | None, split: str, **_: Any
-) -> ArrayImages:
-    """Open one severity of a type of corruption, with the ids of the same images without it."""
-    declared.check_split(split)
-    images = load_corrupted(declared, data_root)
-    digest = content_digest(declared.content.kind, f"{declared.corruption} {declared.severity}", images)
-    return _opened(declared, images, digest, preprocessing, split)
-
-
-def _opened(
+def open_arrays(
     declared: PublishedCifar | CorruptedCifar,
-    images: CifarImages,
-    digest: str,
+    *,
+    data_root: Path | None,
     preprocessing: ImagePreprocessing | None,
     split: str,
+    **unused: object,
 ) -> ArrayImages:
+    """Open a split, or a severity of a type of corruption, whose pixels stay on disk until they are read.
+
+    Corrupted images have the ids of the same images without corruption.
+    """
+    declared.check_split(split)
+    if isinstance(declared, CorruptedCifar):
+        images = load_corrupted(declared, data_root)
+        digest = content_digest(declared.content.kind, f"{declared.corruption} {declared.severity}", images)
+    else:
+        images, digest = load_prepared(declared, data_root, split)
     return ArrayImages(
         declared.name,
         pixels=images.pixels,

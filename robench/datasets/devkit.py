@@ -56,24 +56,16 @@ def read_labels(devkit: Path) -> list[str]:
     from scipy.io import loadmat  # type: ignore[import-untyped]  # scipy ships no types
 
     contents = _contents(devkit)
-    for name in (_TRUTH, _META):
-        if name not in contents:
-            raise MissingDataError(f"{devkit} has no data/{name}; get it anew from image-net.org")
     try:
         synsets = loadmat(io.BytesIO(contents[_META]), squeeze_me=True)["synsets"]
         numbers, wordnet_ids = (np.atleast_1d(synsets[field]) for field in ("ILSVRC2012_ID", "WNID"))
-        known = {int(number): str(wordnet_id) for number, wordnet_id in zip(numbers, wordnet_ids, strict=True)}
+        known = {str(number): str(wordnet_id) for number, wordnet_id in zip(numbers, wordnet_ids, strict=True)}
+        return [known[text] for text in contents[_TRUTH].decode("ascii").split()]
     except Exception as error:  # scipy raises many types on broken files
         raise MissingDataError(
-            f"data/{_META} in {devkit} is not the table of synsets ({described(error)}); get it anew from image-net.org"
+            f"{devkit} must have data/{_META}, the table of synsets, and data/{_TRUTH}, an id of it in each line"
+            f" ({described(error)}); get it anew from image-net.org"
         ) from error
-    lines = contents[_TRUTH].decode("ascii", "replace").split()
-    for line, text in enumerate(lines, 1):
-        if not text.isdecimal() or int(text) not in known:
-            raise MissingDataError(
-                f"line {line} of data/{_TRUTH} in {devkit} is {text[:20]!r}; expected an id of data/{_META}, such as 1"
-            )
-    return [known[int(text)] for text in lines]
 
 
 def _contents(devkit: Path) -> dict[str, bytes]:
