@@ -1,13 +1,13 @@
 """``robench analyse``: attention inside models."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from robench.analyses.results import FOLDER, INTERVAL, Analysed, Means, Numbers, means_of
 from robench.cli.names import models_of_registry
 from robench.cli.options import (
     all_seeds_option,
@@ -28,11 +28,6 @@ from robench.cli.options import (
 from robench.cli.progress import steps_shown
 from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.analyses.results import Analysed, Means, Numbers
 
 SET_OPTION = "--set"
 # Longer axes are for figures and files.
@@ -62,15 +57,13 @@ def command(
     suites: tuple[str, ...],
     conditions: tuple[str, ...],
     dataset: str | None,
-    count: int,
     settings: tuple[str, ...],
     epochs: Path | None,
-    seed: int | None,
     registries: tuple[Path, ...],
-    data_root: Path | None,
-    device: str,
     results: Path,
     as_json: bool,
+    # Further options have the names and types of the request's fields.
+    **further: Any,
 ) -> int:
     """Analyse attention inside each model; 'robench list analyses' has the kinds of ANALYSIS.
 
@@ -86,21 +79,18 @@ def command(
         raise UnknownNameError("analysis", kind, ANALYSES)
     analysis = assigned(ANALYSES[kind], settings, SET_OPTION, "analysis")
     is_formula = analysis.subject == "formula"
-    _check_subject(kind, models, suites, dataset or epochs, is_formula=is_formula)
+    if is_formula and (models or suites or dataset or epochs):
+        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite, --dataset and --epochs")
+    if not is_formula and not models:
+        raise UsageError(f"analysis {kind} is of models: name some with --model")
+    if len(suites) > 1:
+        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
     from robench.runs.analyses import AnalysisRequest, analyse, examples_of
     from robench.runs.epoch_analyses import analyse_epochs
 
     suite = find_suites(suites, registries, dataset)[0] if suites else None
     examples = {} if is_formula else examples_of(suite, conditions, dataset, registries)
-    asked = AnalysisRequest(
-        analysis=analysis,
-        count=count,
-        seed=seed,
-        device=device,
-        data_root=data_root,
-        results=results,
-        **examples,
-    )
+    asked = AnalysisRequest(analysis=analysis, results=results, **examples, **further)
     found: list[tuple[Analysed, Path | None]] = []
     if is_formula:
         found += analyse(asked)
@@ -119,7 +109,6 @@ def command(
 def _show(found: Sequence[tuple[Analysed, Path | None]], results: Path, *, has_epochs: bool) -> None:
     """Print a table for each result, or one for all epochs of a model and condition."""
     from robench.analyses.over_epochs import along_epochs
-    from robench.analyses.results import FOLDER
 
     if has_epochs:
         for each in along_epochs([each for each, _ in found]):
@@ -131,30 +120,19 @@ def _show(found: Sequence[tuple[Analysed, Path | None]], results: Path, *, has_e
         say(f"wrote {path}")
 
 
-def _check_subject(
-    kind: str, models: tuple[str, ...], suites: tuple[str, ...], others: str | Path | None, *, is_formula: bool
-) -> None:
-    if is_formula and (models or suites or others):
-        raise UsageError(f"analysis {kind} is of formulas alone: leave out --model, --suite, --dataset and --epochs")
-    if not is_formula and not models:
-        raise UsageError(f"analysis {kind} is of models: name some with --model")
-    if len(suites) > 1:
-        raise UsageError(f"analyses are of one suite, got {', '.join(suites)}")
-
-
 def _print(analysed: Analysed) -> None:
     """Print the means of an analysis: a row for each place on the first axis, a column for each statistic."""
-    from robench.analyses.results import INTERVAL, means_of
-
     facts, means = analysed.facts, [(each, means_of(each)) for each in analysed.numbers]
     out(", ".join([analysed.title, *([facts["condition"]] if "condition" in facts else [])]))
     has_epochs = "epochs" in facts
-    drawn = [each.name for each, mean in means if not (has_epochs or _is_listed(mean))]
+    drawn: list[str] = []
     by_axes: dict[tuple[Any, ...], list[tuple[Numbers, Means]]] = {}
     for each, mean in means:
-        if each.name not in drawn:
+        if has_epochs or (len(mean.axes) < 2 and mean.values.size <= MOST_ROWS):
             places = tuple(each.places(mean.axes[0])) if mean.axes else ()
             by_axes.setdefault((mean.axes, places), []).append((each, mean))
+        else:
+            drawn.append(each.name)
     for (axes, places), columns in by_axes.items():
         statistics = [each.statistic for each, _ in columns]
         labels = [statistics[0].x if axis == "x" else axis for axis in axes]
@@ -175,18 +153,12 @@ def _print(analysed: Analysed) -> None:
     out("")
 
 
-def _is_listed(mean: Means) -> bool:
-    return len(mean.axes) < 2 and mean.values.size <= MOST_ROWS
-
-
 def _text(mean: Means, index: Any) -> str:
     value, low, high = (each[index] for each in (mean.values, mean.low, mean.high))
     return f"{value:.4g}" if low != low else f"{value:.4g} [{low:.4g}, {high:.4g}]"
 
 
 def _document(analysed: Analysed, path: Path | None) -> dict[str, Any]:
-    from robench.analyses.results import means_of
-
     statistics = {}
     for each in analysed.numbers:
         mean = means_of(each)

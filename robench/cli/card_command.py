@@ -1,12 +1,9 @@
 """``robench card``: a Hugging Face model card of a model's results, from the store."""
 
-from __future__ import annotations
-
 import shlex
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,20 +21,15 @@ from robench.cli.options import (
 )
 from robench.cli.selection import Selection, selecting
 from robench.cli.store_command import shipped_for
-from robench.cli.terminal import out_document, say
-from robench.core.checkpoint import entry_name
+from robench.cli.terminal import put
+from robench.core.checkpoint import Checkpoint, entry_name
 from robench.core.errors import UnknownNameError, UsageError, did_you_mean
-from robench.core.files import write_whole, writing
 from robench.core.suggestions import closest
+from robench.core.suite import Suite
 from robench.declare import find_checkpoints, find_datasets
 from robench.leaderboard import leaderboard_of
 from robench.leaderboard.card import CardSuite, render_card
 from robench.reports import Listing, holdings_of, without_shared
-
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.suite import Suite
-
 
 _MOST_LISTED = 20
 
@@ -95,12 +87,7 @@ def command(selection: Selection, model: str, output: Path | None) -> int:
         )
     entry = checkpoints.get(model)
     card = render_card(model, None if entry is None else entry.trained_on, suites)
-    if output is None:
-        out_document(card)
-        return 0
-    with writing(output):
-        write_whole(output, card.encode())
-    say(f"wrote {output}")
+    put(card, output)
     return 0
 
 

@@ -1,15 +1,14 @@
 """``robench cost``: parameters, multiply-adds, seconds and memory of models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from robench.attention import ATTENTIONS
-from robench.cli.growth_table import print_growth
+from robench.cli.growth_table import print_growth, print_protocol, spread_text
 from robench.cli.names import complete_models, models_of_registry
 from robench.cli.options import json_option, number_option, option, registry_option, results_option
 from robench.cli.terminal import out, out_json, out_table, say
@@ -19,6 +18,8 @@ from robench.declare import find_checkpoints, read_registries
 
 _GROWTH = "growth"
 _MOST = 65_536
+_TOKENS_FORM = f"--tokens must be whole numbers from 1 to {_MOST:,}, such as 64,128,256"
+_SHAPE_FORM = "--input-shape must be whole numbers from 1, such as 3,32,32"
 
 
 @click.command("cost")
@@ -90,24 +91,19 @@ def command(
     }
     if is_growth:
         limits = Limits(seconds=max_seconds, bytes=1e9 * max_gigabytes)
-        conditions |= {"tokens": TOKENS if tokens is None else _tokens(tokens), "limits": limits}
-        _print_found(
-            _growths(models, registries, conditions), as_json, partial(print_growth, rules=rules or (DEFAULT_RULE,))
-        )
-        return 0
-    shape = None if input_shape is None else _shape(input_shape)
-    conditions |= {"rules": rules or tuple(RULES), "ratio_to": ratio_to, "input_shape": shape}
-    _print_found(_costs(models, registries, conditions), as_json, partial(_print, rules=conditions["rules"]))
-    return 0
-
-
-def _print_found(
-    found: list[dict[str, Any]], as_json: bool, print_table: Callable[[list[dict[str, Any]]], None]
-) -> None:
+        sizes = TOKENS if tokens is None else _numbers(tokens, _TOKENS_FORM)
+        found = _growths(models, registries, conditions | {"tokens": tuple(sorted(set(sizes))), "limits": limits})
+    else:
+        shape = None if input_shape is None else _numbers(input_shape, _SHAPE_FORM)
+        asked = {"rules": rules or tuple(RULES), "ratio_to": ratio_to, "input_shape": shape}
+        found = _costs(models, registries, conditions | asked)
     if as_json:
         out_json(found)
+    elif is_growth:
+        print_growth(found, rules or (DEFAULT_RULE,))
     else:
-        print_table(found)
+        _print(found, rules or tuple(RULES))
+    return 0
 
 
 def _costs(names: Sequence[str], registries: Sequence[Path], conditions: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -146,17 +142,11 @@ def _growths(names: Sequence[str], registries: Sequence[Path], conditions: Mappi
     return found
 
 
-def _tokens(text: str) -> tuple[int, ...]:
+def _numbers(text: str, form: str) -> tuple[int, ...]:
+    """Return whole numbers separated by commas. Raises UsageError, which states the ``form``: one is no such number."""
     parts = text.split(",")
     if not all(each.isascii() and each.isdigit() and 0 < int(each) <= _MOST for each in parts):
-        raise UsageError(f"--tokens must be whole numbers from 1 to {_MOST:,}, such as 64,128,256, got {text!r}")
-    return tuple(sorted(set(map(int, parts))))
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if not all(each.isascii() and each.isdigit() and 0 < int(each) <= _MOST for each in parts):
-        raise UsageError(f"--input-shape must be whole numbers from 1, such as 3,32,32, got {text!r}")
+        raise UsageError(f"{form}, got {text!r}")
     return tuple(map(int, parts))
 
 
@@ -172,27 +162,17 @@ def _print(found: Sequence[Mapping[str, Any]], rules: Sequence[str]) -> None:
         row = [each["model"], f"{each['parameters']:,}", *(_giga(each, rule) for rule in rules)]
         for kind in kinds:
             values = each[kind]
-            row.append(_spread(values["seconds"], 1e3))
-            row += [_spread(values["ratio"], 1)] if has_ratio else []
+            row.append(spread_text(values["seconds"], 1e3))
+            row += [spread_text(values["ratio"], 1)] if has_ratio else []
             row.append(f"{values['peak_bytes'] / 1e6:,.1f} MB")
         rows.append(row)
     out_table(header, rows, ["left", *["right"] * (len(header) - 1)])
     out("", *(f"{rule}: {RULES[rule].meaning}." for rule in rules))
     if kinds:
-        protocol = first["protocol"]
-        out(
-            f"Batches of {protocol['batch_size']}, {protocol['warm_ups']:,} warm-ups, {protocol['repeats']:,} timed"
-            " passes: median [quartiles].",
-            f"Measured on {first['device']}, {first['threads']} threads, torch {first['versions']['torch']}.",
-        )
+        print_protocol(first)
 
 
 def _giga(found: Mapping[str, Any], rule: str) -> str:
     counts = [found[name][rule] for name in ("multiply_adds", "training_multiply_adds")]
     texts = [f"{count / 1e9:.4f} G" for count in counts]
     return texts[0] if counts[0] == counts[1] else f"{texts[0]}, training {texts[1]}"
-
-
-def _spread(values: Mapping[str, float], scale: float) -> str:
-    median, low, high = (f"{scale * values[name]:.3g}" for name in ("median", "low", "high"))
-    return f"{median} [{low}, {high}]"

@@ -1,27 +1,23 @@
 """``robench data``: sources of datasets, verification of local copies, and their preparation from published files."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from robench.cli.options import data_root_option, json_option, option, path_option, registry_option
-from robench.cli.terminal import out, out_json, out_table, say
+from robench.cli.progress import steps_shown
+from robench.cli.terminal import out, out_entries, out_json, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
 from robench.core.inert import clipped
 from robench.datasets import DATASETS
+from robench.datasets.findings import Finding, Verification
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declare import find_datasets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from robench.datasets.findings import Finding, Verification
 
 _SHOWN_OF_A_KIND = 10
 _SHOWN_CLASSES = 20
@@ -38,21 +34,11 @@ def command() -> None:
 def list_sets(as_json: bool) -> int:
     """List each dataset's source, its published size in bytes, its licence and its folder."""
     entries = _entries()
-    if as_json:
-        out_json(entries)
-        return 0
     rows = [
-        [
-            entry["name"],
-            "embedded" if entry["folder"] is None else _num_bytes(entry["num_bytes"]),
-            entry["folder"] or "",
-            entry["licence"],
-            entry["where"],
-        ]
-        for entry in entries
+        [entry["name"], _num_bytes(entry), entry["folder"] or "", entry["licence"], entry["where"]] for entry in entries
     ]
     headers = ["name", "bytes", "folder below the data root", "licence", "where"]
-    out_table(headers, rows, alignment=("left", "right"))
+    out_entries(as_json, entries, headers, rows, ("left", "right"))
     return 0
 
 
@@ -92,7 +78,6 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
     Small datasets are downloaded where no archive is given; a finished download is not repeated. Nothing else is
     written before the whole archive has been checked.
     """
-    from robench.cli.progress import steps_shown
     from robench.datasets.preparing import prepare
 
     if name not in PUBLISHED_SETS:
@@ -113,8 +98,10 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
     return 0
 
 
-def _num_bytes(num_bytes: int | None) -> str:
-    return "not stated" if num_bytes is None else f"{num_bytes:,}"
+def _num_bytes(entry: dict[str, Any]) -> str:
+    if entry["folder"] is None:
+        return "embedded"
+    return "not stated" if entry["num_bytes"] is None else f"{entry['num_bytes']:,}"
 
 
 def _entries() -> list[dict[str, Any]]:
@@ -132,13 +119,17 @@ def _entries() -> list[dict[str, Any]]:
 
 
 def _plain(verification: Verification) -> dict[str, Any]:
-    of_texts = ("split", "num_texts", "num_tokens") if verification.num_texts is not None else ()
-    of_series = ("split", "num_series", "num_channels", "num_steps", "sha256")
-    of_tokens = ("split", "num_sequences", "sha256") if verification.num_sequences is not None else ()
-    is_of_arrays = verification.sha256 is not None and not of_tokens
-    is_of_masks = verification.form is not None and verification.split is not None
-    of_images = ("split", "images_per_class", "sha256") if is_of_arrays else ("split",) if is_of_masks else ()
-    of_arrays = of_series if verification.num_series is not None else of_images
+    names: tuple[str, ...] = ()
+    if verification.num_texts is not None:
+        names = ("split", "num_texts", "num_tokens")
+    elif verification.num_sequences is not None:
+        names = ("split", "num_sequences", "sha256")
+    elif verification.num_series is not None:
+        names = ("split", "num_series", "num_channels", "num_steps", "sha256")
+    elif verification.sha256 is not None:
+        names = ("split", "images_per_class", "sha256")
+    elif verification.form is not None and verification.split is not None:
+        names = ("split",)
     findings = [
         {name: getattr(each, name) for name in ("kind", "is_problem", "message")} for each in verification.findings
     ]
@@ -149,7 +140,7 @@ def _plain(verification: Verification) -> dict[str, Any]:
         **({} if verification.form is None else {"form": verification.form, "has_own_ids": verification.has_own_ids}),
         **{name: getattr(verification, name) for name in ("num_images", "num_classes", "is_decoded")},
         "findings": findings,
-        **{name: getattr(verification, name) for name in (*of_texts, *of_tokens, *of_arrays)},
+        **{name: getattr(verification, name) for name in names},
         **({"classes": [list(each) for each in verification.classes]} if verification.classes else {}),
     }
 
@@ -196,18 +187,22 @@ def _title(verification: Verification) -> str:
 
 def _counts(verification: Verification) -> str:
     """Return numbers of images or sequences and classes, or of texts and tokens, and whether they were read."""
+    digest = "" if verification.sha256 is None else f"; SHA-256 {verification.sha256}"
     if verification.num_texts is not None:
         tokens = "" if verification.num_tokens is None else f" of {verification.num_tokens:,} tokens"
         read = "every text was read" if verification.is_decoded else "it cannot be used"
         return f"{verification.num_texts:,} texts{tokens}; {read}"
     if verification.num_series is not None:
-        return _counts_of_series(verification)
+        if not verification.is_decoded:
+            return "it cannot be used"
+        return (
+            f"{verification.num_series:,} series of {verification.num_channels:,} channels and up to"
+            f" {verification.num_steps:,} steps, {verification.num_classes} classes; every value was read{digest}"
+        )
     if verification.num_sequences is not None:
-        counts = f"{verification.num_sequences:,} sequences of {verification.num_classes} classes"
-        if verification.sha256 is None:
-            return f"{counts}; it cannot be used"
         read = "every sequence was read" if verification.is_decoded else "every file is there, and none was read"
-        return f"{counts}; {read}; SHA-256 {verification.sha256}"
+        counts = f"{verification.num_sequences:,} sequences of {verification.num_classes} classes"
+        return f"{counts}; {f'{read}{digest}' if digest else 'it cannot be used'}"
     counts = f"{verification.num_images:,} images of {verification.num_classes} classes"
     if verification.form is not None:
         counts += f", {verification.form} in {verification.folder}"
@@ -215,21 +210,9 @@ def _counts(verification: Verification) -> str:
         counts += ", without the names of files, so that ids and fingerprint are of this form alone"
     if verification.images_per_class is not None:
         counts += f", {verification.images_per_class:,} of each"
-    if verification.sha256 is not None:
-        return f"{counts}; every image was read; SHA-256 {verification.sha256}"
-    if verification.is_decoded:
-        return f"{counts}; every image was read"
+    if digest or verification.is_decoded:
+        return f"{counts}; every image was read{digest}"
     return f"{counts}; {'no image was read (--decode reads all)' if verification.num_images else 'it cannot be used'}"
-
-
-def _counts_of_series(verification: Verification) -> str:
-    if not verification.is_decoded:
-        return "it cannot be used"
-    counts = (
-        f"{verification.num_series:,} series of {verification.num_channels:,} channels and up to"
-        f" {verification.num_steps:,} steps, {verification.num_classes} classes; every value was read"
-    )
-    return counts if verification.sha256 is None else f"{counts}; SHA-256 {verification.sha256}"
 
 
 def _message_lines(finding: Finding) -> list[str]:

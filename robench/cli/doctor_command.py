@@ -22,7 +22,7 @@ from robench.cli.options import (
     registry_option,
     results_option,
 )
-from robench.cli.terminal import out, out_json, out_table, say
+from robench.cli.terminal import out, out_entries, out_json, say
 from robench.core.checkpoint import Checkpoint
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.datasets import DATASETS
@@ -213,11 +213,8 @@ def list_backends(as_json: bool) -> int:
         {"name": name, "package": package, "version": _version_of(name, package), "install": line}
         for name, (package, line) in LIBRARIES.items()
     ]
-    if as_json:
-        out_json(entries)
-        return 0
     rows = [[str(entry["name"]), entry["version"] or "not installed", str(entry["install"])] for entry in entries]
-    out_table(["backend", "version", "install"], rows)
+    out_entries(as_json, entries, ["backend", "version", "install"], rows)
     return 0
 
 

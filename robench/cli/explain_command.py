@@ -17,11 +17,10 @@ from robench.cli.options import (
     registry_option,
 )
 from robench.cli.selection import OF_ONE_SUITE, Selection, selecting
-from robench.cli.terminal import out, out_document, out_json, out_table, say
+from robench.cli.terminal import out, out_document, out_entries, put, say
 from robench.core.errors import UsageError
-from robench.core.files import write_whole, writing
 from robench.declare import find_checkpoints, find_datasets
-from robench.reports import Explanation, explain
+from robench.reports import explain
 
 RAISED = 1
 
@@ -55,24 +54,18 @@ def command(
     (suite,) = selection.found_suites()
     explanation = explain(suite, selection.store(), model, example=example, limit=selection.limit, seed=selection.seed)
     out_document(explanation.render("json" if as_json else "text"))
-    if picture is not None:
-        _draw(picture, explanation, selection, device, data_root)
+    if picture is not None and example is not None:
+        # Imported here, since the text needs none of it.
+        from robench.cli.export_command import Examples, pictures_of
+        from robench.exports.pictures import grid_of, png_of
+
+        # Conditions on the first dataset that has the example; corrupted copies of it are examples of their own.
+        measured = [view for view in explanation.views if view.name in explanation.outcomes]
+        names = [view.name for view in measured if view.dataset == measured[0].dataset]
+        wanted = dataclasses.replace(selection, limit=None, seed=explanation.seed)
+        chosen = Examples(examples=(example,), device=device, data_root=data_root)
+        put(png_of(grid_of(pictures_of(wanted, explanation.model, names, chosen))), picture)
     return 0
-
-
-def _draw(file: Path, explanation: Explanation, selection: Selection, device: str, data_root: Path | None) -> None:
-    from robench.cli.export_command import pictures_of
-    from robench.exports.pictures import grid_of, png_of
-
-    # Conditions on the first dataset that has the example; corrupted copies of it are examples of their own.
-    measured = [view for view in explanation.views if view.name in explanation.outcomes]
-    names = [view.name for view in measured if view.dataset == measured[0].dataset]
-    wanted = dataclasses.replace(selection, limit=None, seed=explanation.seed)
-    examples = [explanation.example or ""]
-    drawn = pictures_of(wanted, explanation.model, names, device, data_root, examples=examples)
-    with writing(file):
-        write_whole(file, png_of(grid_of(drawn)))
-    say(f"wrote {file}")
 
 
 @click.command("audit")
@@ -120,12 +113,10 @@ def audit_command(
         device=device,
         on_start=lambda: say(f"{checkpoint.name}: attacked in some ten ways, a minute or two on a CPU"),
     )
-    if as_json:
-        out_json([dataclasses.asdict(flag) for flag in flags])
-    else:
-        rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
+    rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]
+    out_entries(as_json, [dataclasses.asdict(flag) for flag in flags], ["", "check", "found", "source"], rows)
+    if not as_json:
         advice = [f"{flag.name}: {flag.advice}." for flag in flags if flag.is_raised]
-        out_table(["", "check", "found", "source"], rows)
         out("", *(advice or ["Nothing is raised."]))
     return RAISED if any(flag.is_raised for flag in flags) else 0
 

@@ -1,11 +1,8 @@
 """``robench export``: tidy tables of kept results for other programs, and pictures of examples."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +13,7 @@ from robench.cli.options import (
     data_root_option,
     dataset_option,
     device_option,
+    gathered,
     one_model_option,
     one_suite_option,
     option,
@@ -29,13 +27,7 @@ from robench.cli.terminal import say
 from robench.core.errors import UsageError
 from robench.declare import read_registries
 from robench.exports import FORMATS, export
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from robench.exports.pictures import Pictured
-
-    Command = Callable[..., int]
+from robench.exports.pictures import GRID_NAME, Pictured, write_pictures
 
 
 class _Group(click.Group):
@@ -97,8 +89,19 @@ def export_tables(selection: Selection, output: Path, format_name: str) -> int:
     return 0
 
 
-def examples_options(count: int) -> Callable[[Command], Command]:
-    """Return the options of commands that show ``count`` first examples, or chosen ones, of a run or of its results."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    """Values of the options that say which examples are attacked again, and where."""
+
+    examples: tuple[str, ...] = ()
+    count: int = 1
+    kept: Path | None = None
+    device: str
+    data_root: Path | None
+
+
+def examples_options(count: int) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add options to a command that shows ``count`` first examples, or chosen ones, which it takes as ``chosen``."""
     kept = "What this folder has measured: its seed, its conditions, and nothing that differs from its results."
     options = (
         option("--example", "examples", multiple=True, metavar="ID", help="Only this example; else the first ones."),
@@ -109,11 +112,7 @@ def examples_options(count: int) -> Callable[[Command], Command]:
         device_option,
         data_root_option,
     )
-
-    def decorate(command: Command) -> Command:
-        return reduce(lambda decorated, each: each(decorated), reversed(options), command)
-
-    return decorate
+    return gathered("chosen", Examples, options)
 
 
 @command.command("images")
@@ -122,29 +121,17 @@ def examples_options(count: int) -> Callable[[Command], Command]:
 @conditions_option("A condition of the suite; of a sweep all budgets, or one as NAME@8/255.", required=True)
 @examples_options(8)
 @path_option("--output", "FOLDER", "Folder for the images and their table.", required=True)
-def export_images(
-    selection: Selection,
-    model: str,
-    conditions: tuple[str, ...],
-    examples: tuple[str, ...],
-    count: int,
-    kept: Path | None,
-    output: Path,
-    device: str,
-    data_root: Path | None,
-) -> int:
+def export_images(selection: Selection, model: str, conditions: tuple[str, ...], chosen: Examples, output: Path) -> int:
     """Write clean and perturbed images, their differences and the predictions as PNG files, and all in one grid.
 
     The attacks run once more, on the batches that have these examples, and give the images that a run scores. Files
     have 8 bits a value; 'robench run --keep-adversarial float32' keeps the exact numbers. With --results, a model whose
     weights, data or settings are not those of the results is refused.
     """
-    from robench.exports.pictures import GRID_NAME, write_pictures
-
     among = None
-    if kept is not None:
-        selection, among, _ = measured_in(kept, selection, model)
-    drawn = pictures_of(selection, model, conditions, device, data_root, count=count, examples=examples, among=among)
+    if chosen.kept is not None:
+        selection, among, _ = measured_in(chosen.kept, selection, model)
+    drawn = pictures_of(selection, model, conditions, chosen, among=among)
     files = write_pictures(drawn, output)
     say(f"wrote {len(files)} files to {output}; {GRID_NAME} shows everything")
     return 0
@@ -171,11 +158,8 @@ def pictures_of(
     selection: Selection,
     model: str,
     conditions: Sequence[str],
-    device: str,
-    data_root: Path | None,
+    chosen: Examples,
     *,
-    count: int = 1,
-    examples: Sequence[str] = (),
     among: Collection[str] | None = None,
     are_images: bool = True,
 ) -> list[Pictured]:
@@ -183,14 +167,14 @@ def pictures_of(
     from robench.runs.pictured import pictured, views_named
 
     of_model = replace(selection, models=(model_of_registry(model, selection.registries),))
-    request = of_model.request(device=device, data_root=data_root)
+    request = of_model.request(device=chosen.device, data_root=chosen.data_root)
     with steps_shown("attacking", "batches", are_alike=False) as on_progress:
         views = views_named(request.suites[0], conditions)
         return pictured(
             request,
             views,
-            count=count,
-            examples=examples,
+            count=chosen.count,
+            examples=chosen.examples,
             among=among,
             are_images=are_images,
             on_progress=on_progress,

@@ -1,10 +1,8 @@
 """``robench figure``: figures for papers from kept results and training histories."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -23,14 +21,25 @@ from robench.cli.terminal import say
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.files import write_whole, writing
 from robench.costs import DEFAULT_RULE, RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.figures import CostAxis, Plot
-    from robench.leaderboard import Leaderboard
-    from robench.training.history import TrainingHistory
-
+from robench.costs.stored import stored_costs
+from robench.declare import find_checkpoints
+from robench.figures import (
+    SUFFIXES,
+    CostAxis,
+    Plot,
+    analysis_plot,
+    budget_plot,
+    check_matplotlib,
+    corruption_plot,
+    cost_plot,
+    rendered,
+    seconds_axis,
+    seeds_plot,
+    training_plot,
+    with_panels,
+)
+from robench.leaderboard import Leaderboard
+from robench.training.history import TrainingHistory, history_path, read_history
 
 COSTS = ("multiply-adds", "parameters", "seconds")
 
@@ -68,10 +77,7 @@ def budget(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
 
     Whiskers are 95 % intervals. Without --model, the eight best models are drawn.
     """
-    from robench.figures import budget_plot
-
-    all_models = bool(selection.models)
-    return _draw(lambda: budget_plot(_board(selection), all_models=all_models), panels, output)
+    return _draw(lambda: budget_plot(_board(selection), all_models=bool(selection.models)), panels, output)
 
 
 @command.command("corruptions")
@@ -83,10 +89,7 @@ def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> 
 
     Without --model, the eight best models are drawn.
     """
-    from robench.figures import corruption_plot
-
-    all_models = bool(selection.models)
-    return _draw(lambda: corruption_plot(_board(selection), all_models=all_models), panels, output)
+    return _draw(lambda: corruption_plot(_board(selection), all_models=bool(selection.models)), panels, output)
 
 
 @command.command("seeds")
@@ -95,10 +98,7 @@ def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> 
 @output_option
 def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column."""
-    from robench.figures import seeds_plot
-
-    of_all_seeds = replace(selection, all_seeds=True)
-    return _draw(lambda: seeds_plot(_board(of_all_seeds)), panels, output)
+    return _draw(lambda: seeds_plot(_board(replace(selection, all_seeds=True))), panels, output)
 
 
 @command.command("cost")
@@ -124,7 +124,6 @@ def cost(selection: Selection, column: str, against: str, rule: str, output: Pat
 
     Whiskers are 95 % intervals, of seconds the quartiles. Seconds are of models measured under the same conditions.
     """
-    from robench.figures import cost_plot
 
     def plot_of() -> Plot:
         board = _board(selection)
@@ -134,17 +133,15 @@ def cost(selection: Selection, column: str, against: str, rule: str, output: Pat
 
 
 def _cost_axis(selection: Selection, models: Sequence[str], against: str, rule: str) -> CostAxis:
-    from robench.costs.stored import stored_costs
-    from robench.figures import CostAxis, seconds_axis
-
     if against == "seconds":
         return seconds_axis(stored_costs(selection.results), models)
     counts = selection.counts(models)
-    if against == "parameters":
-        values = {model: each.parameters / 1e6 for model, each in counts.items()}
-        return CostAxis(label="parameters (M)", noun="counted parameters", values=values, bounds={})
-    values = {model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()}
-    return CostAxis(label=f"multiply-adds (G, {rule})", noun="counted multiply-adds", values=values, bounds={})
+    label = "parameters (M)"
+    values = {model: each.parameters / 1e6 for model, each in counts.items()}
+    if against != "parameters":
+        label = f"multiply-adds (G, {rule})"
+        values = {model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()}
+    return CostAxis(label=label, noun=f"counted {against}", values=values, bounds={})
 
 
 @command.command("training")
@@ -173,8 +170,6 @@ def training(
 
     'robench train' keeps them beside the weights. Seeds of one entry are thin lines with their mean.
     """
-    from robench.figures import training_plot
-
     return _draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
 
 
@@ -197,7 +192,6 @@ def paper(
     archive of results.
     """
     from robench.declare.figures import find_figure, printed_figures
-    from robench.figures import SUFFIXES, check_matplotlib, rendered
     from robench.figures.printed import NUMBERS_HEADER, DrawnPart, Results, drawn_part, index_of, numbers_of
     from robench.papers.archive import is_archive
     from robench.reports.table import csv_of
@@ -238,14 +232,11 @@ def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> 
     They are of one analysis, of one or several models, seeds and conditions, on the same examples.
     """
     from robench.analyses.results import read_analysis
-    from robench.figures import analysis_plot
 
     return _draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
 
 
 def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
-    from robench.figures import SUFFIXES, check_matplotlib, rendered, with_panels
-
     # What needs no results is refused first.
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:
@@ -270,9 +261,6 @@ def _histories(
     models: tuple[str, ...], all_seeds: bool, files: tuple[Path, ...], registries: tuple[Path, ...]
 ) -> list[TrainingHistory]:
     """Return the histories of models and in files, each file once."""
-    from robench.declare import find_checkpoints
-    from robench.training.history import history_path, read_history
-
     if not models and not files:
         raise UsageError("name models with --model, or files that 'robench train' kept with --history")
     paths: dict[Path, TrainingHistory] = {}

@@ -1,4 +1,4 @@
-"""Tables of ``robench cost --growth``: seconds, memory and multiply-adds of a layer by its number of tokens."""
+"""Numbers of ``robench cost`` in words, and tables of ``--growth``: costs of a layer by its number of tokens."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -12,7 +12,7 @@ def print_growth(found: Sequence[Mapping[str, Any]], rules: Sequence[str]) -> No
     """Print a table of each kind of cost, and what was left out."""
     is_measured = any("inference" in size for each in found for size in each["sizes"])
     if is_measured:
-        _print_kind(found, "ms a sample", lambda size: _milliseconds(size["inference"]["seconds"]), "seconds")
+        _print_kind(found, "ms a sample", lambda size: spread_text(size["inference"]["seconds"], 1e3), "seconds")
         _print_kind(
             found, "peak memory, MB", lambda size: f"{size['inference']['peak_bytes'] / 1e6:,.1f}", "peak_bytes"
         )
@@ -24,13 +24,23 @@ def print_growth(found: Sequence[Mapping[str, Any]], rules: Sequence[str]) -> No
         for reason, sizes in groupby(each["left_out"], key=lambda size: size["reason"]):
             out(f"{each['attention']} of {', '.join(str(size['tokens']) for size in sizes)} tokens left out: {reason}.")
     if is_measured:
-        first = next(each for each in found if each["sizes"])
-        protocol = first["protocol"]
-        out(
-            f"Batches of {protocol['batch_size']}, {protocol['warm_ups']:,} warm-ups, {protocol['repeats']:,} timed"
-            " passes: median [quartiles].",
-            f"Measured on {first['device']}, {first['threads']} threads, torch {first['versions']['torch']}.",
-        )
+        print_protocol(next(each for each in found if each["sizes"]))
+
+
+def print_protocol(found: Mapping[str, Any]) -> None:
+    """Print how and where seconds were measured."""
+    protocol = found["protocol"]
+    out(
+        f"Batches of {protocol['batch_size']}, {protocol['warm_ups']:,} warm-ups, {protocol['repeats']:,} timed"
+        " passes: median [quartiles].",
+        f"Measured on {found['device']}, {found['threads']} threads, torch {found['versions']['torch']}.",
+    )
+
+
+def spread_text(values: Mapping[str, float], scale: float) -> str:
+    """Return a median with its quartiles, each times ``scale``."""
+    median, low, high = (f"{scale * values[name]:.3g}" for name in ("median", "low", "high"))
+    return f"{median} [{low}, {high}]"
 
 
 def _print_kind(
@@ -55,8 +65,3 @@ def _print_kind(
 
 def _giga_of(rule: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda size: f"{size['multiply_adds'][rule] / 1e9:.4f}"
-
-
-def _milliseconds(seconds: Mapping[str, float]) -> str:
-    median, low, high = (f"{1e3 * seconds[name]:.3g}" for name in ("median", "low", "high"))
-    return f"{median} [{low}, {high}]"

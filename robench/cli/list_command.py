@@ -18,7 +18,7 @@ from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
 from robench.cli.names import beginning_with, given_registries
 from robench.cli.options import json_option, option, registry_option
-from robench.cli.terminal import out_document, out_json, out_table
+from robench.cli.terminal import out_document, out_entries, out_json
 from robench.core.budgets import spelling_of
 from robench.core.checkpoint import Checkpoint
 from robench.core.columns import fields_of
@@ -219,11 +219,8 @@ def command(kind: str, show_all: bool, registries: tuple[Path, ...], as_json: bo
     Families of many names that differ after a slash are one row each, unless --all is given; --json has every name.
     """
     entries = CATALOGUE[kind](registries)
-    if as_json:
-        out_json(entries)
-        return 0
     rows = [tuple(str(entry[column]) for column in _COLUMNS) for entry in entries]
-    out_table(_COLUMNS, rows if show_all else _folded(rows))
+    out_entries(as_json, entries, _COLUMNS, rows if show_all else _folded(rows))
     return 0
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 EXECUTOR_OPTION = "--executor-option"
+# A mistyped range must not start thousands of trainings.
+MOST_SEEDS = 1000
 
 
 class AbsolutePath(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click alone
@@ -40,33 +43,54 @@ class AbsolutePath(click.ParamType):  # type: ignore[type-arg]  # generic in new
             self.fail(str(error), param, ctx)
 
 
-class SuiteName(click.ParamType):  # type: ignore[type-arg]  # as above
-    """Parameter type of suites: the name of a shipped one, or the path of a file, made absolute."""
-
-    name = "suite"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name or path, or refuse it if it is empty or uses an unknown user's home."""
-        if value and not is_file_name(value):
-            return value
-        return str(AbsolutePath().convert(value, param, ctx))
+def _suite(value: str) -> str:
+    """Return the name of a shipped suite as it is, and the path of a file made absolute."""
+    return value if value and not is_file_name(value) else str(AbsolutePath().convert(value, None, None))
 
 
-class PartType(click.ParamType):  # type: ignore[type-arg]  # as above
-    """Parameter type of parts of a run, such as ``2/8``."""
+def _part(value: str) -> tuple[int, int]:
+    """Return number and count of a part such as ``2/8``; their order is checked with the run."""
+    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is not a part of a run; write 2/8 for the second of eight parts")
+    return int(found[1]), int(found[2])
 
-    name = "i/n"
 
-    def convert(
-        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """Return number and count of the part; their order is checked with the run."""
-        if isinstance(value, tuple):
-            return value
-        found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value)
+def seed_numbers(value: str) -> tuple[int, ...]:
+    """Return seeds written as ``3``, ``0-4`` or ``0-2,7``: each once, in order."""
+    seeds: list[int] = []
+    for part in value.split(","):
+        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part.strip())
         if found is None:
-            self.fail(f"{value!r} is not a part of a run; write 2/8 for the second of eight parts", param, ctx)
-        return int(found[1]), int(found[2])
+            raise click.BadParameter(f"{value!r} is not a list of seeds; write 0-4 or 0,3,7")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last < first + MOST_SEEDS:
+            raise click.BadParameter(f"{part.strip()!r} must be 1 to {MOST_SEEDS} seeds, the smallest first")
+        seeds.extend(range(first, last + 1))
+    return tuple(dict.fromkeys(seeds))
+
+
+def added(command: Command, options: Iterable[Callable[[Any], Any]]) -> Command:
+    """Add options to a command, in the order of its help."""
+    for each in reversed(list(options)):
+        command = each(command)
+    return command
+
+
+def gathered(
+    name: str, values_type: Callable[..., Any], options: Iterable[Callable[[Any], Any]]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add options to a command, which takes their values together as ``name``, of a type of dataclass."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_values(**values: Any) -> int:
+            names = [field.name for field in dataclasses.fields(values_type) if field.name in values]  # type: ignore[arg-type]
+            return command(**{name: values_type(**{each: values.pop(each) for each in names})}, **values)
+
+        return added(with_values, options)
+
+    return decorate
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -100,17 +124,16 @@ def format_option(formats: Iterable[str], noun: str) -> Callable[[Callable[..., 
         def with_format(*, format_name: str, as_json: bool, **values: Any) -> int:
             return command(format_name="json" if as_json else format_name, **values)
 
-        choice = click.Choice(list(formats))
-        with_json = option("--json", "as_json", is_flag=True, help="Short for --format json.")(with_format)
-        return option(
-            "--format", "format_name", type=choice, default="text", show_default=True, help=f"Format of the {noun}."
-        )(with_json)
+        shown: dict[str, Any] = {"default": "text", "show_default": True, "help": f"Format of the {noun}."}
+        with_name = option("--format", "format_name", type=click.Choice(list(formats)), **shown)
+        with_json = option("--json", "as_json", is_flag=True, help="Short for --format json.")
+        return added(with_format, (with_name, with_json))
 
     return decorate
 
 
 _SUITE: dict[str, Any] = {
-    "type": SuiteName(),
+    "type": _suite,
     "metavar": "NAME|FILE",
     "shell_complete": complete_suites,
     "help": "A shipped suite or a YAML file.",
@@ -221,11 +244,18 @@ precision_option = option(
 )
 
 
+part_option = partial(option, "--part", type=_part, metavar="I/N")
+
+
 def _flops_per_second(context: click.Context, parameter: click.Parameter, tflops: float | None) -> float | None:
     """Return floating-point operations a second. Raises UsageError: the number of TFLOPS is not above 0."""
-    if tflops is not None and not 0 < tflops < inf:
+    if tflops is None:
+        return None
+    from robench.papers.forecast import TERA
+
+    if not 0 < tflops < inf:
         raise UsageError(f"--device-speed must be a number of TFLOPS above 0, got {tflops:g}")
-    return None if tflops is None else tflops * 1e12
+    return tflops * TERA
 
 
 device_speed_option = option(
@@ -274,9 +304,30 @@ json_option = option("--json", "as_json", is_flag=True, help="Print JSON and not
 
 def measuring_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that say where models and data are, and how long a shard may take."""
-    for each in (data_root_option, shard_timeout_option, workers_option, device_option):
-        command = each(command)
-    return command
+    return added(command, (device_option, workers_option, shard_timeout_option, data_root_option))
+
+
+_EXECUTOR_OPTIONS = (
+    option(
+        "--executor",
+        default="auto",
+        show_default=True,
+        metavar="KIND",
+        help="Where shards are measured: serial (this process), processes (workers here), ray (a cluster) or another.",
+    ),
+    option(
+        EXECUTOR_OPTION,
+        "executor_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A field of the executor, such as cpus_per_worker=2; 'robench show KIND' lists them.",
+    ),
+    option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="Cluster of --executor ray: auto, HOST:PORT or ray://HOST:PORT; default: Ray is started on this machine.",
+    ),
+)
 
 
 def executor_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -289,25 +340,7 @@ def executor_options(command: Callable[..., int]) -> Callable[..., int]:
         chosen = chosen_executor(executor, executor_options, ray_address=ray_address)
         return command(executor=chosen, **values)
 
-    with_address = option(
-        "--ray-address",
-        metavar="ADDRESS",
-        help="Cluster of --executor ray: auto, HOST:PORT or ray://HOST:PORT; default: Ray is started on this machine.",
-    )(with_executor)
-    with_fields = option(
-        "--executor-option",
-        "executor_options",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A field of the executor, such as cpus_per_worker=2; 'robench show KIND' lists them.",
-    )(with_address)
-    return option(
-        "--executor",
-        default="auto",
-        show_default=True,
-        metavar="KIND",
-        help="Where shards are measured: serial (this process), processes (workers here), ray (a cluster) or another.",
-    )(with_fields)
+    return added(with_executor, _EXECUTOR_OPTIONS)
 
 
 def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None) -> str | ExecutorBase:
@@ -319,17 +352,16 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
     Raises:
         UsageError, UnknownNameError: fields are given without an executor, for one of another kind, or wrongly.
     """
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = [(*name.split("_"), value) for name, value in fields.items() if value is not None]
     if not given and not assignments:
         return kind
     from robench.declare import assigned
     from robench.runs.devices import AUTO, executor_kind
 
-    of_kinds = {name.partition("_")[0]: name for name in given}
-    for wanted, name in of_kinds.items():
+    for wanted, field, _ in given:
         if kind != wanted:
             raise UsageError(
-                f"--{name.replace('_', '-')} is an option of --executor {wanted}, but --executor is {kind}; add "
+                f"--{wanted}-{field} is an option of --executor {wanted}, but --executor is {kind}; add "
                 f"--executor {wanted}, or leave it out"
             )
     declared = executor_kind(kind)
@@ -338,5 +370,5 @@ def chosen_executor(kind: str, assignments: Sequence[str], **fields: str | None)
             f"{EXECUTOR_OPTION} sets fields of an executor, but --executor is {AUTO}; add --executor with its kind, "
             "which 'robench list executors' lists"
         )
-    shorthands = [f"{name.partition('_')[2]}={value}" for name, value in given.items()]
+    shorthands = [f"{field}={value}" for _, field, value in given]
     return assigned(declared, [*shorthands, *assignments], EXECUTOR_OPTION, "executor")

@@ -1,19 +1,21 @@
 """Papers' tables that a command is about, and their numbers in a results folder; of ``table`` and ``reproduce``."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, fields
-from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import click
 
-from robench.cli.options import limit_option, option, registry_option, results_option
+from robench.cli.options import gathered, limit_option, option, registry_option, results_option
 from robench.cli.terminal import out_document, out_encoding
 from robench.core.errors import UsageError
 from robench.costs.stored import stored_costs
+from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers import (
     Measured,
+    PaperTable,
+    TwinTable,
     existing_tables,
     find_published,
     measured_of_tables,
@@ -26,15 +28,6 @@ from robench.papers.signs import encodable
 from robench.reproduction.hours import with_hours
 from robench.reproduction.weights import Reproduced
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from robench.declare.printed import PublishedCell, PublishedTable
-    from robench.papers import PaperTable, TwinTable
-
-    Command = Callable[..., int]
 
 CHOOSING = (
     option("--all", "every", is_flag=True, help="Every table of every paper."),
@@ -120,15 +113,4 @@ def print_tables(tables: Sequence[PaperTable | TwinTable], format_name: str) -> 
         out_document(encodable(table.render(format_name), out_encoding()))
 
 
-def choosing_tables(command: Command) -> Command:
-    """Add the options to a command, which takes their values together as ``chosen``."""
-
-    @wraps(command)
-    def with_tables(**values: Any) -> int:
-        chosen = {field.name: values.pop(field.name) for field in fields(ChosenTables)}
-        return command(chosen=ChosenTables(**chosen), **values)
-
-    decorated: Command = with_tables
-    for each in reversed(OPTIONS):
-        decorated = each(decorated)
-    return decorated
+choosing_tables = gathered("chosen", ChosenTables, OPTIONS)

@@ -1,10 +1,8 @@
 """``robench report`` and ``robench leaderboard``: the table of a suite, and one table over suites, from the store."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,22 +18,17 @@ from robench.cli.options import (
     precision_option,
 )
 from robench.cli.selection import OF_RESULTS, Selection, selecting
-from robench.cli.terminal import out_document, say
+from robench.cli.terminal import out_document, put, say
 from robench.core.errors import RobenchError, UsageError
-from robench.core.files import write_whole, writing
+from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE
+from robench.core.suite import Suite
 from robench.costs import DEFAULT_RULE, RULES
 from robench.leaderboard import MANIFEST_NAME, SUFFIXES, arranged_board, ranked, render_manifest
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
 from robench.reports import RENDERERS, arranged, needs, report_of_store
+from robench.store import FolderStore
 from robench.store.upkeep import UNUSED, shards_aside
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.report import Report
-    from robench.core.suite import Suite
-    from robench.store import FolderStore
 
 NAME = "leaderboard"
 
@@ -222,10 +215,10 @@ def leaderboard_command(
     board = selection.with_costs(board, rules) if has_costs else board
     texts = [BOARD_RENDERERS[name](board) for name in names]
     for text, path in zip(texts, paths, strict=True):
-        _put(text, path)
+        put(text, path)
     if output is not None and _is_folder(output):
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
-        _put(render_manifest(board, files), output / MANIFEST_NAME)
+        put(render_manifest(board, files), output / MANIFEST_NAME)
     say_limited(board.limited)
     if not board.rows and not board.limited:
         say(f"No results for {board.suite_titles} in {selection.results}: measure them with '{run_command()}'.")
@@ -248,12 +241,3 @@ def _is_folder(path: Path) -> bool:
     except OSError:
         # Such as a name that is too long, which writing reports.
         return False
-
-
-def _put(text: str, path: Path | None) -> None:
-    if path is None:
-        out_document(text)
-        return
-    with writing(path):
-        write_whole(path, text.encode())
-    say(f"wrote {path}")

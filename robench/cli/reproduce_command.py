@@ -9,7 +9,6 @@ import click
 
 from robench.cli.main import INTERRUPTED, TERMINATED
 from robench.cli.options import (
-    PartType,
     device_speed_option,
     executor_options,
     format_option,
@@ -17,6 +16,7 @@ from robench.cli.options import (
     no_audit_option,
     number_option,
     option,
+    part_option,
 )
 from robench.cli.paper_tables import ChosenTables, choosing_tables, print_tables
 from robench.cli.terminal import out, out_json, out_table, say
@@ -54,11 +54,7 @@ seeds_option = number_option(
     show_default=True,
     help="Numbers of a training's passes; bfloat16 is mixed precision.",
 )
-@option(
-    "--part",
-    type=PartType(),
-    help="Of the trainings, each n-th from the i-th, such as 2/8; then measure beside the other parts.",
-)
+@part_option(help="Of the trainings, each n-th from the i-th, such as 2/8; then measure beside the other parts.")
 @measuring_options
 @executor_options
 @no_audit_option
@@ -126,11 +122,9 @@ def reproduction_of(chosen: ChosenTables, seeds: int | None) -> Reproduction:
 
 def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapping[str, Any]) -> int:
     """Train what is missing; return 1 if a training failed, since tables then lack numbers."""
-    from robench.cli.progress import queue_shown
-    from robench.cli.train_command import noted_state
+    from robench.cli.train_command import trained
     from robench.executors import IN_PROCESS
     from robench.runs.devices import choose_workers, devices_of
-    from robench.runs.training_queue import run_queue
     from robench.training.base import Host
 
     if not plan.trainings:
@@ -152,13 +146,10 @@ def _train(reproduction: Reproduction, plan: Plan, num_jobs: int, settings: Mapp
             reproduction.job(each, replace(host, device=devices[place % min(len(devices), num_jobs)]))
             for place, each in enumerate(wanted)
         ]
-        with noted_state(jobs), queue_shown() as shown:
-            for job, ended in run_queue(jobs, num_jobs, shown):
-                if ended.error:
-                    num_failed += 1
-                    say(f"failed: training {job.checkpoint.name}: {ended.error}")
-                    continue
-                digest = reproduction.keep(job, ended.content)
+        for job, content in trained(jobs, num_jobs):
+            num_failed += content is None
+            if content is not None:
+                digest = reproduction.keep(job, content)
                 say(f"trained {job.checkpoint.name}{_compared(digest, by_name[job.checkpoint.name].known_sha256)}")
         if num_failed:
             say(f"{num_failed} trainings failed, and nothing was measured. The same command tries them again.")
@@ -265,29 +256,18 @@ def _text(hours: Hours | None) -> str:
 
 
 def _document(plan: Plan, forecast: Forecast | None) -> dict[str, Any]:
-    def bounds(hours: Hours | None) -> list[float] | None:
-        return None if hours is None else [hours.low, hours.high]
+    def part(each: Training | Measuring, **further: object) -> dict[str, object]:
+        hours = None if each.hours is None else [each.hours.low, each.hours.high]
+        return {"model": each.checkpoint.entry, "checkpoint": each.checkpoint.name, **further, "hours": hours}
 
+    seeds = [None if each.checkpoint.training is None else each.checkpoint.training.seed for each in plan.trainings]
+    conditions = [[condition.name for condition in each.suite.conditions] for each in plan.measurements]
     return {
         "tflops": None if forecast is None else forecast.flops_per_second / TERA,
-        "trainings": [
-            {
-                "model": each.checkpoint.entry,
-                "checkpoint": each.checkpoint.name,
-                "seed": None if each.checkpoint.training is None else each.checkpoint.training.seed,
-                "hours": bounds(each.hours),
-            }
-            for each in plan.trainings
-        ],
+        "trainings": [part(each, seed=seed) for each, seed in zip(plan.trainings, seeds, strict=True)],
         "measurements": [
-            {
-                "model": each.checkpoint.entry,
-                "checkpoint": each.checkpoint.name,
-                "suite": each.suite.name,
-                "conditions": [condition.name for condition in each.suite.conditions],
-                "hours": bounds(each.hours),
-            }
-            for each in plan.measurements
+            part(each, suite=each.suite.name, conditions=names)
+            for each, names in zip(plan.measurements, conditions, strict=True)
         ],
         "impossible": dict(plan.untrainable),
     }

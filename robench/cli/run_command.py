@@ -9,7 +9,6 @@ import click
 from click.core import ParameterSource
 
 from robench.cli.options import (
-    PartType,
     all_seeds_option,
     checked_trackers,
     device_speed_option,
@@ -21,6 +20,7 @@ from robench.cli.options import (
     no_audit_option,
     only_option,
     option,
+    part_option,
     precision_option,
 )
 from robench.cli.selection import OF_MODELS, Selection, selecting
@@ -47,11 +47,7 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 @selecting((*OF_MODELS, only_option, precision_option, all_seeds_option))
 @measuring_options
 @executor_options
-@option(
-    "--part",
-    type=PartType(),
-    help="Measure one part of the run, such as 2/8: the second of eight, independently of the others.",
-)
+@part_option(help="Measure one part of the run, such as 2/8: the second of eight, independently of the others.")
 @option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
 @keep_adversarial_option
 @no_audit_option

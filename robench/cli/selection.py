@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import wraps
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from robench.cli.names import models_of_registry, models_of_results, only_condit
 from robench.cli.options import (
     all_examples_option,
     dataset_option,
+    gathered,
     limit_option,
     model_option,
     one_suite_option,
@@ -22,19 +23,15 @@ from robench.cli.options import (
     suite_option,
 )
 from robench.cli.terminal import say
+from robench.core.checkpoint import Checkpoint
 from robench.core.shard import EXACT_DTYPE, Precision
+from robench.core.suite import Suite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.checkpoint import Checkpoint
-    from robench.core.suite import Suite
     from robench.costs import Counts
     from robench.leaderboard import Leaderboard
     from robench.runs import RunRequest
     from robench.store import FolderStore
-
-    Command = Callable[..., int]
 
 # Of commands about suites; that read results of all models or some; and that need models to be named.
 OF_SUITES = (
@@ -161,18 +158,6 @@ class Selection:
         )
 
 
-def selecting(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+def selecting(options: Sequence[Callable[[Any], Any]]) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Add options to a command, which takes their values together as ``selection``."""
-
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def with_selection(**values: Any) -> int:
-            chosen = {field.name: values.pop(field.name) for field in fields(Selection) if field.name in values}
-            return command(selection=Selection(**chosen), **values)
-
-        decorated: Command = with_selection
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
+    return gathered("selection", Selection, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from robench.runs.slurm import SlurmJobs
 
 MOST_JOBS = 1000
+_jobs_option = partial(option, type=click.IntRange(1, MOST_JOBS), metavar="N")
 # Suites and models are not required, since papers' tables may be named in their place.
 _SELECTING = (
     *(click.argument("names", nargs=-1, metavar="[PAPER:NUMBER...]"), *CHOOSING, seeds_option),
@@ -50,15 +52,8 @@ _SELECTING = (
 @measuring_options
 @keep_adversarial_option
 @no_audit_option
-@option(
-    "--jobs",
-    "num_jobs",
-    type=click.IntRange(1, MOST_JOBS),
-    required=True,
-    metavar="N",
-    help="Number of jobs, a node each.",
-)
-@option("--at-once", type=click.IntRange(1, MOST_JOBS), metavar="N", help="Largest number of jobs at a time.")
+@_jobs_option("--jobs", "num_jobs", required=True, help="Number of jobs, a node each.")
+@_jobs_option("--at-once", help="Largest number of jobs at a time.")
 @option("--time", metavar="LIMIT", help="Time limit of a job, such as 12:00:00; at the limit it is queued again.")
 @option("--partition", metavar="NAME", help="Partition of all jobs.")
 @option("--account", metavar="NAME", help="Account of all jobs.")
@@ -125,14 +120,12 @@ def command(
         work = work_of_models(selection, common, keep_adversarial, tables)
     results, program = selection.results, python or sys.executable
     jobs = SlurmJobs(
-        what=work.what,
-        work=work.work,
-        tables=work.tables,
         folder=output or results / "slurm",
         logs=results / "slurm",
         working_folder=absolute(".", "the current folder"),
         python=str(absolute(program, "--python")) if os.sep in program else program,
         given_up=GIVEN_UP,
+        **work,
         **further,
     )
     scripts = {jobs.array_script: array_text(jobs), jobs.tables_script: tables_text(jobs)}

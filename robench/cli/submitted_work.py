@@ -1,27 +1,22 @@
 """Commands of the jobs of ``robench submit``, for suites and models or for papers' tables, checked in advance."""
 
-from __future__ import annotations
-
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from robench.cli.names import models_of_registry
+from robench.cli.paper_tables import ChosenTables
 from robench.cli.reproduce_command import reproduction_of
+from robench.cli.selection import Selection
 from robench.core.errors import UsageError
 from robench.core.shard import EXACT_DTYPE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from robench.cli.paper_tables import ChosenTables
-    from robench.cli.selection import Selection
-    from robench.runs.slurm import Words
-
+Words = tuple[str, ...]
 # Names of options that both kinds of work take and the jobs pass on, and of the options of one kind alone.
 COMMON = ("data_root", "no_audit", "device", "workers", "shard_timeout")
 OF_TABLES = ("rows", "columns", "of_twins", "seeds")
@@ -31,15 +26,6 @@ OF_MODELS = (
     *("dataset", "only", "all_examples", "seed", "precision", "all_seeds", "keep_adversarial", "tables"),
 )
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Commands of the jobs, as the fields of ``SlurmJobs`` of these names."""
-
-    what: tuple[Words, ...]
-    work: Words
-    tables: tuple[Words, ...]
 
 
 def check_options(context: click.Context, names: tuple[str, ...], *, of_tables: bool) -> None:
@@ -71,8 +57,8 @@ def _given(context: click.Context, names: tuple[str, ...]) -> Iterator[click.Par
 
 def work_of_models(
     selection: Selection, common: Mapping[str, Any], keep_adversarial: str | None, tables: tuple[Path, ...]
-) -> Work:
-    """Return the commands that measure models under suites, print the report and write leaderboards.
+) -> dict[str, Any]:
+    """Return the fields of ``SlurmJobs`` for jobs that measure models, print the report and write leaderboards.
 
     Raises:
         RobenchError: ``robench run`` would refuse the options.
@@ -99,15 +85,12 @@ def work_of_models(
         results=selection.results,
     )
     files = [("leaderboard", "--format", _format(path), "--output", str(path)) for path in tables]
-    return Work(
-        what=what,
-        work=_command("run", take_over=True, keep_adversarial=keep_adversarial, **common),
-        tables=(("report",), *files),
-    )
+    work = _command("run", take_over=True, keep_adversarial=keep_adversarial, **common)
+    return {"what": what, "work": work, "tables": (("report",), *files)}
 
 
-def work_of_tables(chosen: ChosenTables, seeds: int | None, common: Mapping[str, Any]) -> Work:
-    """Return the commands that reproduce papers' tables and print them.
+def work_of_tables(chosen: ChosenTables, seeds: int | None, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of ``SlurmJobs`` for jobs that reproduce papers' tables and print them.
 
     Raises:
         RobenchError: ``robench reproduce`` would refuse the options before it looks for data.
@@ -130,7 +113,7 @@ def work_of_tables(chosen: ChosenTables, seeds: int | None, common: Mapping[str,
     names = tuple((name,) for name in chosen.names)
     # One training at a time, since the variable of the jobs' number is also that of --jobs of this command.
     work = _command("reproduce", seeds=seeds, jobs=1, **common)
-    return Work(what=(*names, *what), work=work, tables=(("table",),))
+    return {"what": (*names, *what), "work": work, "tables": (("table",),)}
 
 
 def _check_device(device: str) -> None:

@@ -14,9 +14,11 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from robench.core.errors import RobenchError
+from robench.core.files import write_whole, writing
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 
 if TYPE_CHECKING:
@@ -60,6 +62,31 @@ def out_document(text: str, *, if_lost: str = "") -> None:
 def out_json(value: Any) -> None:
     """Print a value as JSON."""
     out_document(inert_json(value))
+
+
+def out_entries(
+    as_json: bool,
+    entries: Any,
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    alignment: Sequence[str] = (),
+) -> None:
+    """Print entries as JSON, or as rows of a table."""
+    if as_json:
+        out_json(entries)
+    else:
+        out_table(headers, rows, alignment)
+
+
+def put(content: str | bytes, path: Path | None, note: str = "") -> None:
+    """Write a file whole and say so, with a note; without a path print the text."""
+    if path is None:
+        assert isinstance(content, str)
+        out_document(content)
+        return
+    with writing(path):
+        write_whole(path, content if isinstance(content, bytes) else content.encode())
+    say(f"wrote {path}{note}")
 
 
 def out_table(headers: Sequence[str], rows: Iterable[Sequence[str]], alignment: Sequence[str] = ()) -> None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from robench.cli.names import complete_models, expanded
-from robench.cli.options import data_root_option, number_option, option, path_option, registry_option
-from robench.cli.seed_range import SeedRange
+from robench.cli.options import data_root_option, number_option, option, path_option, registry_option, seed_numbers
 from robench.cli.terminal import out, say
 from robench.core.checkpoint import HUB, SEED_MARK, Weights, seed_name
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError, WeightsError
@@ -75,7 +74,7 @@ class Asked:
 @number_option("--num-epochs", "Total number of epochs, replacing the entry's; needs --output.")
 @option(
     "--seeds",
-    type=SeedRange(),
+    type=seed_numbers,
     metavar="SEEDS",
     help="Train with these seeds, such as 0-4; seeds beside the entry's own are added to it.",
 )
@@ -298,31 +297,37 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
         except ValueError as error:
             raise UsageError(f"--num-epochs {asked.num_epochs} does not go with training.{error}") from error
     job = _job(checkpoint, asked)
-    with noted_state([job]), epochs_shown(checkpoint.name) as shown:
+    with _noted_state([job]), epochs_shown(checkpoint.name) as shown:
         content = weights_of(job, shown)
     _keep(registry, job, content, asked)
 
 
 def _train_queue(trainings: Sequence[Entry], asked: Asked, num_processes: int) -> int:
     """Train all side by side; return 1 if some could not be trained, since the others are."""
-    from robench.cli.progress import queue_shown
-    from robench.runs.training_queue import run_queue
-
     registries = {checkpoint.name: registry for registry, checkpoint in trainings}
     num_failed = 0
     jobs = [_job(each, asked) for _, each in trainings]
-    with noted_state(jobs), queue_shown() as shown:
-        for job, ended in run_queue(jobs, num_processes, shown):
-            if ended.error:
-                num_failed += 1
-                say(f"failed: training {job.checkpoint.name}: {ended.error}")
-            else:
-                _keep(registries[job.checkpoint.name], job, ended.content, asked)
+    for job, content in trained(jobs, num_processes):
+        num_failed += content is None
+        if content is not None:
+            _keep(registries[job.checkpoint.name], job, content, asked)
     return 1 if num_failed else 0
 
 
+def trained(jobs: Sequence[Job], num_processes: int) -> Iterator[tuple[Job, bytes | None]]:
+    """Train side by side; yield each training with its weights, or None after a message on why it failed."""
+    from robench.cli.progress import queue_shown
+    from robench.runs.training_queue import run_queue
+
+    with _noted_state(jobs), queue_shown() as shown:
+        for job, ended in run_queue(jobs, num_processes, shown):
+            if ended.error:
+                say(f"failed: training {job.checkpoint.name}: {ended.error}")
+            yield job, None if ended.error else ended.content
+
+
 @contextmanager
-def noted_state(jobs: Sequence[Job]) -> Iterator[None]:
+def _noted_state(jobs: Sequence[Job]) -> Iterator[None]:
     """Add to an interruption what the same command does next, if the state of a training is kept."""
     try:
         yield

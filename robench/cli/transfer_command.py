@@ -24,7 +24,7 @@ from robench.cli.options import (
     option,
 )
 from robench.cli.selection import OF_MODELS, OF_ONE_SUITE, Selection, selecting
-from robench.cli.terminal import out_document, out_json, out_table, say
+from robench.cli.terminal import out_document, out_entries, say
 from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
@@ -115,10 +115,8 @@ def rescore_command(
         for each in rescored:
             say(f"{each.model} / {each.condition}: {each.num_examples} examples scored again")
         found += rescored
-    if as_json:
-        out_json([asdict(each) | {"agrees": each.agrees} for each in found])
-    else:
-        out_table(_RESCORED_COLUMNS, [_row(each) for each in found])
+    entries = [asdict(each) | {"agrees": each.agrees} for each in found]
+    out_entries(as_json, entries, _RESCORED_COLUMNS, [_row(each) for each in found])
     for each in found:
         say(*_explained(each))
     return 0 if all(each.agrees for each in found) else DISAGREES

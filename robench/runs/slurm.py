@@ -153,8 +153,16 @@ class SlurmJobs:
     given_up: int
 
     def __post_init__(self) -> None:
-        self._check_time()
-        self._check_texts()
+        if self.time is not None:
+            _check_time(self.time)
+        if self.memory is not None and not _MEMORY.fullmatch(self.memory):
+            raise UsageError(f"--mem must be such as 32G, or a number of megabytes, got {self.memory!r}")
+        for name, value in (("--partition", self.partition), ("--account", self.account)):
+            if value is not None and not _is_line(value):
+                raise UsageError(f"{name} must be a name, got {value!r}")
+        for name, value in (*(("--setup", line) for line in self.setup), ("--python", self.python)):
+            if not _is_line(value):
+                raise UsageError(f"{name} must be one line of bash, got {value!r}")
         _check_options("--sbatch-option", self.options)
         _check_options("--tables-option", self.table_options)
         for name, path in (("--results", self.logs.parent), ("the current folder", self.working_folder)):
@@ -176,31 +184,16 @@ class SlurmJobs:
         """Return the file of the script that writes the tables."""
         return self.folder / "tables.sbatch"
 
-    def _check_time(self) -> None:
-        if self.time is None:
-            return
-        minutes = _minutes(self.time)
-        if minutes is None:
-            raise UsageError(
-                f"--time must be minutes, hours:minutes:seconds or days-hours:minutes:seconds, got {self.time!r}"
-            )
-        if minutes < LEAST_MINUTES:
-            raise UsageError(
-                f"--time must be at least {LEAST_MINUTES} minutes, got {self.time!r}: jobs are stopped "
-                f"{SIGNAL_SECONDS} seconds or more before the limit, and would measure nothing"
-            )
 
-    def _check_texts(self) -> None:
-        if self.memory is not None and not _MEMORY.fullmatch(self.memory):
-            raise UsageError(f"--mem must be such as 32G, or a number of megabytes, got {self.memory!r}")
-        named = {"--partition": self.partition, "--account": self.account}
-        for name, value in named.items():
-            if value is not None and not _is_line(value):
-                raise UsageError(f"{name} must be a name, got {value!r}")
-        for name, values in {"--setup": self.setup, "--python": (self.python,)}.items():
-            for value in values:
-                if not _is_line(value):
-                    raise UsageError(f"{name} must be one line of bash, got {value!r}")
+def _check_time(time: str) -> None:
+    minutes = _minutes(time)
+    if minutes is None:
+        raise UsageError(f"--time must be minutes, hours:minutes:seconds or days-hours:minutes:seconds, got {time!r}")
+    if minutes < LEAST_MINUTES:
+        raise UsageError(
+            f"--time must be at least {LEAST_MINUTES} minutes, got {time!r}: jobs are stopped {SIGNAL_SECONDS} seconds "
+            "or more before the limit, and would measure nothing"
+        )
 
 
 def _check_options(name: str, values: Sequence[str]) -> None:
@@ -257,7 +250,7 @@ def submitted(script: Path, *, after: str | None = None) -> str:
     pipe = subprocess.PIPE
     try:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as sbatch:
-            printed = [text.decode(errors="backslashreplace").strip() for text in sbatch.communicate()]
+            answer, complaint = (text.decode(errors="backslashreplace").strip() for text in sbatch.communicate())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(
             "no program sbatch is on the PATH; submit from a machine of the Slurm cluster, or see the scripts with "
@@ -265,7 +258,6 @@ def submitted(script: Path, *, after: str | None = None) -> str:
         ) from error
     except OSError as error:
         raise UsageError(f"sbatch cannot be run ({error.strerror})") from error
-    answer, complaint = printed
     if sbatch.returncode != 0 or not re.fullmatch(r"\d+(;[\w.-]+)?", answer):
         reason = complaint or answer or "it printed nothing"
         raise UsageError(f"sbatch did not take {script} (exit code {sbatch.returncode}): {reason}")
@@ -276,24 +268,15 @@ def submitted(script: Path, *, after: str | None = None) -> str:
 
 def array_text(jobs: SlurmJobs) -> str:
     """Return the script of the array, whose jobs measure."""
-    resources = {
-        "time": jobs.time,
-        "partition": jobs.partition,
-        "account": jobs.account,
-        "nodes": 1,
-        "ntasks": 1,
-        "gres": None if jobs.num_gpus is None else f"gpu:{jobs.num_gpus}",
-        "cpus-per-task": jobs.num_cpus,
-        "mem": jobs.memory,
-    }
     array = f"1-{jobs.num_jobs}" + ("" if jobs.at_once is None else f"%{jobs.at_once}")
+    gpus = None if jobs.num_gpus is None else f"gpu:{jobs.num_gpus}"
+    resources = {"gres": gpus, "cpus-per-task": jobs.num_cpus, "mem": jobs.memory}
+    place = {"chdir": jobs.working_folder, "output": _log(jobs, "%A_%a.log")}
     head = (
         _ABOUT_ARRAY,
-        _directives({"job-name": "robench", "array": array, "chdir": jobs.working_folder}),
-        _directives({"output": _log(jobs, "%A_%a.log")}),
+        _directives({"job-name": "robench", "array": array, **place}),
         _REQUEUE,
-        _directives(resources),
-        _lines(*(f"#SBATCH {option}" for option in jobs.options)),
+        _directives({"time": jobs.time, **_placement(jobs), **resources}, jobs.options),
     )
     started = (
         _what(jobs),
@@ -301,24 +284,24 @@ def array_text(jobs: SlurmJobs) -> str:
         f'{_robench(jobs, *jobs.work)} \\\n  --part "$SLURM_ARRAY_TASK_ID/{jobs.num_jobs}" &\n',
         _WAITING,
     )
-    parts = ("".join(head), _SIGNALS, _setup(jobs), "".join(started), _requeueing(jobs))
-    return "\n".join(part for part in parts if part)
+    return _joined("".join(head), _SIGNALS, _setup(jobs), "".join(started), _requeueing(jobs))
 
 
 def tables_text(jobs: SlurmJobs) -> str:
     """Return the script of the job that writes the tables."""
-    head = (
-        _ABOUT_TABLES,
-        _directives(
-            {"job-name": "robench-tables", "chdir": jobs.working_folder, "output": _log(jobs, "%j_tables.log")}
-        ),
-        _directives({"open-mode": "append", "partition": jobs.partition, "account": jobs.account}),
-        _directives({"nodes": 1, "ntasks": 1}),
-        _lines(*(f"#SBATCH {option}" for option in jobs.table_options)),
-    )
+    place = {"chdir": jobs.working_folder, "output": _log(jobs, "%j_tables.log"), "open-mode": "append"}
+    head = _directives({"job-name": "robench-tables", **place, **_placement(jobs)}, jobs.table_options)
     commands = (f"{_robench(jobs, *words)} || code=$?" for words in jobs.tables)
-    parts = ("".join(head), _setup(jobs), _what(jobs), _lines("code=0", *commands, 'exit "$code"'))
-    return "\n".join(part for part in parts if part)
+    return _joined(_ABOUT_TABLES + head, _setup(jobs), _what(jobs), _lines("code=0", *commands, 'exit "$code"'))
+
+
+def _placement(jobs: SlurmJobs) -> dict[str, object]:
+    """Return the values of directives that both kinds of jobs have."""
+    return {"partition": jobs.partition, "account": jobs.account, "nodes": 1, "ntasks": 1}
+
+
+def _joined(*parts: str) -> str:
+    return "\n".join(filter(None, parts))
 
 
 def _requeueing(jobs: SlurmJobs) -> str:
@@ -371,8 +354,11 @@ def _word(text: str) -> str:
     return f"$'{''.join(escaped)}'"
 
 
-def _directives(values: Mapping[str, object]) -> str:
-    """Return lines for Slurm, without those of None; in its quotes a backslash takes the next character's meaning."""
+def _directives(values: Mapping[str, object], options: Sequence[str] = ()) -> str:
+    """Return lines for Slurm, without those of None; in its quotes a backslash takes the next character's meaning.
+
+    ``options`` are lines of users, as they are.
+    """
     lines = []
     for name, value in values.items():
         text = str(value)
@@ -381,7 +367,7 @@ def _directives(values: Mapping[str, object]) -> str:
             text = f'"{escaped}"'
         if value is not None:
             lines.append(f"#SBATCH --{name}={text}")
-    return _lines(*lines)
+    return _lines(*lines, *(f"#SBATCH {option}" for option in options))
 
 
 def _log(jobs: SlurmJobs, name: str) -> str:

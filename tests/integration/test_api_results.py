@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 ARCHIVE = ROOT / "reports" / "archive.tar.xz"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two suites, and a store with results of both."""
+    tmp_path: Path = tmp_path_factory.mktemp("api")
     for name, suite in (("adv", ADV), ("shift", SHIFT)):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(suite))
     store = FolderStore(tmp_path / "results")

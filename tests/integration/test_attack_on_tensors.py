@@ -51,6 +51,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         limit=NUM_EXAMPLES,
         audit=False,
         keep_adversarial="float32",
+        executor="serial",
     )
     return folder / "results"
 

@@ -52,7 +52,12 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "small.yaml").write_text(SUITE)
     for dtype in ("float32", "float16"):
         package.run(
-            folder / "small.yaml", [MODEL], results=folder / dtype, audit=False, keep_adversarial=dtype, workers=1
+            folder / "small.yaml",
+            [MODEL],
+            results=folder / dtype,
+            audit=False,
+            keep_adversarial=dtype,
+            executor="serial",
         )
     return folder
 
@@ -111,7 +116,7 @@ def counts(entry: dict[str, Any]) -> tuple[int, int, int, int, int]:
 SOUND = (100, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
 def test_sound_results_agree_in_either_format(
     rescore: Callable[..., Any], submitted: Path, tmp_path: Path, dtype: str
 ) -> None:
@@ -170,6 +175,7 @@ def test_examples_beyond_the_budget_are_found(rescore: Callable[..., Any], resul
     assert counts(found["clean"]) == SOUND
 
 
+@pytest.mark.slow
 def test_a_sweep_is_checked_at_each_budget(rescore: Callable[..., Any], results: FolderStore) -> None:
     def larger(examples: AdversarialExamples) -> AdversarialExamples:
         return with_points(examples, "2/255", examples.points["2/85"])
@@ -183,6 +189,7 @@ def test_a_sweep_is_checked_at_each_budget(rescore: Callable[..., Any], results:
     assert counts(found["fgsm 2/255"]) == (100, 0, 50, 0, 0)
 
 
+@pytest.mark.slow
 def test_swapped_examples_are_found(rescore: Callable[..., Any], results: FolderStore) -> None:
     def swapped(examples: AdversarialExamples) -> AdversarialExamples:
         order = [1, 0, *range(2, 50)]
@@ -244,6 +251,7 @@ class TestTamperedRecords:
         assert found["pgd"]["disagreements"] == [outcomes.ids[fooled[0]]]
         assert found["pgd"]["submitted"] == pytest.approx(found["pgd"]["rescored"] + 0.01)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("condition", "column", "change", "left_out"),
         [
@@ -270,6 +278,7 @@ class TestTamperedRecords:
         code, found = rescore("--condition", condition)
         assert (code, found[condition]["disagreements"]) == (1, [record.outcomes.ids[5]])
 
+    @pytest.mark.slow
     def test_a_record_that_contradicts_itself_is_set_aside_and_missing(
         self, rescore: Callable[..., Any], results: FolderStore, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -290,6 +299,7 @@ class TestTamperedRecords:
         code, found = rescore("--condition", "clean")
         assert (code, counts(found["clean"])) == (0, SOUND)
 
+    @pytest.mark.slow
     def test_outcomes_of_other_examples_cannot_be_scored(
         self, rescore: Callable[..., Any], results: FolderStore
     ) -> None:
@@ -329,11 +339,16 @@ def other_data(examples: AdversarialExamples) -> AdversarialExamples:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without_ids, "of other data or ids"),
         (other_data, "of other data or ids"),
         (smaller, "are float32 (50, 1, 32, 32), wanted float32 (50, 3, 32, 32)"),
-        (doubled, "are float64 (50, 3, 32, 32), wanted float32"),
-        (renamed, "are at 1/255, wanted inputs"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (
+                (without_ids, "of other data or ids"),
+                (doubled, "are float64 (50, 3, 32, 32), wanted float32"),
+                (renamed, "are at 1/255, wanted inputs"),
+            )
+        ),
         (other_found, "found:inputs is bool (3,), wanted bool (50,)"),
     ],
 )
@@ -363,6 +378,7 @@ class TestGaps:
         assert (code, counts(found["pgd"])) == (1, (0, 100, 0, 0, 0))
         assert found["pgd"]["notes"] == ["no results of this model, with these weights, data and settings"]
 
+    @pytest.mark.slow
     def test_a_limit_wants_the_first_examples_alone(self, rescore: Callable[..., Any], results: FolderStore) -> None:
         record = record_of_shard(results, "pgd", start=50)
         next((results.path / "records").rglob(f"{record.shard.key}.parquet")).unlink()

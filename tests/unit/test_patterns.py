@@ -10,13 +10,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 from conftest import ROOT
 
 from robench.cli.list_command import _folded
-from robench.cli.main import cli
-from robench.cli.names import complete_models, expanded, model_of_registry, only_conditions
+from robench.cli.names import expanded, model_of_registry, only_conditions
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declare import find_suites, read_registries
 
@@ -185,17 +183,18 @@ class TestCompletion:
         words = shlex.split(line + (" ''" if line.endswith(" ") else ""))
         return {"_ROBENCH_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
 
-    def completed(self, line: str, **variables: str) -> list[str]:
-        """Return what a process of its own completes."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "robench"],
-            capture_output=True,
-            text=True,
-            env={**os.environ, **self.asked(line), **variables, "PYTHONPATH": str(ROOT)},
-            check=True,
-        )
-        assert ended.stderr == ""
-        return [line for line in ended.stdout.splitlines() if line]
+    @pytest.fixture
+    def completed(self, robench: Robench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[str]]:
+        """Return a function from a line, and variables, to what is completed."""
+
+        def of(line: str, **variables: str) -> set[str]:
+            for name, value in {**self.asked(line), **variables}.items():
+                monkeypatch.setenv(name, value)
+            ended = robench()
+            assert ended.stderr == ""
+            return {each for each in ended.stdout.splitlines() if each}
+
+        return of
 
     @pytest.mark.parametrize(
         ("line", "wanted"),
@@ -213,25 +212,21 @@ class TestCompletion:
             ("robench show apg", {"plain,apgd"}),
         ],
     )
-    def test_names_are_completed(
-        self, robench: Robench, monkeypatch: pytest.MonkeyPatch, line: str, wanted: set[str]
-    ) -> None:
-        for name, value in self.asked(line).items():
-            monkeypatch.setenv(name, value)
-        ended = robench()
-        assert ended.stderr == ""
-        assert {each for each in ended.stdout.splitlines() if each} == wanted
+    def test_names_are_completed(self, completed: Callable[..., set[str]], line: str, wanted: set[str]) -> None:
+        assert completed(line) == wanted
 
-    def test_entries_of_a_registry_file_are_completed_and_a_broken_one_is_passed_over(self, tmp_path: Path) -> None:
+    def test_entries_of_a_registry_file_are_completed_and_a_broken_one_is_passed_over(
+        self, completed: Callable[..., set[str]], tmp_path: Path
+    ) -> None:
         (tmp_path / "mine.yaml").write_text("checkpoints: {my-model: {}, my-other: {seeds: [{seed: 3}]}}")
         (tmp_path / "broken.yaml").write_text("checkpoints: [")
         line = f"robench run --registry {tmp_path}/broken.yaml --registry {tmp_path}/mine.yaml --model my-"
-        assert self.completed(line) == ["plain,my-model", "plain,my-other"]
-        assert self.completed(f"{line}other@") == ["plain,my-other@3"]
+        assert completed(line) == {"plain,my-model", "plain,my-other"}
+        assert completed(f"{line}other@") == {"plain,my-other@3"}
 
-    def test_every_entry_of_the_registry_is_offered(self) -> None:
+    def test_every_entry_of_the_registry_is_offered(self, completed: Callable[..., set[str]]) -> None:
         names = {name for name in read_registries() if "@" not in name}
-        assert set(self.completed("robench run --model ")) == {f"plain,{name}" for name in names}
+        assert completed("robench run --model ") == {f"plain,{name}" for name in names}
 
     def test_no_heavy_module_is_imported(self) -> None:
         asked = {"_ROBENCH_COMPLETE": "bash_complete", "COMP_WORDS": "robench run --model digits-", "COMP_CWORD": "3"}
@@ -244,18 +239,9 @@ class TestCompletion:
         assert {"robench.cli.names", "yaml"} <= imported
         assert not {"torch", "numpy", "pyarrow", "pandas", "rich"} & imported
 
-    def test_the_shipped_registry_is_not_read_strictly(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(path: Path) -> None:
-            raise AssertionError(path)
-
-        monkeypatch.setattr("robench.declare.yaml_source.read_yaml", fail)
-        context = click.Context(cli)
-        found = [each.value for each in complete_models(context, cli.params[0], "digits-vit@")]
-        assert found == [f"digits-vit@{seed}" for seed in range(1, 5)]
-
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    def test_each_shell_gets_a_script(self, shell: str) -> None:
-        script = "\n".join(self.completed("", _ROBENCH_COMPLETE=f"{shell}_source"))
+    def test_each_shell_gets_a_script(self, completed: Callable[..., set[str]], shell: str) -> None:
+        script = "\n".join(completed("", _ROBENCH_COMPLETE=f"{shell}_source"))
         assert f"_ROBENCH_COMPLETE={shell}_complete" in script
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
