@@ -24,9 +24,8 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.declare import find_checkpoints
 from robench.executors import ProcessExecutor
-from robench.runs.prepare import missing
 from robench.scheduling import ShardQueue, run_shards
-from robench.store import FolderStore, MemoryStore
+from robench.store import FolderStore
 from robench.tasks.classification import ClassificationOutcome
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def plan_a_million() -> None:
     wanted = measurements(50, 20, 50_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = time.perf_counter(), time.process_time()
-    queue = ShardQueue(missing(list(into_shards(wanted, 1)), MemoryStore()))
+    queue = ShardQueue(into_shards(wanted, 1))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(f"{len(queue):,} shards planned in {wall:.1f} s ({cpu:.1f} s of CPU time) and {memory:.0f} MiB")

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from robench.core.shard import DatasetIdentity, Measurement, into_shards
 from robench.declare import parse_suite
 from robench.reports import Listing, holdings_of
-from robench.runs.prepare import missing
 from robench.scheduling import ShardQueue
-from robench.store import FolderStore, MemoryStore
+from robench.store import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,11 +87,11 @@ def measure(folder: Path, sizes: list[int]) -> None:
 
     def planned() -> str:
         kept["shards"] = list(into_shards(measurements(*sizes), 1))
-        return f"{len(missing(kept['shards'], MemoryStore()))} shards missing in an empty store"
+        return f"{len({each.key for each in kept['shards']})} shards missing in an empty store"
 
     timed("plan", planned)
     timed("queue", lambda: f"{len(ShardQueue(kept['shards']))} shards in the queue")
-    timed("resume", lambda: f"{len(missing(kept['shards'], store))} shards missing in the folder")
+    timed("resume", lambda: f"{len({each.key for each in kept['shards']} - store.keys())} shards missing in the folder")
     kept.clear()
     timed("status", lambda: f"{sum(each.num_in for each in holdings_of(suite_of(sizes[1]), Listing(store)))} examples")
 

@@ -30,7 +30,8 @@ from robench.declare import find_suite, read_registry, shipped_registry
 from robench.executors import IN_PROCESS
 from robench.models.build import build
 from robench.papers.forecast import SECONDS_PER_HOUR, Forecast, Hours
-from robench.runs import Listener, RunRequest, prepare
+from robench.runs import RunRequest, prepare
+from robench.scheduling import Listener
 from robench.store import MemoryStore
 from robench.training import texts_impl
 from robench.training.base import Host

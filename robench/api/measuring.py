@@ -22,7 +22,6 @@ from robench.models.loading import load_model
 from robench.runs import (
     REHEARSALS,
     ChosenModels,
-    Listener,
     PreparedRun,
     PreparedTransfer,
     RunRequest,
@@ -36,7 +35,7 @@ from robench.runs import (
 from robench.runs.chosen_models import Keys, Models, listed, names_of
 from robench.runs.devices import AUTO
 from robench.runs.request import KeptDtype
-from robench.scheduling import Progress
+from robench.scheduling import Listener, Progress
 from robench.store import FolderStore, MemoryStore
 
 

@@ -218,7 +218,7 @@ def has_kept(progress: Progress) -> bool:
 
 
 class WatchedRun:
-    """Watch over a run (``runs.rounds.Watch``) that shows its progress.
+    """Watch over a run (``scheduling.Watch``) that shows its progress.
 
     The first Ctrl-C or SIGTERM drains, the second raises KeyboardInterrupt. SIGUSR1 raises ``GivenUp`` at once, so that
     shards under way are given up. Either has a note on stored results.

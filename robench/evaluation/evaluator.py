@@ -68,7 +68,7 @@ class Evaluator:
         try:
             self._check_libraries(measurement, "code that ran before")
             with Contained():
-                model, dataset = self._model_of(shard.measurement), self._dataset_of(shard.measurement)
+                model, dataset = self.opened(measurement)
                 read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
                 evaluate: Measure = shard.measurement.condition.action.implemented()
                 record = evaluate(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
@@ -94,7 +94,11 @@ class Evaluator:
     def answers(self, shard: Shard, inputs: torch.Tensor) -> torch.Tensor:
         """Return the model's own answers to inputs of a shard that was measured; see ``evaluate.answers``."""
         with Contained():
-            return answers(shard, inputs, self._model_of(shard.measurement), self._dataset_of(shard.measurement))
+            return answers(shard, inputs, *self.opened(shard.measurement))
+
+    def opened(self, measurement: Measurement) -> tuple[Model, Dataset]:
+        """Return the model and the data of a measurement; the ones used last are kept."""
+        return self._model_of(measurement), self._dataset_of(measurement)
 
     def _replacement(self, measurement: Measurement, culprit: str) -> str:
         """Return why this process must not measure, since functions of libraries are replaced; empty if it may.

@@ -9,13 +9,12 @@ from robench.runs.devices import choose_workers
 from robench.runs.prepare import PreparedRun, measure, prepare
 from robench.runs.request import REHEARSALS, RunRequest, rehearsal_request, smoke_request
 from robench.runs.rescoring import rescore_results
-from robench.runs.rounds import Listener, in_rounds
+from robench.runs.rounds import in_rounds
 from robench.runs.transfer import PreparedTransfer, prepare_transfer
 
 __all__ = [
     "REHEARSALS",
     "ChosenModels",
-    "Listener",
     "PreparedRun",
     "PreparedTransfer",
     "RunRequest",

@@ -257,37 +257,28 @@ def _inputs(request: AnalysisRequest, checkpoint: Checkpoint) -> Inputs:
     if request.dataset is None:
         raise UsageError("name the examples with --dataset, or with --suite")
     dataset = open_dataset(request.dataset, data_root=request.data_root, preprocessing=checkpoint.preprocessing)
-    count = min(request.count, len(dataset))
-    identity = dataset.identity
+    identity, count = dataset.identity, min(request.count, len(dataset))
+    by_condition: dict[str, Sequence[Tensor]] = {}
     if not request.views:
-        clean: list[Tensor] = []
-        ids: list[str] = []
-        for start in range(0, count, ROWS):
-            batch = dataset.batch(start, min(start + ROWS, count))
-            clean += batch.inputs.unbind()
-            ids += batch.ids
-        return Inputs(
-            dataset=identity.name, fingerprint=identity.fingerprint, ids=tuple(ids), by_condition={CLEAN: clean}
+        batches = [dataset.batch(start, min(start + ROWS, count)) for start in range(0, count, ROWS)]
+        ids = tuple(each for batch in batches for each in batch.ids)
+        by_condition[CLEAN] = [each for batch in batches for each in batch.inputs.unbind()]
+    else:
+        assert request.suite is not None  # the views are of one
+        measured = RunRequest(
+            suites=(request.suite,),
+            checkpoints=(checkpoint,),
+            seed=request.root_seed,
+            device=request.device,
+            data_root=request.data_root,
+            modules=request.modules,
         )
-    assert request.suite is not None  # the views are of one
-    measured = RunRequest(
-        suites=(request.suite,),
-        checkpoints=(checkpoint,),
-        seed=request.root_seed,
-        device=request.device,
-        data_root=request.data_root,
-        modules=request.modules,
-    )
-    shown = pictured(measured, request.views, count=count)
-    by_condition: dict[str, Sequence[Tensor]] = {CLEAN: [torch.from_numpy(each.clean.pixels) for each in shown]}
-    for place, view in enumerate(request.views):
-        by_condition[view.name] = [torch.from_numpy(each.shots[place].pixels) for each in shown]
-    return Inputs(
-        dataset=identity.name,
-        fingerprint=identity.fingerprint,
-        ids=tuple(each.example_id for each in shown),
-        by_condition=by_condition,
-    )
+        shown = pictured(measured, request.views, count=count)
+        ids = tuple(each.example_id for each in shown)
+        by_condition[CLEAN] = [torch.from_numpy(each.clean.pixels) for each in shown]
+        for place, view in enumerate(request.views):
+            by_condition[view.name] = [torch.from_numpy(each.shots[place].pixels) for each in shown]
+    return Inputs(dataset=identity.name, fingerprint=identity.fingerprint, ids=ids, by_condition=by_condition)
 
 
 def _check_memory(analysis: AnalysisBase, checkpoint: Checkpoint) -> None:

@@ -90,18 +90,26 @@ def cost_document(
         "protocol": {"name": request.protocol_name, **asdict(request.protocol)},
         "ratio_to": request.ratio_to,
         "input_shape": list(subjects[0].shape),
-        "device": device_kind(device),
-        "threads": torch.get_num_threads(),
-        "versions": library_versions(),
+        **machine_of(device),
     }
     values = measured(subjects, request.protocol)[0]
     found |= conditions | {"at": datetime.now(UTC).isoformat(timespec="seconds")}
     found |= {kind: asdict(each) for kind, each in values.items()}
     plain = [to_plain(each) for each in (checkpoint.architecture, checkpoint.preprocessing)]
-    path = request.results / FOLDER / f"{key_of([checkpoint.name, *plain, conditions])}.json"
-    with writing(path):
-        write_whole(path, f"{json.dumps(found, indent=1)}\n".encode())
+    keep(request.results, [checkpoint.name, *plain, conditions], found)
     return found
+
+
+def machine_of(device: torch.device) -> dict[str, Any]:
+    """Return kind of device, number of threads and versions of libraries, as costs keep them."""
+    return {"device": device_kind(device), "threads": torch.get_num_threads(), "versions": library_versions()}
+
+
+def keep(results: Path, identity: list[Any], document: Mapping[str, Any]) -> None:
+    """Write measured costs into a results folder, in place of those of the same identity."""
+    path = results / FOLDER / f"{key_of(identity)}.json"
+    with writing(path):
+        write_whole(path, f"{json.dumps(document, indent=1)}\n".encode())
 
 
 def counts_of_models(checkpoints: Mapping[str, Checkpoint]) -> tuple[dict[str, Counts], dict[str, str]]:

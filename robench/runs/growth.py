@@ -1,6 +1,5 @@
 """Growth of an attention layer's costs with the number of its tokens, kept beside other costs."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -13,15 +12,13 @@ from robench.attention import ATTENTIONS
 from robench.core.checkpoint import Checkpoint
 from robench.core.containment import Contained
 from robench.core.errors import DeclarationError, UnknownNameError
-from robench.core.files import write_whole, writing
-from robench.core.identity import key_of, to_plain
+from robench.core.identity import to_plain
 from robench.costs import RULES, TOKENS, Limits, Protocol, fitted_exponent, larger_half
 from robench.costs.counting import counts_of, subject_of
 from robench.costs.measuring import measured
-from robench.costs.stored import FOLDER
 from robench.declarations.base import FieldsError
-from robench.evaluation.arithmetic import device_kind, library_versions
 from robench.models.single_layer import SingleLayer
+from robench.runs.costs import keep, machine_of
 from robench.runs.devices import devices_of
 
 # Default of numbers that have none, such as features: the smallest usual one.
@@ -109,14 +106,10 @@ def growth_document(name: str, attention: Any, request: GrowthRequest) -> dict[s
         "tokens": list(request.tokens),
         "protocol": {"name": request.protocol_name, **asdict(request.protocol)},
         "limits": asdict(request.limits),
-        "device": device_kind(device),
-        "threads": torch.get_num_threads(),
-        "versions": library_versions(),
+        **machine_of(device),
     }
     document |= conditions | {"at": datetime.now(UTC).isoformat(timespec="seconds")}
-    path = request.results / FOLDER / f"{key_of(['growth', name, conditions])}.json"
-    with writing(path):
-        write_whole(path, f"{json.dumps(document, indent=1)}\n".encode())
+    keep(request.results, ["growth", name, conditions], document)
     return document
 
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robench.core.columns import Outcomes, fields_of
+from robench.core.columns import fields_of
 from robench.core.errors import RobenchError, UnknownNameError, UsageError
 from robench.core.protocols import Dataset
 from robench.core.records import Failure, Record
@@ -109,8 +109,7 @@ def pictured(
     shards = [shard for each in (of_clean, *measured) for shard in _batches(each, places)]
     for number, shard in enumerate(shards):
         on_progress(number, len(shards))
-        images.add(evaluator(shard))
-        images.add_answers(shard, dataset, evaluator)
+        images.add(evaluator(shard), shard, dataset, evaluator)
     on_progress(len(shards), len(shards))
     by_condition = dict(zip(conditions, measured, strict=True))
     shown = [(view, by_condition[replace(view.condition, num_examples=None)]) for view in perturbed]
@@ -141,11 +140,15 @@ def _batches(measurement: Measurement, places: Sequence[int]) -> list[Shard]:
 
 @dataclass(slots=True)
 class _Kept:
-    """Store of adversarial examples (``core.protocols.AdversarialStore``) in memory, and of outcomes beside them."""
+    """Store of adversarial examples (``core.protocols.AdversarialStore``) in memory, and of answers beside them.
+
+    Answers by shard and budget are masks (B, H, W), where the task answers with these, and classes of images once they
+    are written as files of 8 bits a value.
+    """
 
     _examples: dict[str, AdversarialExamples] = field(default_factory=dict)
     _records: dict[str, Record] = field(default_factory=dict)
-    # By shard and budget, (B, H, W) each.
+    _points: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     _masks: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     _of_files: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
@@ -157,39 +160,24 @@ class _Kept:
         """Return the examples of a shard, or None if there are none."""
         return self._examples.get(shard_key)
 
-    def add(self, result: Record | Failure) -> None:
-        """Keep the outcomes of a shard; raise the error of one that failed."""
+    def add(self, result: Record | Failure, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
+        """Keep outcomes and inputs of a shard, and the answers that outcomes do not have; raise a failure's error."""
         if isinstance(result, Failure):
             raise RobenchError(f"{result.shard.title}: {result.error}")
-        self._records[result.shard.key] = result
-
-    def add_answers(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
-        """Keep the answers that outcomes do not have: masks, and classes of images as files have them."""
-        self._add_masks(shard, dataset, evaluator)
-        self._add_of_files(shard, dataset, evaluator)
-
-    def _add_of_files(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
-        """Keep the classes that the model gives images of a shard once they are written as files of 8 bits a value."""
-        domain, outcomes = DOMAINS[shard.measurement.condition.dataset.domain], self._records[shard.key].outcomes
+        key, outcomes = shard.key, result.outcomes
+        self._records[key] = result
+        if (made := self._examples.get(key)) is not None:
+            self._points[key] = {name: torch.from_numpy(each) for name, each in made.points.items()}
+        else:
+            self._points[key] = {ONE_BUDGET: dataset.batch(shard.start, shard.stop).inputs}
+        is_image = DOMAINS[shard.measurement.condition.dataset.domain].shown_as == "image"
         has_classes = "prediction" in fields_of(outcomes.row_type) and outcomes.values("prediction") is not None
-        if domain.shown_as != "image" or not has_classes:
-            return
-        for name, points in self._points(shard, dataset).items():
-            read = torch.from_numpy(file_levels(points.numpy())).float() / NUM_LEVELS
-            self._of_files[shard.key, name] = [str(each) for each in evaluator.answers(shard, read).tolist()]
-
-    def _points(self, shard: Shard, dataset: Dataset) -> dict[str, Tensor]:
-        """Return the inputs (B, ...) of a shard, of each budget, or the clean ones."""
-        if shard.key in self._examples:
-            return {name: torch.from_numpy(each) for name, each in self._examples[shard.key].points.items()}
-        return {ONE_BUDGET: dataset.batch(shard.start, shard.stop).inputs}
-
-    def _add_masks(self, shard: Shard, dataset: Dataset, evaluator: Evaluator) -> None:
-        """Keep the answers to the inputs of a shard, of each budget, or to the clean ones, if they are masks."""
-        if TASKS[shard.measurement.checkpoint.task].answers_as != "mask":
-            return
-        points = self._points(shard, dataset)
-        self._masks |= {(shard.key, name): evaluator.answers(shard, each) for name, each in points.items()}
+        for name, points in self._points[key].items():
+            if TASKS[shard.measurement.checkpoint.task].answers_as == "mask":
+                self._masks[key, name] = evaluator.answers(shard, points)
+            if is_image and has_classes:
+                read = torch.from_numpy(file_levels(points.numpy())).float() / NUM_LEVELS
+                self._of_files[key, name] = [str(each) for each in evaluator.answers(shard, read).tolist()]
 
     def of_example(
         self, dataset: Dataset, place: int, clean: Measurement, wanted: Sequence[tuple[View, Measurement]]
@@ -197,54 +185,39 @@ class _Kept:
         """Return one example, clean and under each wanted view."""
         batch, declared = dataset.batch(place, place + 1), clean.condition.dataset
         (shard,) = _batches(clean, [place])
-        row = place - shard.start
-        outcomes = self._records[shard.key].outcomes.take(slice(row, row + 1))
-        mask = self._masks.get((shard.key, ONE_BUDGET))
+        shot, outcome = self._shot(CLEAN, None, clean, place), self._records[shard.key].outcomes[place - shard.start]
         return Pictured(
             domain=declared.domain,
             example_id=batch.ids[0],
-            target="" if mask is not None else str(getattr(outcomes[0], "target", "")),
-            clean=replace(
-                _shot(CLEAN, batch.inputs[0], outcomes, clean, None if mask is None else mask[row]),
-                of_file=self._of_file(shard.key, ONE_BUDGET, row),
-            ),
-            shots=tuple(self._perturbed(view, measurement, place) for view, measurement in wanted),
-            true_mask=None if mask is None else batch.targets[0].numpy(),
+            target="" if shot.mask is not None else str(getattr(outcome, "target", "")),
+            clean=shot,
+            shots=tuple(self._shot(view.name, view.epsilon, measurement, place) for view, measurement in wanted),
+            true_mask=None if shot.mask is None else batch.targets[0].numpy(),
             class_names=declared.class_names or (),
         )
 
-    def _perturbed(self, view: View, measurement: Measurement, place: int) -> Shot:
+    def _shot(self, name: str, epsilon: str | None, measurement: Measurement, place: int) -> Shot:
+        """Return an example under one condition, at one budget of a sweep."""
         (shard,) = _batches(measurement, [place])
-        row = place - shard.start
-        budget = view.epsilon or ONE_BUDGET
-        points = torch.from_numpy(self._examples[shard.key].points[budget][row])
-        outcomes = self._records[shard.key].outcomes.at_budget(view.epsilon).take(slice(row, row + 1))
-        mask = self._masks.get((shard.key, budget))
-        shot = _shot(view.name, points, outcomes, measurement, None if mask is None else mask[row])
-        return replace(shot, of_file=self._of_file(shard.key, budget, row))
-
-    def _of_file(self, key: str, budget: str, row: int) -> str | None:
-        answers = self._of_files.get((key, budget))
-        return None if answers is None else answers[row]
-
-
-def _shot(view: str, inputs: Tensor, outcomes: Outcomes, measurement: Measurement, mask: Tensor | None) -> Shot:
-    """Return an example under one condition; ``outcomes`` has one row, its own."""
-    task, domain = TASKS[measurement.checkpoint.task], DOMAINS[measurement.condition.dataset.domain]
-    outcome, verdict = outcomes[0], task.verdict
-    loss = None if mask is not None else getattr(outcome, "loss_nats", None)
-    proportion: Proportion | None = None if mask is None or not task.proportion else imported(task.proportion)
-    return Shot(
-        name=view,
-        inputs=_without_padding(inputs, domain),
-        prediction=str(getattr(outcome, "prediction", "" if loss is None else f"{loss:.4g} nats")),
-        mask=None if mask is None else mask.numpy(),
-        proportion=None if proportion is None else float(proportion(outcomes)[0]),
-        confidence=getattr(outcome, "confidence", None),
-        is_right=None if verdict is None else getattr(outcome, verdict),
-        linf=outcome.linf,
-        num_changed=outcome.num_changed,
-    )
+        row, place_of = place - shard.start, (shard.key, epsilon or ONE_BUDGET)
+        outcomes = self._records[shard.key].outcomes.at_budget(epsilon).take(slice(row, row + 1))
+        task, domain = TASKS[measurement.checkpoint.task], DOMAINS[measurement.condition.dataset.domain]
+        outcome, verdict = outcomes[0], task.verdict
+        masks, of_files = self._masks.get(place_of), self._of_files.get(place_of)
+        loss = None if masks is not None else getattr(outcome, "loss_nats", None)
+        proportion: Proportion | None = None if masks is None or not task.proportion else imported(task.proportion)
+        return Shot(
+            name=name,
+            inputs=_without_padding(self._points[shard.key][place_of[1]][row], domain),
+            prediction=str(getattr(outcome, "prediction", "" if loss is None else f"{loss:.4g} nats")),
+            mask=None if masks is None else masks[row].numpy(),
+            proportion=None if proportion is None else float(proportion(outcomes)[0]),
+            confidence=getattr(outcome, "confidence", None),
+            is_right=None if verdict is None else getattr(outcome, verdict),
+            linf=outcome.linf,
+            num_changed=outcome.num_changed,
+            of_file=None if of_files is None else of_files[row],
+        )
 
 
 def _without_padding(inputs: Tensor, domain: Domain) -> NDArray[Any] | str:

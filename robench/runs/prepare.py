@@ -1,11 +1,11 @@
 """Plan of a run: the measurements and shards of a request, and what a store lacks of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -29,20 +29,46 @@ from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.finding import Found, find
 from robench.runs.fit import foreign_code_of
 from robench.runs.request import SMOKE_NOTE, RunRequest
-from robench.runs.rounds import Listener, Watch, in_rounds
-from robench.scheduling import run_shards
+from robench.runs.rounds import in_rounds
+from robench.scheduling import Listener, Watch, run_shards
 from robench.scheduling.estimates import Estimate, Estimates, Source, Work, work_of
-from robench.scheduling.measure import Results
 from robench.store import AdversarialFolder, FolderStore
 
 T = TypeVar("T")
 
 
-class Listing(Protocol):
-    """Store that lists what it has."""
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """Store as a run sees it: suites share measurements, and examples that must be kept are part of a result.
+
+    Attributes:
+        suites: the first suite of each measurement by key, which is noted with its results.
+        folder: that of adversarial examples, if they are kept.
+        wanted: keys of the shards whose examples must be in ``folder``.
+    """
+
+    store: Store
+    suites: Mapping[str, str]
+    folder: AdversarialFolder | None = None
+    wanted: frozenset[str] = frozenset()
 
     def keys(self) -> set[str]:
-        """Return the keys of all finished shards."""
+        """Return the keys of all shards that have a complete record and, if requested, their examples."""
+        return self.store.keys() - (self.wanted - (self.folder.keys() if self.folder else set()))
+
+    def has(self, measurement_key: str, key: str) -> bool:
+        """Return whether a shard has a record and, if requested, its examples."""
+        has_examples = key not in self.wanted or (self.folder is not None and self.folder.has(measurement_key, key))
+        return has_examples and self.store.has(measurement_key, key)
+
+    def claims(self) -> Claims:
+        """Return claims on shards, which are done once their examples exist too."""
+        return self.store.claims(self.has)
+
+    def put(self, result: Record | Failure) -> None:
+        """Store a result; for a shard measured again only for its examples, the first record stays."""
+        suite = self.suites[result.shard.measurement_key]
+        self.store.put(replace(result, provenance=replace(result.provenance, suite=suite)))
 
 
 class Table(NamedTuple):
@@ -92,11 +118,11 @@ class PreparedRun:
 
     def todo(self, store: Store) -> list[Shard]:
         """Return the shards, of the requested part, that ``store`` lacks."""
-        return missing(self.mine, self._demanding(store))
+        return missing(self.mine, self._results(store).keys())
 
     def gone(self, store: Store) -> list[Shard]:
         """Return the shards, of the requested part, that have neither a record nor a failure in ``store``."""
-        todo = missing(self.mine, store)
+        todo = missing(self.mine, store.keys())
         failed = {failure.shard.key for failure in store.failures()} if todo else ()
         return [shard for shard in todo if shard.key not in failed]
 
@@ -171,32 +197,28 @@ class PreparedRun:
 
     def fill(self, store: Store, watch: Watch, title: str = "") -> None:
         """Measure what ``store`` lacks, and store it."""
-        results, todo, estimates = self._demanding(store), self.todo(store), self.estimates(store)
-        later = missing(self.of_others, results)
+        results, estimates = self._results(store), self.estimates(store)
+        kept = results.keys()
+        todo, later = missing(self.mine, kept), missing(self.of_others, kept)
         num_shards = len({shard.key for shard in (*self.mine, *self.of_others)})
         executor = self._executor(self.workers(work_of(todo, estimates)), store)
         with watch.watching(executor, len(todo), num_shards, title) as on_progress:
             watch.filled[title] = run_shards(
                 todo,
                 executor,
-                _OfSuites(results, self._suites()),
+                results,
                 on_progress,
                 num_kept=num_shards - len(todo) - len(later),
                 estimates=estimates,
                 later=later,
             )
 
-    def _suites(self) -> dict[str, str]:
-        """Return the first suite of each measurement, by key."""
-        suites = reversed(list(self.measurements.items()))
-        return {measurement.key: name for name, measurements in suites for measurement in measurements}
-
-    def _demanding(self, store: Store) -> Results:
-        """Return the store wrapped such that a shard without its adversarial examples counts as missing."""
+    def _results(self, store: Store) -> RunResults:
+        suites = {each.key: name for name in reversed(list(self.measurements)) for each in self.measurements[name]}
         if self.request.keep_adversarial is None:
-            return store
+            return RunResults(store, suites)
         made = {shard.key for shard in self.shards if shard.measurement.condition.makes_inputs}
-        return WithExamples(store=store, folder=folder_of(store), wanted=frozenset(made))
+        return RunResults(store, suites, folder_of(store), frozenset(made))
 
     def keys(self, suite: Suite) -> dict[str, set[str]]:
         """Return the keys of all measurements of ``suite``, by model."""
@@ -224,54 +246,6 @@ class PreparedRun:
             )
             tables.append(Table(suite, replace(report, notes=(SMOKE_NOTE,)) if request.smoke else report, keys))
         return tables
-
-
-@dataclass(frozen=True, slots=True)
-class _OfSuites:
-    """Results of a run, with the suite that asked for each in its provenance: suites share measurements."""
-
-    store: Results
-    suites: Mapping[str, str]
-
-    def keys(self) -> set[str]:
-        return self.store.keys()
-
-    def claims(self) -> Claims:
-        return self.store.claims()
-
-    def put(self, result: Record | Failure) -> None:
-        suite = self.suites[result.shard.measurement_key]
-        self.store.put(replace(result, provenance=replace(result.provenance, suite=suite)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithExamples:
-    """Results of a run without the records whose requested adversarial examples are missing.
-
-    Attributes:
-        wanted: keys of the shards whose examples must be in ``folder``.
-    """
-
-    store: Store
-    folder: AdversarialFolder
-    wanted: frozenset[str]
-
-    def keys(self) -> set[str]:
-        """Return the keys of all shards that have a complete record and, if requested, their examples."""
-        return self.store.keys() - (self.wanted - self.folder.keys())
-
-    def has(self, measurement_key: str, key: str) -> bool:
-        """Return whether a shard has a record and, if requested, its examples."""
-        has_examples = key not in self.wanted or self.folder.has(measurement_key, key)
-        return has_examples and self.store.has(measurement_key, key)
-
-    def claims(self) -> Claims:
-        """Return claims on shards, which are done once their examples exist too."""
-        return self.store.claims(self.has)
-
-    def put(self, result: Record | Failure) -> None:
-        """Store a result; for a shard measured again only for its examples, the first record stays."""
-        self.store.put(result)
 
 
 def folder_of(store: Store | None) -> AdversarialFolder:
@@ -369,9 +343,8 @@ def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
     return [shard for key, shard in planned.items() if key in mine]
 
 
-def missing(shards: Iterable[Shard], store: Listing) -> list[Shard]:
-    """Return the shards without a record in the store, each once, in order."""
-    kept = store.keys()
+def missing(shards: Iterable[Shard], kept: Collection[str]) -> list[Shard]:
+    """Return the shards whose keys are not ``kept``, each once, in order."""
     todo: dict[str, Shard] = {}
     for shard in shards:
         if shard.key not in kept:

@@ -6,19 +6,16 @@ from typing import get_args
 
 from robench.core.columns import Outcomes
 from robench.core.containment import Contained
-from robench.core.declared import DatasetDeclaration
 from robench.core.errors import StoreError, UnknownNameError, described
 from robench.core.protocols import Dataset, Model
 from robench.core.records import Record
 from robench.core.shard import Measurement, Shard
 from robench.core.suite import Condition, Suite, View, views_of
-from robench.datasets import open_dataset
+from robench.evaluation.evaluator import Evaluator
 from robench.evaluation.submission import Agreement, agreement_of
 from robench.executors import IN_PROCESS
 from robench.metrics import METRICS, Readings
-from robench.models.loading import load_model
 from robench.reports.selection import tile
-from robench.runs.devices import choose_workers
 from robench.runs.prepare import prepare
 from robench.runs.request import KeptDtype, RunRequest, check_keepable
 from robench.store import AdversarialFolder, FolderStore
@@ -91,31 +88,15 @@ def rescore_results(
         check_keepable(condition.dataset)
     prepared = prepare(request)
     store.expect(request.conditions, prepared.planned)
-    workers = choose_workers(request.device, None, IN_PROCESS)
+    (device,), decode_workers = prepared.asked.devices, prepared.asked.decode_workers
+    evaluator = Evaluator(device=device, data_root=request.data_root, decode_workers=decode_workers)
+    wanted = [(suite.name, each) for suite in request.suites for each in prepared.measurements[suite.name]]
     for checkpoint in request.checkpoints:
-        model: Model | None = None
-        opened: dict[DatasetDeclaration, Dataset] = {}
-        wanted = [
-            (suite.name, each)
-            for suite in request.suites
-            for each in prepared.measurements[suite.name]
-            if each.checkpoint.name == checkpoint.name
-        ]
         for suite_name, measurement in wanted:
-            if model is None:
-                weights = replace(checkpoint.weights, sha256=measurement.weights_digest)
-                model = load_model(replace(checkpoint, weights=weights), workers.devices[0])
-            declared = measurement.condition.dataset
-            if declared not in opened:
-                opened[declared] = open_dataset(
-                    declared,
-                    data_root=request.data_root,
-                    preprocessing=checkpoint.preprocessing,
-                    decode_workers=workers.decode_workers,
-                )
-            for kept in _as_kept(measurement, store):
-                scored = _scored(kept, store, model, opened[declared], request.limit)
-                yield tuple(_summary(suite_name, scored, view, request.limit) for view in views_of(kept.condition))
+            if measurement.checkpoint.name == checkpoint.name:
+                for kept in _as_kept(measurement, store):
+                    scored = _scored(kept, store, *evaluator.opened(measurement), request.limit)
+                    yield tuple(_summary(suite_name, scored, view, request.limit) for view in views_of(kept.condition))
 
 
 def _narrowed(suites: Sequence[Suite], conditions: Sequence[str]) -> tuple[Suite, ...]:

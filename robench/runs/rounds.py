@@ -1,53 +1,14 @@
-"""Rounds of a run, and who watches them.
-
-A second round measures results that turned out damaged, or that another command moved meanwhile.
-"""
+"""Rounds of a run: a second one measures results that turned out damaged, or that another command moved meanwhile."""
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
-from robench.core.protocols import Executor, Store
+from robench.core.protocols import Store
 from robench.core.shard import Shard
-from robench.scheduling import Progress
+from robench.scheduling import Watch
 
 logger = logging.getLogger("robench.runs")
-
-
-class Watch(Protocol):
-    """Watch over a run, which is told of its progress and may stop it.
-
-    Attributes:
-        filled: latest progress of each part of the run, by title.
-    """
-
-    filled: dict[str, Progress]
-
-    @property
-    def is_stopped(self) -> bool:
-        """Return whether nothing further may begin."""
-
-    def watching(
-        self, executor: Executor, num_todo: int, num_shards: int, title: str
-    ) -> AbstractContextManager[Callable[[Progress], None]]:
-        """Return a context of a callback for the progress of an executor, which is to measure ``num_todo`` shards."""
-
-
-class Listener:
-    """Watch that passes progress to a function, and never stops."""
-
-    is_stopped = False
-
-    def __init__(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> None:
-        self.filled: dict[str, Progress] = {}
-        self._on_progress = on_progress
-
-    def watching(
-        self, executor: Executor, num_todo: int, num_shards: int, title: str
-    ) -> AbstractContextManager[Callable[[Progress], None]]:
-        """Return the function, as a context."""
-        return nullcontext(self._on_progress)
 
 
 class Filling(Protocol):

@@ -23,7 +23,7 @@ from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.prepare import PreparedRun, folder_of, prepare
 from robench.runs.request import RunRequest
-from robench.runs.rounds import Watch
+from robench.scheduling import Watch
 from robench.tasks import TASKS
 
 Result = TypeVar("Result", Record, Failure)

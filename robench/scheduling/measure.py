@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -47,6 +47,41 @@ class Progress:
     def num_left(self) -> int:
         """Return the number of shards without a result."""
         return self.num_shards - self.num_kept_before - self.num_done - self.num_elsewhere
+
+
+class Watch(Protocol):
+    """Watch over a run, which receives its progress and may stop it.
+
+    Attributes:
+        filled: latest progress of each part of the run, by title.
+    """
+
+    filled: dict[str, Progress]
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether nothing further may begin."""
+
+    def watching(
+        self, executor: Executor, num_todo: int, num_shards: int, title: str
+    ) -> AbstractContextManager[Callable[[Progress], None]]:
+        """Return a context of a callback for the progress of an executor, which is to measure ``num_todo`` shards."""
+
+
+class Listener:
+    """Watch that passes progress to a function, and never stops."""
+
+    is_stopped = False
+
+    def __init__(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> None:
+        self.filled: dict[str, Progress] = {}
+        self._on_progress = on_progress
+
+    def watching(
+        self, executor: Executor, num_todo: int, num_shards: int, title: str
+    ) -> AbstractContextManager[Callable[[Progress], None]]:
+        """Return the function, as a context."""
+        return nullcontext(self._on_progress)
 
 
 class Results(Protocol):

@@ -42,8 +42,7 @@ class Marking:
 def run(folder: str) -> None:
     executor = ProcessExecutor([Marking(Path(folder) / "executions")] * 2)
     store = FolderStore(Path(folder) / "results")
-    kept = store.keys()
-    run_shards([shard for shard in SHARDS if shard.key not in kept], executor, store)
+    run_shards([each for each in SHARDS if not store.has(each.measurement.key, each.key)], executor, store)
 
 
 def at_work(run_id: int, folder: Path) -> list[int]:

@@ -38,8 +38,8 @@ def recorded(shard: Shard, following: Shard | None = None) -> Record:
 def run(folder: Path, on_progress: Callable[[Progress], None] = lambda progress: None) -> None:
     store = FolderStore(folder)
     store.check_writable()
-    kept = store.keys()
-    run_shards([shard for shard in SHARDS if shard.key not in kept], SerialExecutor(recorded), store, on_progress)
+    todo = [each for each in SHARDS if not store.has(each.measurement.key, each.key)]
+    run_shards(todo, SerialExecutor(recorded), store, on_progress)
 
 
 def state_of(folder: Path) -> dict[str, bytes]:

@@ -21,8 +21,7 @@ def test_further_seeds_become_one_row_with_their_entry(robench: Robench, tmp_pat
     assert robench("train", "mine", "--registry", registry, "--seeds", "0-1,3").code == 0
     found = {name: each for name, each in read_registry(registry).items() if name.startswith("mine")}
     assert {"mine", "mine@1", "mine@3"} <= found.keys()
-    digests = {resolve(found[name])[1] for name in ("mine", "mine@1", "mine@3")}
-    assert len(digests) == 3
+    assert len({resolve(found[name])[1] for name in ("mine", "mine@1", "mine@3")}) == 3
     chosen = ("--suite", "digits-adv", "--registry", registry, "--model", "mine", "--results", tmp_path / "r")
     limits = ("--limit", 20, "--no-audit", "--executor", "serial", "--json")
     ended = robench("run", *chosen, *limits, "--all-seeds")

@@ -18,7 +18,7 @@ from robench.datasets.digits import DIGITS
 from robench.declare import find_suite
 from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest
-from robench.runs.prepare import WithExamples, folder_of, prepare
+from robench.runs.prepare import RunResults, folder_of, prepare
 from robench.store import AdversarialExamples, FolderStore, MemoryStore
 from robench.store.adversarial import ONE_BUDGET
 
@@ -43,8 +43,9 @@ def store(tmp_path: Path) -> FolderStore:
     return store
 
 
-def demanding(store: FolderStore, *headers: ShardHeader) -> WithExamples:
-    return WithExamples(store=store, folder=store.adversarial, wanted=frozenset(header.key for header in headers))
+def demanding(store: FolderStore, *headers: ShardHeader) -> RunResults:
+    suites = {header.measurement_key: "digits-adv" for header in (HEADER, NEXT_HEADER)}
+    return RunResults(store, suites, store.adversarial, frozenset(header.key for header in headers))
 
 
 def test_a_record_counts_once_its_examples_are_there(store: FolderStore) -> None:
@@ -64,7 +65,8 @@ def test_of_other_shards_none_are_wanted(store: FolderStore) -> None:
 
 def test_results_are_put_into_the_store_itself(store: FolderStore) -> None:
     demanding(store, HEADER).put(failure_of(NEXT_HEADER))
-    assert list(store.failures()) == [failure_of(NEXT_HEADER)]
+    (failure,) = store.failures()
+    assert (failure.shard, failure.provenance.suite) == (NEXT_HEADER, "digits-adv")
     assert everything(store) == [record_of(HEADER)]
 
 
