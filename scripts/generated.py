@@ -1,6 +1,6 @@
 """Writes the files that are made of the code (``make generated``): schemas, suites, and pages of the documentation.
 
-``python scripts/generated.py --check`` writes nothing and names those that are not up to date. Nothing here needs
+``python scripts/generated.py --check`` writes nothing and names all that are not up to date. Nothing here needs
 torch; counts of models and tables of results, which take minutes, have scripts of their own.
 """
 

@@ -2,7 +2,8 @@
 
 Files are made of the templates in ``templates/FAMILY``: in robench's repository, or as a distribution. ``plugin.toml``
 of a family lists its files in the repository, the lines to add to other files, and the next steps. A line is added
-before the text in ``before``; an import is sorted in. If that text is not found, the line is left to the author.
+before the text in ``before``; an import is sorted in. If that text is not found, the line is left to the author. The
+budgets of the folders are raised by as much.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 # Templates of all families together.
 DISTRIBUTION = "distribution"
 FAMILIES = tuple(sorted(path.parent.name for path in TEMPLATES.glob("*/plugin.toml.jinja")))
+BUDGETS = "tests/architecture/budgets.toml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 # Longer names would not fit into the lines of the templates.
 _MOST_LETTERS = 20
@@ -38,19 +40,23 @@ _MOST_LETTERS = 20
 @click.command("new")
 @click.argument("family", type=click.Choice(FAMILIES))
 @click.argument("name")
+@option("--draws/--no-draws", default=None, help="Whether a corruption draws random numbers; default: it does.")
 @option("--in-repository", is_flag=True, help="Write into robench's own checkout; the default inside it.")
 @path_option("--output", "DIR", "Write a distribution into DIR; default: robench-NAME.")
 @json_option
-def command(family: str, name: str, in_repository: bool, output: Path | None, as_json: bool) -> int:
+def command(family: str, name: str, draws: bool | None, in_repository: bool, output: Path | None, as_json: bool) -> int:
     """Write the files of a working plug-in: in robench's repository, or as a distribution of its own.
 
-    The new plug-in computes something simple and passes its contract check at once. Change it from there.
+    The new plug-in computes something simple and passes its contract check at once. Change it from there. A format of
+    users' files goes into the repository alone.
 
     \b
     robench new attack my-attack --output my-attack
     """  # noqa: D301  # click keeps the lines after a real \b as they are
     if in_repository and output is not None:
         raise UsageError("--in-repository and --output exclude each other: give one of them")
+    if draws is not None and family != "corruption":
+        raise UsageError(f"--draws and --no-draws are of corruptions, got a plug-in of the family {family}")
     checkout = None if output is not None else checkout_above(Path.cwd())
     if in_repository and checkout is None:
         # The one that this robench runs from, if it is not installed from a wheel.
@@ -58,9 +64,10 @@ def command(family: str, name: str, in_repository: bool, output: Path | None, as
         if checkout is None:
             raise UsageError("--in-repository needs a checkout of robench: run this in one, or give --output DIR")
     if checkout is not None:
-        plugin = plugin_in_repository(family, name, checkout)
+        plugin = plugin_in_repository(family, name, checkout, draws=draws is not False)
     else:
-        plugin = plugin_as_distribution(family, name, output or Path.cwd() / f"robench-{name}")
+        folder = output or Path.cwd() / f"robench-{name}"
+        plugin = plugin_as_distribution(family, name, folder, draws=draws is not False)
     plugin.write()
     steps = _steps(plugin, checkout is not None)
     if as_json:
@@ -78,11 +85,13 @@ def command(family: str, name: str, in_repository: bool, output: Path | None, as
 def _steps(plugin: NewPlugin, in_repository: bool) -> list[str]:
     """Return the next steps of the author."""
     if in_repository:
+        chosen = [] if plugin.files.keys() & {*plugin.tests} else ["-k", plugin.kind]
         return [
-            f"test it: python -m pytest {' '.join(plugin.tests)} -k {shlex.quote(plugin.kind)}",
+            f"test it: python -m pytest {shlex.join([*plugin.tests, *chosen])}",
             "change the declaration, the implementation and their docstrings",
             *plugin.steps,
-            "make generated",
+            f"say in the commit's message why {BUDGETS} grows; raise it there if the plug-in becomes longer",
+            "make generated, then make test",
         ]
     folder = shlex.quote(str(plugin.root))
     return [
@@ -131,9 +140,9 @@ def checkout_above(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if all((each / part).is_dir() for part in parts)), None)
 
 
-def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
+def plugin_in_repository(family: str, name: str, root: Path, *, draws: bool = True) -> NewPlugin:
     """Return a plug-in of robench's own, in the checkout at ``root``; raises UsageError if the name is not valid."""
-    templates = _Templates(family, name)
+    templates = _Templates(family, name, draws=draws)
     templates.names["inside"] = True
     manifest = templates.manifest()
     templates.names |= {"kind": manifest["kind"], "package": str(Path(next(iter(manifest["files"]))).parent)}
@@ -154,13 +163,23 @@ def plugin_in_repository(family: str, name: str, root: Path) -> NewPlugin:
             plugin.by_hand.append((path, added["line"].strip()))
         else:
             plugin.changed[path] = after
+    plugin.changed[BUDGETS] = _with_budgets((root / BUDGETS).read_text(), plugin)
     return plugin
 
 
-def plugin_as_distribution(family: str, name: str, root: Path) -> NewPlugin:
-    """Return a distribution in the folder ``root`` with one plug-in, an entry point and a test of its contract."""
-    templates = _Templates(family, name)
+def plugin_as_distribution(family: str, name: str, root: Path, *, draws: bool = True) -> NewPlugin:
+    """Return a distribution in the folder ``root`` with one plug-in, an entry point and a test of its contract.
+
+    Raises:
+        UsageError: the name is not valid, or the family has no entry points.
+    """
+    templates = _Templates(family, name, draws=draws)
     manifest = templates.manifest()
+    if "member" not in manifest:
+        raise UsageError(
+            f"a {family} goes into robench's repository: give --in-repository in a clone. Elsewhere, a registry file"
+            " takes a dataset of your own code by {kind: python, target: my_module:MY_DATASET}"
+        )
     module, package = templates.names["module"], f"robench_{templates.names['module']}"
     templates.names |= {"kind": manifest["kind"], "member": manifest["member"], "package": package}
     templates.names["distribution"] = package.replace("_", "-")
@@ -183,7 +202,7 @@ class _Templates:
         names: variables of the templates.
     """
 
-    def __init__(self, family: str, name: str) -> None:
+    def __init__(self, family: str, name: str, *, draws: bool) -> None:
         if not _NAME.fullmatch(name) or len(name) > _MOST_LETTERS:
             raise UsageError(
                 f"the name must be of at most {_MOST_LETTERS} lower-case letters and digits with hyphens between words,"
@@ -198,6 +217,7 @@ class _Templates:
             "constant": module.upper(),
             "class_name": "".join(word.capitalize() for word in name.split("-")),
             "inside": False,
+            "draws": draws,
         }
         if iskeyword(module) or iskeyword(self.names["class_name"]) or name == USER_CODE:
             raise UsageError(f"{name!r} is a word of Python's or robench's own: choose another name")
@@ -246,8 +266,10 @@ def _taken(catalogues: list[str]) -> set[object]:
     """Return the names of all plug-ins in these catalogues."""
     # Imported here, since only the names of plug-ins need them.
     from robench.cli.list_command import CATALOGUE
+    from robench.datasets import DATASET_KINDS
 
-    return {entry["name"] for catalogue in catalogues for entry in CATALOGUE[catalogue](())}
+    found = {entry["name"] for catalogue in catalogues if catalogue in CATALOGUE for entry in CATALOGUE[catalogue](())}
+    return {*found, *DATASET_KINDS} if "formats" in catalogues else found
 
 
 def _bound_twice(source: str) -> str | None:
@@ -277,3 +299,20 @@ def _with_line(text: str, line: str, before: str | None) -> str | None:
     later = [node.lineno - 1 for node in own if str(node.module) > module]
     lines.insert(later[0] if later else own[-1].end_lineno or len(lines), f"{line}\n")
     return "".join(lines)
+
+
+def _with_budgets(text: str, plugin: NewPlugin) -> str:
+    """Return the budgets of folders, raised by the lines and files that a plug-in adds."""
+    lines, files = Counter[str](), Counter[str]()
+    for path, content in (plugin.files | plugin.changed).items():
+        room = "/".join(Path(path).parts[:2])
+        before = (plugin.root / path).read_text() if path in plugin.changed else ""
+        lines[room] += len(content.splitlines()) - len(before.splitlines())
+        files[room] += path in plugin.files
+    for section, grown in (("lines", lines), ("files", files)):
+        head, mark, tail = text.partition(f"[{section}]\n")
+        for room, size in grown.items():
+            if found := re.search(rf'^"{room}" = (\d+)$', tail, re.MULTILINE):
+                tail = f"{tail[: found.start(1)]}{int(found[1]) + size}{tail[found.end(1) :]}"
+        text = head + mark + tail
+    return text

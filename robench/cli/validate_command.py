@@ -16,7 +16,10 @@ from robench.declare.json_schema import FILES, json_schema
 @registry_option
 @json_option
 def command(files: tuple[Path, ...], registries: tuple[Path, ...], as_json: bool) -> int:
-    """Check suite, registry and leaderboard FILES without measuring; they may name the datasets of --registry."""
+    """Check suite, registry and leaderboard FILES without measuring; they may name the datasets of --registry.
+
+    Your own code and plug-ins that a suite or registry names are imported, with torch if they need it.
+    """
     datasets = find_datasets(registries)
     exit_code = 0
     results = []

@@ -13,11 +13,13 @@ from robench.core.plugins import Claim, claims
 from robench.core.suite import Suite
 from robench.datasets import DATASETS
 from robench.declare.boards import leaderboard_entry
-from robench.declare.document import Document
+from robench.declare.document import Document, Place
+from robench.declare.importing import import_problems
 from robench.declare.registry import Registry, merge, registry_of, sound_part_of, without
 from robench.declare.shipped import shipped_registry, shipped_suites
 from robench.declare.suites import read_suite, suite_of
 from robench.declare.yaml_source import read_yaml
+from robench.metrics import METRICS
 
 _LOG = logging.getLogger(__name__)
 
@@ -140,20 +142,26 @@ def validate_file(
 
     A file with ``checkpoints`` or ``datasets`` at its top is a registry, one with ``leaderboard`` a leaderboard, any
     other a suite. Names of datasets are resolved in ``datasets``, and in a registry's own; names of a leaderboard's
-    columns are not checked.
+    columns are not checked. Code of others that a registry or suite names is imported.
 
     Raises:
         UsageError: there is no such file.
         DeclarationError: all problems of the file, each with its line.
     """
     document = read_yaml(path)
+    named: dict[Place, object]
     if not document.mapping_at().keys().isdisjoint(("checkpoints", "datasets")):
-        registry_of(document, path.absolute().parent, datasets)
+        registry = registry_of(document, path.absolute().parent, datasets)
+        named = {("checkpoints", name): registry.checkpoints[name] for name in document.mapping_at("checkpoints")}
+        named |= {("datasets", name): declared for name, declared in registry.datasets.items()}
+        document.settle(registry, import_problems(document, named))
         return "registry"
     if "leaderboard" in document.mapping_at():
         leaderboard_entry(document)
         return "leaderboard"
-    suite_of(document, datasets)
+    suite = suite_of(document, datasets)
+    named = {("conditions",): suite.conditions, ("metrics",): tuple(METRICS[name] for name in suite.metrics)}
+    document.settle(suite, import_problems(document, named))
     return "suite"
 
 

@@ -110,6 +110,7 @@ ALLOWED_NAMES: Mapping[str, Mapping[str, str]] = {
     "cli/timm_command.py": {"timm": TIMM},
     "evaluation/arithmetic.py": {"timm": TIMM},
     "cli/terminal.py": {"plain": "a way of printing tables"},
+    "cli/new_command.py": {"corruption": "the family that --draws is of"},
     "core/checkpoint.py": {"plain": LAYOUT},
     "core/plugins.py": {"python": "the word for code of the user's own, in all families", "corruption": "a family"},
     "exports/tables.py": {"csv": "a form of tables", "parquet": "a form of tables"},

@@ -25,8 +25,9 @@ NAMES = ("q", "walk-of-twenty-chars", "walkoftwentyletterss")
 # Files of tests to which lines are added.
 TABLES = (
     *("test_perturbations_contract.py", "test_domains_contract.py", "test_tasks_contract.py"),
-    "corruption_references.py",
+    *("corruption_references.py", "test_corruptions_contract.py"),
 )
+BUDGETS = "tests/architecture/budgets.toml"
 STYLE = [sys.executable, "-m", "ruff"]
 
 
@@ -36,7 +37,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     folders = [ROOT / "robench", *ROOT.glob("robench/*/")]
     paths = [*(each / "__init__.py" for each in folders if (each / "__init__.py").exists()), ROOT / "pyproject.toml"]
-    for path in [*paths, *(ROOT / "tests/contract" / name for name in TABLES)]:
+    for path in [*paths, *(ROOT / "tests/contract" / name for name in TABLES), ROOT / BUDGETS]:
         copy = tmp_path / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
@@ -54,10 +55,12 @@ def is_in_style(folder: Path, *options: str) -> str:
 
 
 def test_families_are_those_of_plug_ins() -> None:
-    assert set(FAMILIES) == {"attack", "attention", "corruption", "dataset", "domain", "metric", "task"} <= set(KNOWN)
+    packaged = {"attack", "attention", "corruption", "dataset", "domain", "metric", "task"}
+    assert set(FAMILIES) == {*packaged, "format"}
+    assert packaged <= set(KNOWN)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "format"])
 def test_a_distribution_has_an_entry_point_and_style(
     robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
@@ -91,8 +94,30 @@ def test_in_the_repository_lines_are_added_where_they_belong(robench: Robench, c
         assert str(checkout) in found["changed"][0]
         assert any("make generated" in step for step in found["next"])
         for path in found["changed"]:
-            assert name.replace("-", "_").upper() in (checkout / path).read_text().upper().replace("-", "_")
+            text = (checkout / path).read_text()
+            assert path.endswith(BUDGETS) or name.replace("-", "_").upper() in text.upper().replace("-", "_")
     assert is_in_style(checkout, "--config", 'lint.isort.known-first-party=["robench"]') == ""
+
+
+def test_a_corruption_without_draws_is_listed_as_one(robench: Robench, checkout: Path) -> None:
+    for name, option in {"my-noise": "--draws", "my-light": "--no-draws"}.items():
+        assert robench("new", "corruption", name, option).code == 0
+    listed = (checkout / "tests/contract/test_corruptions_contract.py").read_text()
+    assert '    "my_light",\n}\nSEVERITIES' in listed
+    assert "my_noise" not in listed
+    assert "draws.uniform" in (checkout / "robench/corruptions/my_noise_impl.py").read_text()
+    assert "draws.uniform" not in (checkout / "robench/corruptions/my_light_impl.py").read_text()
+
+
+def test_budgets_grow_by_what_is_written(robench: Robench, checkout: Path) -> None:
+    before = tomllib.loads((checkout / BUDGETS).read_text())
+    found = json.loads(robench("new", "attack", "my-walk", "--json").stdout)
+    after = tomllib.loads((checkout / BUDGETS).read_text())
+    lines = sum(len((checkout / path).read_text().splitlines()) for path in found["written"])
+    assert after["lines"]["robench/attacks"] == before["lines"]["robench/attacks"] + lines + 1
+    assert after["lines"]["tests/contract"] == before["lines"]["tests/contract"] + 1
+    assert after["files"] == before["files"] | {"robench/attacks": before["files"]["robench/attacks"] + 2}
+    assert after["words"] == before["words"]
 
 
 def test_a_line_whose_place_is_not_found_is_left_to_the_author(robench: Robench, checkout: Path) -> None:
@@ -116,6 +141,8 @@ def test_a_line_whose_place_is_not_found_is_left_to_the_author(robench: Robench,
         ("attack", "lambda", "'lambda' is a word of Python's or robench's own"),
         ("attack", "python", "'python' is a word"),
         ("attack", "search", "the template already uses the name 'search'"),
+        ("format", "npz", "there is already a plug-in called 'npz'"),
+        ("format", "my-records", "a format goes into robench's repository: give --in-repository"),
     ],
 )
 def test_a_name_is_refused_before_anything_is_written(
@@ -137,7 +164,14 @@ def test_nothing_is_overwritten(robench: Robench, tmp_path: Path) -> None:
     assert (tmp_path / "pyproject.toml").read_text() == "mine"
 
 
-def test_a_plug_in_goes_to_one_place(robench: Robench, tmp_path: Path) -> None:
-    ended = robench("new", "metric", "my-metric", "--in-repository", "--output", tmp_path / "x")
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (("--in-repository", "--output", "x"), "--in-repository and --output exclude each other"),
+        (("--no-draws",), "--draws and --no-draws are of corruptions, got a plug-in of the family metric"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(robench: Robench, options: tuple[str, ...], found: str) -> None:
+    ended = robench("new", "metric", "my-metric", *options)
     assert ended.code == 2
-    assert "--in-repository and --output exclude each other" in ended.stderr
+    assert found in ended.stderr
