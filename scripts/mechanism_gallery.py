@@ -17,7 +17,7 @@ from PIL import Image
 
 from robench.attention import ATTENTIONS
 from robench.figures.plots import LinePanel, MapPanel, Plot, Series
-from robench.figures.render import content_of
+from robench.figures.render import PNG_DOTS_PER_INCH
 from robench.leaderboard.board import Point
 
 if TYPE_CHECKING:
@@ -166,9 +166,16 @@ def figure_of(kind: str) -> Figure:
 
 def picture(kind: str) -> bytes:
     """Return the picture of a mechanism as a PNG of few colours."""
-    drawing = Image.open(io.BytesIO(content_of(lambda: figure_of(kind), "png"))).convert("RGB")
-    content = io.BytesIO()
-    few = drawing.quantize(NUM_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    from robench.figures.draw import settings
+
+    drawn, content = io.BytesIO(), io.BytesIO()
+    with settings():
+        figure_of(kind).savefig(drawn, format="png", dpi=PNG_DOTS_PER_INCH, facecolor="white")
+    few = (
+        Image.open(drawn)
+        .convert("RGB")
+        .quantize(NUM_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
     few.save(content, "png", optimize=True)
     return content.getvalue()
 

@@ -268,8 +268,8 @@ def _taken(catalogues: list[str]) -> set[object]:
     from robench.cli.list_command import CATALOGUE
     from robench.datasets import DATASET_KINDS
 
-    found = {entry["name"] for catalogue in catalogues if catalogue in CATALOGUE for entry in CATALOGUE[catalogue](())}
-    return {*found, *DATASET_KINDS} if "formats" in catalogues else found
+    found: set[object] = {*DATASET_KINDS} if "formats" in catalogues else set()
+    return found.union(*({entry["name"] for entry in CATALOGUE[name](())} for name in catalogues if name in CATALOGUE))
 
 
 def _bound_twice(source: str) -> str | None:
