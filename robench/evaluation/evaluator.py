@@ -111,7 +111,6 @@ class Evaluator:
         return replacement_problem(replaced, patches=measurement.checkpoint.patches)
 
     def _check_libraries(self, measurement: Measurement, culprit: str) -> None:
-        """Raise a ContractError if functions are replaced that the model may not replace."""
         if problem := self._replacement(measurement, culprit):
             raise ContractError(problem)
 
@@ -124,7 +123,6 @@ class Evaluator:
         return dataset, shard.start, min(shard.start + rows_at_once(shard), shard.stop)
 
     def _advice(self, measurement: Measurement) -> str:
-        """Return advice about exhausted memory."""
         tried = f"Memory was exhausted on {self.device} at batch size {measurement.batch_size}"
         others = "use another device, or fewer workers on this one"
         if not isinstance(measurement.condition.action, Predict):

@@ -211,7 +211,6 @@ def _unavailable_gradients(probe: Probe) -> tuple[Flag, bool]:
 
 
 def _without_gradient(probe: Probe, loss: Loss) -> Tensor:
-    """Return (B,) whether the gradient of a loss is 0 everywhere."""
     return (probe.gradient(loss).flatten(1) == 0).all(dim=1)
 
 

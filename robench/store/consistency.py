@@ -169,7 +169,6 @@ def _statements(group: Group, claim: Claim) -> Iterator[tuple[str, Numbers, Numb
 
 
 def _has_two_values(stated: Sequence[tuple[Numbers, Numbers]]) -> bool:
-    """Return whether any subject has several values."""
     subjects, values = (np.concatenate(each) for each in zip(*stated, strict=True))
     order = np.lexsort((values, subjects))
     is_same = np.diff(subjects[order]) == 0
