@@ -173,15 +173,6 @@ def test_a_failure_is_copied_only_where_no_folder_has_a_record(tmp_path: Path, o
     assert merged.copied["failures"] == 1
 
 
-def test_a_record_replaces_the_targets_failure(tmp_path: Path) -> None:
-    first, *_ = records()
-    target = FolderStore(tmp_path / "all")
-    target.put(failure_of(first.shard))
-    merge_stores(target, [folder_of(tmp_path / "sound", [first])])
-    assert list(target.failures()) == []
-    assert target.keys() == {first.shard.key}
-
-
 def test_adversarial_examples_are_copied_too(tmp_path: Path) -> None:
     first, *_ = records()
     source = folder_of(tmp_path / "one", [first])
