@@ -5,8 +5,6 @@ operations depend on values, such as one that sends tokens to experts, is traced
 inputs from a fixed seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial

@@ -4,8 +4,6 @@ Weights and inputs are random, from a fixed seed. A training step is a forward p
 the outputs, and a step of AdamW.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

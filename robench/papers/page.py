@@ -3,8 +3,6 @@
 All texts are printable, and not yet escaped for any format.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

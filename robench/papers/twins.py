@@ -1,7 +1,5 @@
 """Twins of printed numbers: numbers of small models in the form of a paper's, under the names of their own suites."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
