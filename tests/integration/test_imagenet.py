@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 
 from robench.declare import read_registry, shipped_registry
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from conftest import Robench
 
 WNIDS = ("n01440764", "n01443537", "n03000684", "n15075141")
+# Here and below: for tests/slow/test_imagenet_runs.py.
+CLASSES = {"n01440764": 0, "n01443537": 1, "n03000684": 491, "n15075141": 999}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,13 @@ def _small(tmp_path: Path) -> None:
     SMALL.write_text(text.replace("batch_size: 50", "batch_size: 4").replace("num_steps: 20", "num_steps: 2"))
 
 
+def clean_alone() -> None:
+    """Leave the clean condition alone in the suite, and what is computed of it."""
+    suite = yaml.safe_load(SMALL.read_text())
+    suite |= {"conditions": [{"name": "clean"}], "metrics": ["top1_accuracy", "top5_accuracy"]}
+    SMALL.write_text(yaml.safe_dump(suite))
+
+
 def test_the_data_root_is_found_by_its_variable_too(
     robench: Robench, registry: Path, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,4 +112,11 @@ def test_everything_that_is_missing_is_named_at_once(robench: Robench, tmp_path:
     assert ended.stderr.count("dataset 'imagenet-1k'") == 1
 
 
+TIMM = """\
+checkpoints:
+  mine:
+    architecture: {backbone: timm, name: vit_tiny_patch16_224}
+    weights: {uri: weights.safetensors, sha256: null}
+    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5], resize: 256, crop: 224}
+"""
 SMALL: Any = None
