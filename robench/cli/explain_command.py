@@ -55,7 +55,7 @@ def command(
     explanation = explain(suite, selection.store(), model, example=example, limit=selection.limit, seed=selection.seed)
     out_document(explanation.render("json" if as_json else "text"))
     if picture is not None and example is not None:
-        # Imported here, since the text needs none of it.
+        # Imported here, since texts need no pictures.
         from robench.cli.export_command import Examples, pictures_of
         from robench.exports.pictures import grid_of, png_of
 

@@ -61,7 +61,11 @@ def command(
     Rows measured only with --limit are left out unless the same --limit is given here; a message names them. Without
     any results for a suite the exit code is 1.
     """
-    _check_page(format_name, selection.precision)
+    if format_name == "html" and selection.precision != EXACT_DTYPE:
+        raise UsageError(
+            f"--format html is the page of 'robench leaderboard', which is of float32 alone, got --precision "
+            f"{selection.precision}; choose another format"
+        )
     log_to = checked_trackers(log_to)
     found, store, limit = selection.found_suites(), selection.store(), selection.limit
     is_empty = holds_nothing(store)
@@ -117,24 +121,13 @@ def log_tables(trackers: Sequence[str], tables: Sequence[tuple[Suite, Report]], 
         try:
             where = log(runs, name)
         except RobenchError as error:
-            again = same_command(*_limited(limit), "--log-to", name, command="report")
+            limited = () if limit is None else ("--limit", str(limit))
+            again = same_command(*limited, "--log-to", name, command="report")
             problems.append(f"{error}. All results are kept, and '{again}' logs them.")
             continue
         say(f"logged {len(runs)} row{'s' * (len(runs) != 1)} to {name}: {where}")
     if problems:
         raise RobenchError(*problems)
-
-
-def _limited(limit: int | None) -> tuple[str, ...]:
-    return () if limit is None else ("--limit", str(limit))
-
-
-def _check_page(format_name: str, precision: str) -> None:
-    if format_name == "html" and precision != EXACT_DTYPE:
-        raise UsageError(
-            f"--format html is the page of 'robench leaderboard', which is of float32 alone, got --precision "
-            f"{precision}; choose another format"
-        )
 
 
 def holds_nothing(store: FolderStore) -> bool:

@@ -155,26 +155,10 @@ class TestWeights:
         assert run_mine(robench, tmp_path, PUBLISHED.read_bytes()).code == 0
         refused(run_mine(robench, tmp_path, PUBLISHED.read_bytes(), sha256="ab" * 32), 4, "mine.safetensors", "ab" * 32)
 
-    def test_a_missing_key(self, robench: Robench, tmp_path: Path) -> None:
-        refused(run_mine(robench, tmp_path, changed_state(head__bias=None)), 4, "head.bias")
-
-    def test_another_shape(self, robench: Robench, tmp_path: Path) -> None:
-        refused(run_mine(robench, tmp_path, changed_state(head__bias=torch.zeros(11))), 4, "head.bias", "11", "10")
-
-    def test_the_weights_of_another_attention(self, robench: Robench, tmp_path: Path) -> None:
-        symmetric = ARCHITECTURE.replace("mlp_ratio: 2", "mlp_ratio: 2, attention: {kind: symmetric}")
-        refused(run_mine(robench, tmp_path, PUBLISHED.read_bytes(), architecture=symmetric), 4, "attn.qkv.weight")
-
-    def test_truncated_safetensors(self, robench: Robench, tmp_path: Path) -> None:
-        refused(run_mine(robench, tmp_path, PUBLISHED.read_bytes()[:5000]), 4, "mine.safetensors")
-
     def test_a_pickle_with_code_is_never_executed(self, robench: Robench, tmp_path: Path) -> None:
         marker = tmp_path / "executed"
         refused(run_mine(robench, tmp_path, pickle.dumps(Planted(marker))), 4, "mine.safetensors")
         assert not marker.exists()
-
-    def test_a_saved_web_page(self, robench: Robench, tmp_path: Path) -> None:
-        refused(run_mine(robench, tmp_path, b"<!DOCTYPE html><html>Google Drive"), 4, "mine.safetensors", "HTML")
 
     def test_nan_weights_are_a_failure_and_never_robust(self, robench: Robench, tmp_path: Path) -> None:
         ended = run_mine(robench, tmp_path, changed_state(head__bias=torch.full((10,), torch.nan)))

@@ -219,23 +219,6 @@ def test_what_cannot_be_measured_is_refused_before_it_is_queued(
 
 
 class TestSbatch:
-    def test_there_is_none(self, robench: Robench, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PATH", f"{os.devnull}{os.pathsep}{slurm.folder}")
-        ended = robench(*ASKED)
-        assert ended.code == 2
-        assert ended.stderr == (
-            "Error: no program sbatch is on the PATH; submit from a machine of the Slurm cluster, or see the scripts "
-            "with --dry-run\n"
-        )
-
-    def test_it_refuses_the_array(self, robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
-        slurm.answer("; echo 'invalid \x1b[31m partition' >&2; exit 1")
-        ended = robench(*ASKED)
-        assert ended.code == 2
-        script = tmp_path / "results" / "slurm" / "measure.sbatch"
-        assert ended.stderr == f"Error: sbatch did not take {script} (exit code 1): invalid \\x1b[31m partition\n"
-        assert len(slurm.submissions) == 1
-
     def test_it_refuses_the_job_of_the_tables_alone(self, robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
         slurm.answer('12; if [[ "$*" == *afterany* ]]; then echo no >&2; exit 3; fi')
         ended = robench(*ASKED)

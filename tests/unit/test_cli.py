@@ -27,7 +27,7 @@ from robench.scheduling import Progress
 from robench.store import FolderStore
 
 if TYPE_CHECKING:
-    from conftest import Robench
+    from conftest import MeasuredStore, Robench
 
     from robench.core.records import Failure, Record
 
@@ -131,14 +131,14 @@ class TestShow:
 
 
 class TestStatusAndDoctor:
-    def test_status_counts_what_is_kept_and_missing(self, robench: Robench, tmp_path: Path) -> None:
-        run = ("run", "--suite", "digits-adv", "--model", "digits-vit", "--limit", 100, "--executor", "serial")
-        assert robench(*run, "--no-audit", "--results", tmp_path / "r").code == 0
-        rows = json.loads(robench("status", "--suite", "digits-adv", "--results", tmp_path / "r", "--json").stdout)
-        assert {row["model"] for row in rows} == {"digits-vit"}
-        assert {(row["kept"], row["missing"], row["failed_shards"]) for row in rows} == {(100, 500, 0)}
-        assert "digits-vit" in robench("status", "--results", tmp_path / "r").stdout
-        assert {each.provenance.suite for each in FolderStore(tmp_path / "r").manifests()} == {"digits-adv"}
+    def test_status_counts_what_is_kept_and_missing(self, robench: Robench, measured_store: MeasuredStore) -> None:
+        asked = ("status", "--suite", measured_store.suite, "--results", measured_store.results, "--json")
+        for options, missing in (((), 0), (("--all-examples",), 450)):
+            rows = json.loads(robench(*asked, *options).stdout)
+            assert {row["model"] for row in rows} == set(measured_store.models)
+            assert {(row["kept"], row["missing"], row["failed_shards"]) for row in rows} == {(150, missing, 0)}
+        assert "digits-vit" in robench("status", "--all", "--results", measured_store.results).stdout
+        assert {each.provenance.suite for each in FolderStore(measured_store.results).manifests()} == {"small"}
 
     def test_status_of_an_empty_folder_is_an_empty_array_and_a_failure(self, robench: Robench, tmp_path: Path) -> None:
         ended = robench("status", "--results", tmp_path / "absent", "--json")
