@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -90,13 +91,12 @@ def command(
     selection: Selection,
     baseline: Path,
     is_run: bool,
-    device: str,
-    workers: int | None,
-    data_root: Path | None,
     tolerance: float | None,
     junit: Path | None,
     summary: Path | None,
     as_json: bool,
+    # Further options have the names and types of the request's fields.
+    **further: Any,
 ) -> int:
     """Check the results of a baseline's models against it.
 
@@ -125,10 +125,7 @@ def command(
         from robench.runs import measure
 
         store.check_writable()
-        request = check_request(
-            kept, found, names, registries, seed=seed, device=device, workers=workers, data_root=data_root
-        )
-        watch = WatchedRun()
+        request, watch = check_request(kept, found, names, registries, seed=seed, **further), WatchedRun()
         check = measure(
             request,
             store,

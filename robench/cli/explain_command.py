@@ -3,6 +3,7 @@
 import dataclasses
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -89,12 +90,10 @@ def command(
 def audit_command(
     model: str,
     registries: tuple[Path, ...],
-    dataset: str | None,
-    data_root: Path | None,
     epsilon: str | None,
-    num_examples: int,
-    device: str,
     as_json: bool,
+    # Further options have the names and types of the parameters of ``audit_checkpoint``.
+    **further: Any,
 ) -> int:
     """Check a model under attack: masked gradients, failing attacks, random predictions; give advice.
 
@@ -106,11 +105,8 @@ def audit_command(
     flags = audit_checkpoint(
         checkpoint,
         epsilon=None if epsilon is None else _fraction(epsilon),
-        num_examples=num_examples,
-        dataset=dataset,
         datasets=find_datasets(registries),
-        data_root=data_root,
-        device=device,
+        **further,
         on_start=lambda: say(f"{checkpoint.name}: attacked in some ten ways, a minute or two on a CPU"),
     )
     rows = [["RAISED" if flag.is_raised else "ok", flag.name, flag.finding, flag.source] for flag in flags]

@@ -97,18 +97,23 @@ class TestCommands:
         "arguments",
         [
             ("run", "--suite", "digits-adv"),
-            ("transfer", "--suite", "digits-adv", "--condition", "pgd"),
-            ("rescore", "--suite", "digits-adv"),
             ("audit",),
             ("leaderboard", "--suite", "digits-adv"),
-            ("export", "--suite", "digits-adv", "--output", "x"),
-            ("export", "images", "--suite", "digits-adv", "--condition", "pgd", "--output", "x"),
-            ("baseline", "write", "x.parquet", "--suite", "digits-adv"),
-            ("figure", "seeds", "--suite", "digits-adv", "--output", "x.svg"),
-            ("figure", "training", "--output", "x.svg"),
-            ("import", "x", "--vocabulary", "x", "--output", "y"),
+            *(
+                pytest.param(each, marks=pytest.mark.slow)
+                for each in (
+                    ("transfer", "--suite", "digits-adv", "--condition", "pgd"),
+                    ("rescore", "--suite", "digits-adv"),
+                    ("export", "--suite", "digits-adv", "--output", "x"),
+                    ("export", "images", "--suite", "digits-adv", "--condition", "pgd", "--output", "x"),
+                    ("baseline", "write", "x.parquet", "--suite", "digits-adv"),
+                    ("figure", "seeds", "--suite", "digits-adv", "--output", "x.svg"),
+                    ("figure", "training", "--output", "x.svg"),
+                    ("import", "x", "--vocabulary", "x", "--output", "y"),
+                )
+            ),
         ],
-        ids=" ".join,
+        ids=str,
     )
     def test_no_match(
         self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
