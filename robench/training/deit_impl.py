@@ -64,7 +64,7 @@ def train_deit(
             DeitLearner(model, training, host, batches_of, outputs_of, teacher),
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, len(images), *digests]),
-            validation=validation_on(
+            score=validation_on(
                 training.dataset,
                 preprocessing,
                 data_root=host.data_root,

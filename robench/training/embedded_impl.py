@@ -65,7 +65,7 @@ def train(
             learner,
             host=Host(data_root=None, epoch_files=None if host is None else host.epoch_files),
             key="",
-            validation=validation_on(training.dataset, checkpoint.preprocessing, device=torch.device("cpu")),
+            score=validation_on(training.dataset, checkpoint.preprocessing, device=torch.device("cpu")),
             on_epoch=on_epoch,
         )
 

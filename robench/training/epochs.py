@@ -20,13 +20,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.declared import Preprocessing
-from robench.core.errors import ContractError, MissingDataError, StoreUnwritableError, UsageError
+from robench.core.errors import ContractError, DeclarationError, MissingDataError, StoreUnwritableError, UsageError
 from robench.core.files import open_regular, write_whole
 from robench.core.identity import key_of
 from robench.core.protocols import Batch
 from robench.core.shard import EXACT_DTYPE
-from robench.datasets import open_dataset
+from robench.datasets import DATASETS, open_dataset
 from robench.models.loaded import Normaliser
 from robench.training.base import EpochReport, Host, ValidationScores
 from robench.training.optimization import evaluating, in_precision, saved, with_auxiliary
@@ -103,11 +104,8 @@ class Learner(ABC):
         self._optimizer.load_state_dict(parts["optimizer"])
 
 
-class Scoring(Protocol):
-    """Scores of models on the evaluation split."""
-
-    def scores(self, model: nn.Module) -> ValidationScores | None:
-        """Return the scores of a model; None where there are not enough data."""
+# Returns the scores of a model on the evaluation split; None where there are not enough data.
+Score = Callable[[nn.Module], ValidationScores | None]
 
 
 def run_epochs(
@@ -115,12 +113,13 @@ def run_epochs(
     *,
     host: Host,
     key: str,
-    validation: Scoring | None,
+    score: Score | None,
     on_epoch: Callable[[EpochReport], None],
 ) -> dict[str, Tensor]:
     """Train until all epochs are complete, from the stored state if there is one; return the published weights.
 
-    A stored state must have the ``key``, a digest of all that decides it but the host's precision.
+    A stored state must have the ``key``, a digest of all that decides it but the host's precision. Of a training with
+    ``evaluate_every``, every so many epochs and the last have scores.
 
     Raises:
         ContractError: the loss is no longer a finite number.
@@ -143,7 +142,8 @@ def run_epochs(
             )
         seconds = time.perf_counter() - started
         # Before the state is stored, so that an interruption leaves no epoch without its scores and weights.
-        scores = None if validation is None else validation.scores(learner.published)
+        is_scored = (epoch + 1) % getattr(learner.training, "evaluate_every", 1) == 0 or epoch + 1 == num_epochs
+        scores = score(learner.published) if score is not None and is_scored else None
         _keep(learner, epoch + 1, host)
         store_state(learner, epoch + 1, host, key)
         on_epoch(
@@ -269,10 +269,21 @@ def validation_on(
     data_root: Path | None = None,
     device: torch.device,
     decode_workers: int = 0,
-) -> Validation | None:
-    """Return the validation of a training on ``dataset``; None where its evaluation split is not on disk."""
+) -> Score | None:
+    """Return what scores models in a training on ``dataset``; None where its evaluation split is not on disk."""
     try:
         opened = open_dataset(dataset, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers)
     except MissingDataError:
         return None
-    return Validation(opened, preprocessing, device)
+    return Validation(opened, preprocessing, device).scores
+
+
+def check_classes(checkpoint: Checkpoint) -> None:
+    """Refuse an architecture with another number of classes than the dataset of its training."""
+    dataset = checkpoint.training.dataset if checkpoint.training else ""
+    found, wanted = (getattr(each, "num_classes", None) for each in (checkpoint.architecture, DATASETS.get(dataset)))
+    if None not in (found, wanted) and found != wanted:
+        raise DeclarationError(
+            f"checkpoint {checkpoint.name!r} has num_classes {found} in its architecture, and dataset {dataset!r} has"
+            f" {wanted} classes: correct num_classes"
+        )

@@ -59,7 +59,7 @@ def train(
             OneCycleLearner(model, training, preprocessing, ImagesInMemory(dataset, device), host),
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, dataset.identity.fingerprint]),
-            validation=validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device),
+            score=validation_on(training.dataset, preprocessing, data_root=host.data_root, device=device),
             on_epoch=on_epoch,
         )
 

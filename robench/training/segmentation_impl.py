@@ -10,7 +10,7 @@ a model's preprocessing may have resized before.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from robench.tasks.segmentation import IGNORED
 from robench.tasks.segmentation_impl import confusion
 from robench.tasks.segmentation_losses_impl import pixel_cross_entropy
 from robench.training.base import ValidationScores
-from robench.training.epochs import Learner, run_epochs
+from robench.training.epochs import Learner, check_classes, run_epochs
 from robench.training.optimization import check_auxiliary, evaluating, reproducible, seed_for, set_learning_rate
 from robench.training.segmentation import SegmentationTraining
 
@@ -64,7 +64,7 @@ def train(
             f"checkpoint {checkpoint.name!r} has no 'training' of kind 'segmentation-training' on images; add it to its"
             " entry"
         )
-    _check_classes(checkpoint, training)
+    check_classes(checkpoint)
     device = torch.device(host.device)
     opened = partial(open_dataset, training.dataset, data_root=host.data_root, preprocessing=preprocessing)
     with reproducible(training.seed, device):
@@ -75,23 +75,13 @@ def train(
             scored = opened()
         except MissingDataError:
             scored = None
-        learner = MaskLearner(model.to(device), training, preprocessing, dataset, scored, host)
+        learner = MaskLearner(model.to(device), training, preprocessing, dataset, host)
         return run_epochs(
             learner,
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, dataset.identity.fingerprint, initial]),
-            validation=learner,
+            score=None if scored is None else partial(learner.scores, scored),
             on_epoch=on_epoch,
-        )
-
-
-def _check_classes(checkpoint: Checkpoint, training: SegmentationTraining) -> None:
-    declared = DATASETS.get(training.dataset)
-    found, wanted = (getattr(each, "num_classes", None) for each in (checkpoint.architecture, declared))
-    if None not in (found, wanted) and found != wanted:
-        raise DeclarationError(
-            f"checkpoint {checkpoint.name!r} has num_classes {found} in its architecture, and dataset"
-            f" {training.dataset!r} has {wanted} classes: correct num_classes"
         )
 
 
@@ -210,11 +200,7 @@ def _with_colours(image: Tensor, saturation: float, hue: float) -> Tensor:
 
 
 class MaskLearner(Learner):
-    """Model in training with its optimiser, the augmented images, and the examples that score it.
-
-    Args:
-        scored: examples that score the model after an epoch, None for none.
-    """
+    """Model in training with its optimiser, and the augmented images."""
 
     def __init__(
         self,
@@ -222,7 +208,6 @@ class MaskLearner(Learner):
         training: SegmentationTraining,
         preprocessing: ImagePreprocessing,
         dataset: Dataset,
-        scored: Dataset | None,
         host: Host,
     ) -> None:
         decayed = [value for value in model.parameters() if value.ndim >= 2]
@@ -235,13 +220,12 @@ class MaskLearner(Learner):
             else torch.optim.AdamW(groups, lr=rate)
         )
         super().__init__(model, training, optimizer, host)
-        self._scored, self._size = scored, len(dataset)
+        self._size = len(dataset)
         # Examples in memory are not decoded.
         self._num_workers = 0 if training.is_embedded else host.decode_workers
         self._mean, self._std = normalisation_of(preprocessing, self._device)
         # Padding is 0 after the normalisation.
         self._images = Augmented(dataset, training, self._mean.flatten().cpu().expand(3))
-        self._num_done = 0
         side = training.crop_size
         check_auxiliary(model, torch.zeros(2, 3, side, side, device=self._device), training.auxiliary_weight)
 
@@ -261,16 +245,12 @@ class MaskLearner(Learner):
             normalised = (images.to(self._device) - self._mean) / self._std
             loss = self.step(self.model, normalised, masks.to(self._device), mean_loss)
             total += loss * len(images)
-        self._num_done = epoch + 1
         return float(total) / self._size, self._size
 
-    def scores(self, model: nn.Module) -> ValidationScores | None:
-        """Return pixel accuracy and mean loss of the evaluation split, if it is there and the epoch is scored."""
-        training, scored = self.training, self._scored
-        if scored is None or (self._num_done % training.evaluate_every and self._num_done != training.num_epochs):
-            return None
+    def scores(self, scored: Dataset, model: nn.Module) -> ValidationScores:
+        """Return pixel accuracy and mean loss of a model on the evaluation split."""
         right, pixels, loss = 0, 0, 0.0
-        size = _SCORED_AT_ONCE if DATASETS[training.dataset].has_one_size else 1
+        size = _SCORED_AT_ONCE if DATASETS[self.training.dataset].has_one_size else 1
         with evaluating(model, self._device):
             for start in range(0, len(scored), size):
                 batch = scored.batch(start, min(start + size, len(scored)))
@@ -282,15 +262,6 @@ class MaskLearner(Learner):
         return ValidationScores(
             top1_accuracy=right / max(1, pixels), loss_nats=loss / len(scored), num_examples=len(scored)
         )
-
-    def parts(self) -> dict[str, dict[str, Any]]:
-        """Return state dicts of everything that changes, for ``restore``."""
-        return {**super().parts(), "progress": {"num_done": self._num_done}}
-
-    def restore(self, parts: dict[str, dict[str, Any]]) -> None:
-        """Restore the state from ``parts``."""
-        super().restore(parts)
-        self._num_done = parts["progress"]["num_done"]
 
 
 def mean_loss(logits: Tensor, masks: Tensor) -> Tensor:

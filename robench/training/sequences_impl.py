@@ -15,10 +15,10 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from robench.core.errors import DeclarationError
 from robench.core.identity import key_of
-from robench.datasets import DATASETS, open_dataset
+from robench.datasets import open_dataset
 from robench.models.build import build
 from robench.models.loaded import Normaliser
-from robench.training.epochs import Learner, Validation, run_epochs, weights_of
+from robench.training.epochs import Learner, Validation, check_classes, run_epochs, weights_of
 from robench.training.optimization import check_auxiliary, flushing_denormals, reproducible, saved, seed_for
 from robench.training.sequences import SequenceTraining
 
@@ -44,14 +44,7 @@ def train(
         raise DeclarationError(
             f"checkpoint {checkpoint.name!r} has no 'training' of kind 'sequence-training'; add it to its entry"
         )
-    num_classes, wanted = (
-        getattr(each, "num_classes", None) for each in (checkpoint.architecture, DATASETS[training.dataset])
-    )
-    if num_classes != wanted:
-        raise DeclarationError(
-            f"checkpoint {checkpoint.name!r} has num_classes {num_classes} in its architecture, and dataset"
-            f" {training.dataset!r} has {wanted} classes: correct num_classes"
-        )
+    check_classes(checkpoint)
     device = torch.device(host.device)
     # Where attention is nearly one-hot, most gradients of queries and keys are denormal.
     with reproducible(training.seed, device), flushing_denormals():
@@ -69,7 +62,7 @@ def train(
             learner,
             host=host,
             key=key_of([checkpoint.architecture, checkpoint.preprocessing, training, *fingerprints]),
-            validation=learner,
+            score=learner.scores,
             on_epoch=on_epoch,
         )
 
@@ -102,7 +95,6 @@ class SequenceLearner(Learner):
         )
         self._num_batches = -(-len(self._rows) // training.batch_size)
         self._schedule = _schedule_of(training, self._optimizer)
-        self._num_done = 0
         self._best: dict[str, Tensor] = {}
         self._best_accuracy = torch.tensor(-1.0)
         normalised, _ = self._normaliser(self._inputs[:2])
@@ -118,7 +110,6 @@ class SequenceLearner(Learner):
             if self._schedule is not None:
                 self._schedule.step()
             total, count = total + loss * len(part), count + len(part)
-        self._num_done = epoch + 1
         return float(total) / count, count
 
     def _batches(self, epoch: int) -> Iterator[Tensor]:
@@ -134,13 +125,10 @@ class SequenceLearner(Learner):
                 orders = {number: rows.split(training.batch_size)}
             yield orders[number][place]
 
-    def scores(self, model: nn.Module) -> ValidationScores | None:
-        """Return the scores after an epoch that is scored, and keep its weights if they are the best so far."""
-        training = self.training
-        if self._num_done % training.evaluate_every and self._num_done != training.num_epochs:
-            return None
+    def scores(self, model: nn.Module) -> ValidationScores:
+        """Return the scores after an epoch, and keep its weights if they are the best so far."""
         scores = self._validation.scores(model)
-        if training.selection != "last" and (scores.top1_accuracy or 0.0) > float(self._best_accuracy):
+        if self.training.selection != "last" and (scores.top1_accuracy or 0.0) > float(self._best_accuracy):
             self._best_accuracy = torch.tensor(scores.top1_accuracy, dtype=torch.float64)
             # Copies: on a CPU the weights of a model are its parameters, which later steps change.
             self._best = {name: value.clone() for name, value in weights_of(model).items()}
@@ -156,7 +144,7 @@ class SequenceLearner(Learner):
             **super().parts(),
             "schedule": {} if self._schedule is None else self._schedule.state_dict(),
             "best": self._best,
-            "progress": {"num_done": self._num_done, "best_accuracy": self._best_accuracy},
+            "progress": {"best_accuracy": self._best_accuracy},
         }
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
@@ -164,8 +152,7 @@ class SequenceLearner(Learner):
         super().restore(parts)
         if self._schedule is not None:
             self._schedule.load_state_dict(parts["schedule"])
-        self._best = parts["best"]
-        self._num_done, self._best_accuracy = parts["progress"]["num_done"], parts["progress"]["best_accuracy"]
+        self._best, self._best_accuracy = parts["best"], parts["progress"]["best_accuracy"]
 
     def _outputs(self, inputs: Tensor, **losses: list[Tensor]) -> Tensor:
         normalised, others = self._normaliser(inputs)

@@ -34,7 +34,7 @@ from robench.models.word_pieces import read_pieces
 from robench.models.word_transformer_impl import TextClassifierModel, WordModel
 from robench.tasks.language_modeling_impl import END_OF_LINE
 from robench.training.base import EpochReport, Host, ValidationScores
-from robench.training.epochs import run_epochs, store_state
+from robench.training.epochs import Score, run_epochs, store_state
 from robench.training.optimization import check_auxiliary, evaluating, reproducible
 from robench.training.steps import Steps, TextLearner
 from robench.training.texts import LanguageTraining, TextTraining, WordTraining
@@ -46,17 +46,6 @@ VALIDATION_SPLITS = ("valid", "dev")
 _OUTPUT = "output."
 # Beginnings of names that the classifier has and a language model does not.
 _OWN = ("cls_token", "pos_embed", "head.")
-
-
-class Scores:
-    """Scores of a model in training on the validation split, by a function of the model."""
-
-    def __init__(self, score: Callable[[Any], ValidationScores | None]) -> None:
-        self._score = score
-
-    def scores(self, model: torch.nn.Module) -> ValidationScores | None:
-        """Return the scores; None where the split has not one window."""
-        return self._score(model)
 
 
 def train(
@@ -86,14 +75,14 @@ def train(
             model.set_vocabulary(words)
         # Ids are found while the model is on the CPU, where they stay until a step needs them.
         if isinstance(training, LanguageTraining):
-            steps, validation = _language_steps(model, training, texts, valid)
+            steps, score = _language_steps(model, training, texts, valid)
         else:
-            steps, validation = _classifier_steps(model, training, texts, valid)
+            steps, score = _classifier_steps(model, training, texts, valid)
         key = key_of([checkpoint.architecture, training, texts.identity.fingerprint, initial])
         learner = TextLearner(
             model.to(device), training, steps, host, store=lambda epoch: store_state(learner, epoch, host, key)
         )
-        return run_epochs(learner, host=host, key=key, validation=validation, on_epoch=on_epoch)
+        return run_epochs(learner, host=host, key=key, score=score, on_epoch=on_epoch)
 
 
 # Any: a language model or a classifier.
@@ -139,7 +128,7 @@ def validation_texts(dataset: str, data_root: Path | None) -> Any:
 
 def _language_steps(
     model: LanguageModel, training: LanguageTraining, texts: OrderedTexts, valid: OrderedTexts | None
-) -> tuple[Steps, Scores | None]:
+) -> tuple[Steps, Score | None]:
     context, ids = model.architecture.context, _ids(model, texts)
     valid_ids = None if valid is None else _ids(model, valid)
     check_auxiliary(model, ids[None, :context], training.auxiliary_weight, model.hidden)
@@ -158,12 +147,12 @@ def _language_steps(
         outputs_of=model.hidden,
         loss_of=lambda hidden_BLC, targets_BL: model.losses_of(hidden_BLC.flatten(0, 1), targets_BL.flatten()).mean(),
     )
-    return steps, None if valid_ids is None else Scores(lambda model: _language_scores(model, valid_ids))
+    return steps, None if valid_ids is None else lambda _: _language_scores(model, valid_ids)
 
 
 def _classifier_steps(
     model: TextClassifierModel, training: TextTraining, texts: LabelledTexts, valid: LabelledTexts | None
-) -> tuple[Steps, Scores | None]:
+) -> tuple[Steps, Score | None]:
     ids_EL, targets_E = model.tokens(texts.texts), torch.tensor(texts.labels)
     validation = None if valid is None else (model.tokens(valid.texts), torch.tensor(valid.labels))
     check_auxiliary(model, texts.batch(0, 2).inputs, training.auxiliary_weight)
@@ -182,7 +171,7 @@ def _classifier_steps(
         outputs_of=model.logits_of,
         loss_of=loss_of,
     )
-    return steps, None if validation is None else Scores(lambda model: _classifier_scores(model, *validation))
+    return steps, None if validation is None else lambda _: _classifier_scores(model, *validation)
 
 
 def _ids(model: LanguageModel, texts: OrderedTexts) -> Tensor:

@@ -20,7 +20,7 @@ from robench.models.state_files import load_state
 from robench.training import embedded_impl
 from robench.training.base import EpochReport
 from robench.training.embedded_impl import train
-from robench.training.epochs import Validation, validation_on
+from robench.training.epochs import Score, validation_on
 from robench.training.images import Training
 
 CPU = torch.device("cpu")
@@ -42,7 +42,7 @@ def short(name: str, **changes: Any) -> Checkpoint:
     return replace(checkpoint, training=replace(checkpoint.training, **({"num_epochs": 1} | changes)))
 
 
-def validation_of(checkpoint: Checkpoint) -> Validation:
+def validation_of(checkpoint: Checkpoint) -> Score:
     found = validation_on("digits", preprocessing_of(checkpoint), device=CPU)
     assert found is not None
     return found
@@ -56,7 +56,7 @@ def trained_module(checkpoint: Checkpoint) -> torch.nn.Module:
 
 def test_scores_are_those_of_the_evaluation_split() -> None:
     checkpoint = checkpoint_named("digits-vit")
-    scores = validation_of(checkpoint).scores(trained_module(checkpoint))
+    scores = validation_of(checkpoint)(trained_module(checkpoint))
     digits = open_dataset("digits", data_root=None, preprocessing=preprocessing_of(checkpoint))
     everything = digits.batch(0, len(digits))
     with torch.no_grad():
@@ -73,7 +73,7 @@ def test_mode_gradients_and_generators_are_as_before() -> None:
         module.train(training)
         torch.manual_seed(3)
         before = torch.random.get_rng_state()
-        validation.scores(module)
+        validation(module)
         assert module.training == training
         assert torch.equal(torch.random.get_rng_state(), before)
         assert all(value.grad is None and value.requires_grad for value in module.parameters())
@@ -102,7 +102,7 @@ def test_the_scores_of_the_last_epoch_are_of_the_weights_that_are_returned() -> 
     heard: list[EpochReport] = []
     module = build(checkpoint.architecture)
     module.load_state_dict(train(checkpoint, on_epoch=heard.append))
-    assert heard[-1].validation == validation_of(checkpoint).scores(module)
+    assert heard[-1].validation == validation_of(checkpoint)(module)
     assert heard[-1].validation != heard[0].validation
 
 
@@ -110,9 +110,9 @@ def test_models_that_draw_have_the_same_scores_whatever_was_drawn_before() -> No
     checkpoint = checkpoint_named("digits-mom-released-vit")
     module, validation = trained_module(checkpoint), validation_of(checkpoint)
     torch.manual_seed(1)
-    first = validation.scores(module)
+    first = validation(module)
     torch.manual_seed(2)
-    assert validation.scores(module) == first
+    assert validation(module) == first
 
 
 def test_images_that_are_not_on_disk_are_not_validated_on(tmp_path: Path) -> None:
