@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 def short(**changes: Any) -> Checkpoint:
     (checkpoint,) = find_checkpoints(["digits-rpc-symvit"], [])
     assert isinstance(checkpoint.training, Training)
-    return replace(checkpoint, training=replace(checkpoint.training, **({"num_epochs": 1} | changes)))
+    # A small model: an epoch of the whole one takes five seconds.
+    architecture = replace(checkpoint.architecture, depth=1, dim=16, num_heads=2)  # type: ignore[type-var]
+    training = replace(checkpoint.training, **({"num_epochs": 1} | changes))
+    return replace(checkpoint, architecture=architecture, training=training)
 
 
 def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not() -> None:
@@ -33,9 +36,10 @@ def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not() -> None
 
 def test_training_lowers_the_loss_and_reports_every_epoch() -> None:
     heard: list[EpochReport] = []
-    train(short(num_epochs=4, warmup_epochs=0), on_epoch=heard.append)
-    assert [(report.epoch, report.num_epochs) for report in heard] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert heard[-1].loss_nats < 0.9 * heard[0].loss_nats
+    plain = {"learning_rate": 0.01, "noise_scale": 0.0, "max_shift": 0}
+    train(short(num_epochs=3, warmup_epochs=0, **plain), on_epoch=heard.append)
+    assert [(report.epoch, report.num_epochs) for report in heard] == [(1, 3), (2, 3), (3, 3)]
+    assert heard[-1].loss_nats < 0.97 * heard[0].loss_nats
 
 
 def test_the_callers_generator_and_threads_are_left_alone() -> None:

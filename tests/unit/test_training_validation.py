@@ -39,7 +39,9 @@ def preprocessing_of(checkpoint: Checkpoint) -> ImagePreprocessing:
 def short(name: str, **changes: Any) -> Checkpoint:
     checkpoint = checkpoint_named(name)
     assert isinstance(checkpoint.training, Training)
-    return replace(checkpoint, training=replace(checkpoint.training, **({"num_epochs": 1} | changes)))
+    architecture = replace(checkpoint.architecture, depth=1, dim=16, num_heads=2)  # type: ignore[type-var]
+    training = replace(checkpoint.training, **({"num_epochs": 1} | changes))
+    return replace(checkpoint, architecture=architecture, training=training)
 
 
 def validation_of(checkpoint: Checkpoint) -> Score:
