@@ -9,11 +9,9 @@ makes the present counts the limits that ``tests/architecture/test_words.py`` ho
 from __future__ import annotations
 
 import ast
-import io
 import json
 import re
 import sys
-import tokenize
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +42,8 @@ NAMES = re.compile(r"(?:^|_)(?:apart|blamed|crew|met|said|sent|shares?|standings
 # A YAML field.
 TERMS = {"warmup_share"}
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+# A comment, or a line of a string that looks like one.
+COMMENT = re.compile(r"(?:^\s*|  )#+ (.*)")
 CODE = re.compile(r"``[^`]*``|`[^`\n]*`")
 
 
@@ -61,17 +61,19 @@ def found_in_names(source: str) -> list[str]:
 
 def texts_of(source: str) -> Iterator[str]:
     """Yield the strings of a source, docstrings included, and its comments, consecutive lines as one."""
-    strings = [node.value for node in ast.walk(_parsed(source)) if isinstance(node, ast.Constant)]
-    yield from (string for string in strings if isinstance(string, str))
+    constants = [node.value for node in ast.walk(_parsed(source)) if isinstance(node, ast.Constant)]
+    strings = [constant for constant in constants if isinstance(constant, str)]
+    yield from strings
+    like_comments = "\n".join(string for string in strings if "#" in string)
     block: list[str] = []
     last = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            if token.start[0] > last + 1:
+    for number, line in enumerate(source.splitlines(), start=1):
+        if (comment := COMMENT.search(line)) and comment[1].rstrip("\"',)") not in like_comments:
+            if number > last + 1:
                 yield " ".join(block)
                 block = []
-            block.append(token.string.lstrip("# "))
-            last = token.start[0]
+            block.append(comment[1])
+            last = number
     yield " ".join(block)
 
 
@@ -99,7 +101,8 @@ def _of_file(path: Path, text: str) -> list[str]:
         return []
     if path.suffix == ".md":
         return found_in(text)
-    return [each for part in texts_of(text) for each in found_in(part)] + found_in_names(text)
+    # No expression has the mark between texts.
+    return found_in("\n¶\n".join(texts_of(text))) + found_in_names(text)
 
 
 @lru_cache(maxsize=1)

@@ -81,7 +81,7 @@ def test_a_distribution_has_an_entry_point_and_style(
         assert entry == f"{family}:{found['kind']}"
         assert value.partition(":")[0] == f"{package}.{module}"
         assert any(f"pip install --editable {folder}" in step for step in found["next"])
-        assert is_in_style(folder, "--line-length=120") == ""
+    assert is_in_style(tmp_path, "--line-length=120") == ""
 
 
 @pytest.mark.parametrize("family", FAMILIES)
