@@ -24,6 +24,7 @@ from robench.datasets.decoding import resized_pixels
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.masks_impl import MaskRule
 from robench.datasets.series_formats_impl import LabelledSeries, opened_split, series_of_array
+from robench.datasets.uea import TRAIN_SPLIT
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import Arrays
 from robench.datasets.user_impl import (
@@ -216,7 +217,7 @@ def _read(
         raise MissingDataError(f"{title} is not an npz file ({described(error)}); write it with numpy.savez") from error
     if known is None:
         raise MissingDataError(f"{title} has a single array; write inputs and labels into one file with numpy.savez")
-    wanted = {"inputs": content.inputs or "inputs", "targets": content.targets or "targets"}
+    wanted = _names(known, title, declared.task, content)
     if missing := [field for field, name in wanted.items() if name not in known]:
         absent = " and ".join(repr(wanted[field]) for field in missing)
         raise DeclarationError(
@@ -229,6 +230,29 @@ def _read(
         raise MissingDataError(
             f"{title}: its arrays cannot be read without pickle ({described(error)}); save arrays of numbers"
         ) from error
+
+
+def _names(known: Sequence[str], title: str, task: str, content: Arrays) -> dict[str, str]:
+    """Return the arrays' names by the fields of the entry: as stated, the default ones, or the only usual pair."""
+    names = {"inputs": content.inputs or "inputs", "targets": content.targets or "targets"}
+    if all(name in known for name in names.values()):
+        return names
+    what = "masks" if task == SEGMENTATION.name else "labels"
+    usual = [("images", what), ("x", "y"), ("X", "y")]
+    # A file of series may be of either split.
+    for split in (TEST_SPLIT,) if content.train is None else (TEST_SPLIT, TRAIN_SPLIT):
+        usual += [(f"{split}_images", f"{split}_{what}"), *((f"{x}_{split}", f"y_{split}") for x in "xX")]
+    found = [
+        pair
+        for pair in usual
+        if {*pair} <= {*known} and content.inputs in (None, pair[0]) and content.targets in (None, pair[1])
+    ]
+    if len(found) > 1:
+        raise DeclarationError(
+            f"{title} has several pairs of arrays, {', '.join(' and '.join(pair) for pair in found)}; state inputs and"
+            " targets in the dataset's entry"
+        )
+    return dict(zip(names, found[0], strict=True)) if found else names
 
 
 def checked_images(images: NDArray[Any], title: str) -> NDArray[np.uint8] | NDArray[np.float32]:

@@ -251,10 +251,18 @@ def csv_rows(
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise MissingDataError(
-            f"{title}, line {reader.line_num}: {error}; expected a CSV file. State delimiter in the dataset's entry if"
-            " its columns are not separated by commas"
-        ) from error
+        # A quoted cell before another delimiter.
+        header_line = text.partition("\n")[0] if reader.line_num == 1 else ""
+        hint = other_delimiter(header_line.replace(delimiter or ",", ""))
+        raise MissingDataError(f"{title}, line {reader.line_num}: {error}; expected a CSV file.{hint}") from error
+
+
+def other_delimiter(line: str) -> str:
+    """Return advice to state the delimiter of a header that is not separated; "" if there seems to be none."""
+    if not (counts := {sign: line.count(sign) for sign in ",;\t|" if sign in line}):
+        return ""
+    likely = max(counts, key=counts.__getitem__)
+    return f" Its columns seem to have another delimiter: state delimiter: {json.dumps(likely)} in the dataset's entry."
 
 
 def column_of(title: str, header: Sequence[str], column: str, fields: str) -> int:
@@ -263,8 +271,8 @@ def column_of(title: str, header: Sequence[str], column: str, fields: str) -> in
         return header.index(column)
     if column in header:
         raise DeclarationError(f"{title} has {header.count(column)} columns {column!r}; give them different names")
-    if len(header) == 1:
-        fields += f", or state delimiter: the header is {clipped(header[0])!r}"
+    if len(header) == 1 and (hint := other_delimiter(header[0])):
+        raise DeclarationError(f"{title} has no column {column!r}, and the header is {clipped(header[0])!r}.{hint}")
     hint = did_you_mean(column, header) if header else " It is empty."
     raise DeclarationError(f"{title} has no column {column!r}.{hint} Name it by {fields}")
 

@@ -117,19 +117,21 @@ def test_other_labels_are_names_in_the_order_of_their_text(
 
 @pytest.mark.parametrize("kind", ["texts", "images", "series-csv"])
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_columns_of_any_delimiter_are_read_and_the_header_is_shown(tmp_path: Path, kind: str, delimiter: str) -> None:
+def test_columns_of_any_delimiter_are_read_and_it_is_proposed_from_the_header(
+    tmp_path: Path, kind: str, delimiter: str
+) -> None:
     write_table(tmp_path, kind, NUMBERS)
     (tmp_path / "test").write_text((tmp_path / "test").read_text().replace(",", delimiter))
     field = f"delimiter: {json.dumps(delimiter)}"
     with pytest.raises(DeclarationError, match="no column") as caught:
         targets_of(tmp_path, kind)
-    assert "or state delimiter: the header is '" in str(caught.value)
+    assert f"state {field} in the dataset's entry" in str(caught.value)
     assert targets_of(tmp_path, kind, f", {field}") == NUMBERS
 
 
 def test_a_quoted_header_of_another_delimiter_is_explained_too(tmp_path: Path) -> None:
     (tmp_path / "test").write_text('"text";"label"\n"A, b";0\n"C; d";1\n')
-    with pytest.raises(RobenchError, match=r"line 1: .*expected a CSV file. State delimiter in"):
+    with pytest.raises(RobenchError, match=r'line 1: .*expected a CSV file. .* state delimiter: ";" in'):
         targets_of(tmp_path, "texts")
     assert targets_of(tmp_path, "texts", ', delimiter: ";"') == [0, 1]
     with pytest.raises(DeclarationError, match=r"delimiter: must be one character .* got '\\t\\t'"):

@@ -448,12 +448,51 @@ class TestArrays:
             ("inputs y", "", "no array 'targets'. Known: inputs, y. Name it by targets in"),
             ("images labels", ", inputs: image", "no array 'image' and 'targets'. Known"),
             ("images masks", "", "no array 'inputs' and 'targets'"),
+            (
+                "images labels x_test y_test",
+                "",
+                "has several pairs of arrays, images and labels, x_test and y_test; st",
+            ),
         ],
     )
     def test_all_missing_arrays_are_named_at_once(self, tmp_path: Path, names: str, fields: str, message: str) -> None:
         np.savez(tmp_path / "x.npz", **dict.fromkeys(names.split(), np.zeros(3)))
         with pytest.raises(DeclarationError, match=message):
             opened(declared(tmp_path, f"{{kind: npz, path: x.npz{fields}}}"))
+
+    @pytest.mark.parametrize(
+        ("names", "others", "fields"),
+        [
+            ("images labels", "masks", ""),
+            ("x_test y_test", "x_train y_train", ""),
+            ("test_images test_labels", "train_images train_labels val_images val_labels", ""),
+            ("X y", "", ""),
+            ("images labels", "x_test y_test", ", inputs: images"),
+            ("inputs targets", "images labels", ""),
+        ],
+    )
+    def test_the_only_usual_pair_is_taken_as_if_it_were_named(
+        self, tmp_path: Path, names: str, others: str, fields: str
+    ) -> None:
+        (images, labels), (x, y) = scans(12), names.split()
+        # Keras and MedMNIST have labels (N, 1).
+        np.savez(tmp_path / "x.npz", **{x: images, y: labels[:, None]}, **dict.fromkeys(others.split(), np.zeros(2)))
+        found = opened(declared(tmp_path, f"{{kind: npz, path: x.npz{fields}}}"))
+        assert (
+            found.identity
+            == opened(declared(tmp_path, f"{{kind: npz, path: x.npz, inputs: {x}, targets: {y}}}")).identity
+        )
+        assert found.batch(0, 12).targets.tolist() == [labels[int(each[-6:])] for each in found.ids]
+
+    def test_usual_pairs_of_series_and_masks(self, tmp_path: Path) -> None:
+        for split in ("test", "train"):
+            arrays = {f"x_{split}": np.ones((4, 5, 2)) * range(2), f"y_{split}": np.array([0, 1, 0, 1])}
+            np.savez(tmp_path / f"{split}.npz", **arrays)
+        entry = "{kind: npz, domain: series, path: test.npz, train: train.npz, standardise: false}"
+        assert len(opened(declared(tmp_path, entry))) == 4
+        np.savez(tmp_path / "m.npz", images=scans(4)[0], masks=np.ones((4, 32, 32), int), labels=np.arange(4))
+        masks = opened(declared(tmp_path, "{kind: npz, task: segmentation, path: m.npz}")).batch(0, 4).targets
+        assert masks.shape == (4, 32, 32)
 
     @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken", pickle.dumps({})])
     def test_another_file_is_refused(self, tmp_path: Path, content: bytes) -> None:
