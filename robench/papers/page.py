@@ -190,7 +190,7 @@ def reason_of(verdict: Verdict) -> str:
 
 
 def basis_of(table: PaperTable | TwinTable) -> list[str]:
-    """Return what a table's numbers rest on: notes of reports on rows, releases and kinds of device.
+    """Return the notes of reports on a table's rows, and the releases and kinds of device behind its numbers.
 
     A note, such as the batch size of coupled models, names its models unless it is about all of them; suites with the
     same releases are named together.

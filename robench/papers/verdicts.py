@@ -105,7 +105,7 @@ class Evidence:
         runs: number of training runs whose mean is printed; ``num_printed``: of printed numbers in the row.
         margin: difference that still counts as consistent.
         measured: the number of one checkpoint, or the mean over ``seeds``, which may be beside authors' weights.
-        inferred: fields of the protocol that the paper does not print; ``differing``: those that differ.
+        inferred: fields of the protocol that the paper does not print; ``differing``: fields that differ.
         is_audited: whether the model's checks are known, of a number under attack.
     """
 
