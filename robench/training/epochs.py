@@ -270,7 +270,7 @@ def validation_on(
     device: torch.device,
     decode_workers: int = 0,
 ) -> Score | None:
-    """Return what scores models in a training on ``dataset``; None where its evaluation split is not on disk."""
+    """Return the function that scores models in a training; None where its evaluation split is not on disk."""
     try:
         opened = open_dataset(dataset, data_root=data_root, preprocessing=preprocessing, decode_workers=decode_workers)
     except MissingDataError:

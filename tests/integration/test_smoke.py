@@ -45,7 +45,6 @@ def test_the_command_measures_four_examples_and_writes_nothing(
     assert ended.code == 0
     assert "honest (first 4)" in ended.stdout
     assert f"- {SMOKE_NOTE}\n" in ended.stdout
-    assert "smoke run of 4 examples" in ended.stdout
     assert list(folder.iterdir()) == []
 
 
@@ -68,9 +67,7 @@ def test_a_dry_run_says_what_would_be_measured(robench: Robench, folder: Path, c
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--results", "results"), "--results"),
         (("--limit", 4), "--limit"),
-        (("--keep-adversarial", "float32"), "--keep-adversarial"),
         (("--limit", 9, "--results", "r", "--keep-adversarial", "float16"), "--results and --limit and --keep-advers"),
     ],
 )
@@ -90,12 +87,6 @@ def test_variables_do_not_contradict_it(
         monkeypatch.setenv(f"ROBENCH_{name}", value)
     assert "honest (first 4)" in robench(*command).stdout
     assert list(folder.iterdir()) == []
-
-
-def test_a_failure_is_a_failure(robench: Robench, folder: Path, command: tuple[object, ...]) -> None:
-    ended = robench(*command, "--model", "no-such")
-    assert ended.code == 2
-    assert "unknown model 'no-such'" in ended.stderr
 
 
 class Broken(nn.Module):

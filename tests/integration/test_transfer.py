@@ -106,6 +106,7 @@ def test_a_limit_asks_for_the_first_examples_alone(transfer: Callable[..., Ended
     assert all(row["limit"] == 30 for row in json.loads(ended.stdout)["rows"])
 
 
+@pytest.mark.slow
 def test_without_a_clean_condition_there_is_no_clean_column(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -227,6 +228,7 @@ class TestRefused:
         assert "'digits-vit' sees other pixels than 'cropped' (no resize, no crop" in ended.stderr
         assert "crop 32" in ended.stderr
 
+    @pytest.mark.slow
     def test_but_not_one_that_only_normalises_them_otherwise(
         self, transfer: Callable[..., Ended], registry: Path
     ) -> None:
