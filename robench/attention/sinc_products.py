@@ -3,9 +3,8 @@
 Each pair has a difference, a sine and a quotient for each of D coordinates: N x M x D numbers, too many to keep.
 So blocks are taken one after the other, of some coordinates of some heads, in buffers that every block uses again:
 ``BUDGET_ON_CPU`` or ``BUDGET_ON_OTHERS`` bytes for all of them, or one matrix N x M each where that is larger. The
-gradients compute the differences anew. On a CPU blocks stay in the caches; on other devices they are large, because
-each block launches several kernels. The budget changes no bit on a CPU; on other devices it can change how sums over
-tokens are rounded.
+gradients compute the differences anew. On a CPU blocks stay in the caches; elsewhere they are large, because each
+launches several kernels. The budget changes no bit on a CPU; elsewhere it can change how sums over tokens round.
 
 On a CPU sines, tangents and logarithms are numpy's, which are as exact as torch's and take 2/5, 1/4 and 2/5 of their
 time. They make up nearly all of the cost.
