@@ -76,8 +76,8 @@ def test_the_printed_test_of_a_new_part_of_robench_passes(checkout: tuple[Path, 
     folder, written = checkout
     (step,) = (step for step in written[label]["next"] if step.startswith("test it: "))
     options = step.removeprefix("test it: python ").split()
-    printed = run(folder, *options, "-q", "-p", "no:cacheprovider")
-    assert " passed" in printed
+    # pytest ends with 5 where no test has the name.
+    run(folder, *options, "-q", "-p", "no:cacheprovider")
 
 
 def test_the_architecture_holds_with_new_parts(checkout: tuple[Path, dict[str, Any]]) -> None:
