@@ -1,23 +1,18 @@
 """Victims and examples on which attacks are tested: models so simple that what an attack should reach is known."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from robench.core.protocols import Batch
+from robench.core.declared import Declaration
+from robench.core.protocols import Batch, Model, Perturbed
 from robench.testing.models import NUM_CLASSES, SHAPE, by_rows, perturbed, rows_of
 from robench.testing.models import LinearModel as LinearVictim
 
 __all__ = ["MEAN", "NUM_CLASSES", "SHAPE", "SIZE", "STD", "LinearVictim", "by_rows", "rows_of"]
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.declared import Declaration
-    from robench.core.protocols import Model, Perturbed
 
 SIZE = torch.Size(SHAPE).numel()
 MEAN, STD = LinearVictim.normalisation

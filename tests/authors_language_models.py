@@ -4,18 +4,13 @@ Nothing of robench is used. The classes say that they are of a module ``mem_tran
 saved alone: whoever reads the file cannot import them.
 """
 
-from __future__ import annotations
-
 import sys
 import types
 import warnings
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODULE = "mem_transformer"
 VOCABULARY, DIM, HEADS, DEPTH, INNER, CONTEXT = 30, 8, 2, 2, 12, 6

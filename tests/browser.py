@@ -1,17 +1,13 @@
 """A headless Chromium for pages of robench's own, which lets nothing through to a network."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from selenium.webdriver import Chrome
+from selenium.webdriver import Chrome
 
 PROGRAMS = ("chromium", "chromedriver")
 

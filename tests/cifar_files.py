@@ -1,25 +1,26 @@
 """Every published form of CIFAR-10 and CIFAR-100, of few and random images, with the checksums of those."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pickle
 import tarfile
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from robench.datasets.cifar import CIFAR_10, CIFAR_10_FILES, CIFAR_100, CIFAR_100_FILES
+from robench.datasets.cifar import (
+    CIFAR_10,
+    CIFAR_10_FILES,
+    CIFAR_100,
+    CIFAR_100_FILES,
+    CifarFiles,
+    CifarPart,
+    PublishedCifar,
+)
 from robench.datasets.cifar_forms import CifarImages
 from robench.datasets.cifar_impl import content_digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.datasets.cifar import CifarFiles, CifarPart, PublishedCifar
 
 # Two test images of each class, and four to train on.
 PER_CLASS = {"test": 2, "train": 4}

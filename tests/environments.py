@@ -1,7 +1,5 @@
 """Environments of Python for packages that robench's own has not, and robench's wheel."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

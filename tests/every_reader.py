@@ -1,13 +1,13 @@
 """Sets of several sizes or lengths, models of each task, and all commands that read what a run kept."""
 
-from __future__ import annotations
-
 import csv
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from conftest import Robench
 from PIL import Image
 from safetensors.torch import save_file
 from series_files import CLASSES, labels_of, series_of, write_ts
@@ -15,11 +15,6 @@ from torch import nn
 
 from robench.domains.code_points import decoded
 from robench.tasks.language_modeling_impl import NO_TOKEN, tokens_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 COUNT, NUM_CLASSES = 5, 5
 SIZES = ((40, 48), (33, 56), (48, 40), (40, 48), (36, 37))

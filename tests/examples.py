@@ -4,19 +4,19 @@
 that a reader can tell apart. Spawned workers import this module, so it stays free of torch.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.attacks.pgd import Pgd
 from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.columns import Outcomes
 from robench.core.outcomes import Outcome
+from robench.core.protocols import Store
 from robench.core.records import Failure, Provenance, Record
 from robench.core.shard import DatasetIdentity, Measurement, Shard, ShardHeader, shard_key
 from robench.core.suite import Condition
@@ -25,11 +25,6 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.metrics import Readings
 from robench.models.vit import Vit
 from robench.tasks.classification import ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from robench.core.protocols import Store
 
 PGD = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=20)
 ARCHITECTURE = Vit(image_size=32, patch_size=8, num_classes=10, depth=4, dim=64, num_heads=4, attention=Rpc())

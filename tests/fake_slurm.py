@@ -1,18 +1,13 @@
 """Stand-ins for sbatch, scontrol and the program that a job runs; each writes down how it was called."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
+import pytest
 
 SBATCH = """\
 #!/bin/bash

@@ -4,8 +4,6 @@ A key that changes orphans results, so that a change there needs a reason in its
 implementation, or a protocol that changed.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

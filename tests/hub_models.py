@@ -1,8 +1,7 @@
 """Tiny models of transformers with random weights, and a byte-level tokenizer, saved as their library saves them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -17,9 +16,6 @@ from transformers import (
     ViTConfig,
     ViTForImageClassification,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VOCABULARY_SIZE = 400
 CONTEXT = 24

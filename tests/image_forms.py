@@ -1,23 +1,19 @@
 """Forty small images of four classes of ImageNet-1k, written in each form of the validation images."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 import scipy.io  # type: ignore[import-untyped]  # scipy ships no types
 from PIL import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 # By WordNet id the index of ILSVRC 2012 and the id of the development kit, whose order is another one.
 CLASSES = {"n01440764": (0, 449), "n02099601": (207, 3), "n02510455": (388, 1000), "n15075141": (999, 201)}

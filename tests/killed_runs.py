@@ -1,7 +1,5 @@
 """Runs that are interrupted or killed, at random moments too."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random
@@ -9,17 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from conftest import Robench
 
 from robench.cli.main import main
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.process import BaseProcess
-
-    from conftest import Robench
 
 MODELS = ("digits-vit", "digits-symvit", "digits-rpc-symvit")
 

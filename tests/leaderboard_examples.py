@@ -1,28 +1,20 @@
 """Made-up results for leaderboards: suites with a sweep and corruptions, and stores filled with seeded outcomes."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of
 from robench.core.columns import Outcomes
 from robench.core.flags import Flag
+from robench.core.protocols import Store
 from robench.core.records import Record
-from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import views_of
+from robench.core.shard import DatasetIdentity, Measurement, Shard
+from robench.core.suite import Condition, Suite, views_of
 from robench.declare import parse_suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.tasks.classification import ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.core.protocols import Store
-    from robench.core.shard import Measurement
-    from robench.core.suite import Condition, Suite
 
 NUM_EXAMPLES = 120
 TYPES = ("gaussian_noise", "contrast")

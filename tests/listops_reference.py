@@ -1,13 +1,8 @@
 """ListOps written a second time: values by recursion over the text, and trees by Python's own random numbers."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
+from random import Random
 from statistics import median
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 OPERATORS = {
     "[MIN": min,

@@ -4,8 +4,6 @@
 ``build(kind, at_once=True)`` on every input, so that it does so in the preflight check already.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import logging
@@ -16,14 +14,12 @@ import sys
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BATCH_SIZE = 20
 _DONE: set[str] = set()

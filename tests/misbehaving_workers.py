@@ -1,22 +1,17 @@
 """An evaluator that does harm in its worker process, and what is left of those processes."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from examples import MEASUREMENT, record_of
-from robench.core.shard import into_shards
+from robench.core.records import Failure, Record
+from robench.core.shard import Shard, into_shards
 from robench.executors.worker import LENGTH_SIZE, TOKEN_SIZE
-
-if TYPE_CHECKING:
-    from robench.core.records import Failure, Record
-    from robench.core.shard import Shard
 
 SHARDS = list(into_shards([MEASUREMENT], batches_per_shard=1))
 BAD = 200

@@ -3,21 +3,16 @@
 Mutations are seeded and know the structure: a file is read, changed in one to three places, and written again.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+from robench.core.errors import RobenchError
 from robench.declare import shipped_registry, shipped_suites
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.errors import RobenchError
 
 # Errors of a request or a declaration, and of data or weights that are not there.
 REFUSED = {2, 4}

@@ -1,28 +1,21 @@
 """Records of models whose every verdict is given by hand, for comparisons and checks."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 from robench.attacks.fgsm import Fgsm
+from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Role, Suite
 from robench.datasets.digits import DIGITS
 from robench.metrics.contributions import Contributions, Sample
 from robench.perturbations.clean import Clean
 from robench.store import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from robench.core.records import Record
 
 CLEAN = Condition(name="clean", dataset=DIGITS, perturbation=Clean())
 FGSM = Condition(name="fgsm", dataset=DIGITS, perturbation=Fgsm(epsilon=Fraction(8, 255)))

@@ -1,7 +1,5 @@
 """Models that replace functions of torch, which robench imports as a user's own code (``backbone: python``)."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

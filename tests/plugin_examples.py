@@ -1,16 +1,11 @@
 """Distributions of other people, as they are installed: metadata, entry points and modules in a folder on the path."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    import pytest
+import pytest
 
 DECLARED = '''
 """One plug-in of each family that suites name."""

@@ -1,11 +1,6 @@
 """Entries of tiny models of the digits for queues of trainings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 ENTRY = """\
   {name}:

@@ -1,16 +1,15 @@
 """Evaluators for actors, which import them from here, and a Ray of one machine for tests."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +19,6 @@ from robench.core.shard import DatasetIdentity, Shard, into_shards
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.executors.worker import THREAD_VARIABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: make setup")
 SMALL: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard": False}

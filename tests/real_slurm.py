@@ -1,19 +1,14 @@
 """Slurm on this machine alone: controller and node as root, with settings, ports and state of their own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client")
 # A cluster of one node with two cores, without accounts, cgroups or keys.

@@ -1,7 +1,5 @@
 """Refusals of a room as a table: what is called, the error that it raises, and its message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple

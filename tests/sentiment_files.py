@@ -1,14 +1,10 @@
 """Small files of the form of SST-2, SST-5 and IMDb, and declarations of their sizes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from robench.datasets.published_texts import IMDB, SST2, SST2_TEST, SST5, LabelledFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Sentences and classes. GLUE's rows end in a blank before the tab.
 SENTENCES = (

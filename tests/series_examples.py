@@ -1,8 +1,6 @@
 """Padded time series and models of them, on which perturbations of series are tested."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 
@@ -10,9 +8,6 @@ from robench.core.protocols import Batch
 from robench.domains.series import SERIES
 from robench.domains.series_impl import PADDING
 from robench.testing.models import LinearModel, by_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Shortest and longest, and some between.
 LENGTHS = (1, 12, 2, 5, 9, 12)

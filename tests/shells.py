@@ -1,7 +1,5 @@
 """Lines of bash around robench, with streams that refuse."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -9,8 +9,6 @@ is that file; other blocks of Python run as they are; commands run one by one. A
 ``ends with 1`` ends so.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -18,24 +16,20 @@ import runpy
 import shlex
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, Robench
 
 import robench
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pytest
-    from conftest import Robench
 
 LANGUAGES = ("sh", "python", "yaml", "toml")
 BLOCK = re.compile(

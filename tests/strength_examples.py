@@ -1,15 +1,11 @@
 """The script of ``make strength`` for tests."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NUM_EXAMPLES = 20
 

@@ -1,7 +1,5 @@
 """The slow reference of a paired permutation: rows of outcomes are swapped, and the metric is computed anew."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

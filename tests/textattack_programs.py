@@ -1,10 +1,9 @@
 """Small programs in TextAttack's place, which speak as its process does, for tests of the adapter."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +14,6 @@ from robench.domains.code_points import encoded_batch
 from robench.perturbations import textattack_impl
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Says that it is ready, asks for three texts of which one is the task's, and returns the task and the answer.
 ASKING = """

@@ -1,8 +1,7 @@
 """Tiny classifiers of the digits, which take milliseconds a pass; robench imports them as a user's own code."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,10 +10,6 @@ from torch import nn
 from user_data import scans
 
 import robench
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 REGISTRY = """\
 checkpoints:

@@ -1,21 +1,17 @@
 """A checkpoint that trains in a moment, and a folder of ImageNet's shape for it to learn from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.declared import Declaration
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.vit import Vit
 from robench.training.deit import DeitTraining
-
-if TYPE_CHECKING:
-    from robench.core.declared import Declaration
 
 CLASSES = {"n01440764": 0, "n01443537": 1, "n03000684": 491, "n15075141": 999}
 ARCHITECTURE = Vit(image_size=32, patch_size=16, num_classes=1000, depth=2, dim=12, num_heads=2)

@@ -1,24 +1,18 @@
 """Small datasets as users have them, made of the digits: folders, lists, arrays and CIFAR-10-shaped files."""
 
-from __future__ import annotations
-
 import csv
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
+from robench.core.declared import DatasetDeclaration
 from robench.datasets.base import EmbeddedImages
 from robench.datasets.in_memory import InMemoryImages
 from robench.declare import find_datasets
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from robench.core.declared import DatasetDeclaration
 
 CLASSES = ("zero", "one", "two", "three")
 

@@ -1,21 +1,16 @@
 """Models of texts whose scores are a dictionary, and slow searches for words over plain strings, for tests."""
 
-from __future__ import annotations
-
 import math
 import random
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from robench.domains.code_points import decoded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.perturbations.greedy_word_swap import GreedyWordSwap
+from robench.perturbations.greedy_word_swap import GreedyWordSwap
 
 STOP = {"the", "of", "and", "to"}
 TABLE: dict[str, tuple[str, ...]] = {

@@ -1,7 +1,5 @@
 """Syntax trees of sources, parsed once for all tests of this folder."""
 
-from __future__ import annotations
-
 import ast
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Rooms of the source and of the tests, and pages of the documentation, stay within the budgets of ``budgets.toml``."""
 
-from __future__ import annotations
-
 import subprocess
 import tomllib
 from collections import Counter

@@ -1,7 +1,5 @@
 """Files that scripts write from the code are up to date: one failure for all of them, which says what to do."""
 
-from __future__ import annotations
-
 import pytest
 from generated import ROOT, contents, stale
 from page_counts import page

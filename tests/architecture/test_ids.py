@@ -1,7 +1,5 @@
 """No ids are sorted by numpy, whose sort of variable-width strings can end the process (decision 0012)."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

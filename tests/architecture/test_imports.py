@@ -1,13 +1,8 @@
 """What starts fast stays fast: heavy libraries are imported by what needs them alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 
 def loaded_after(code: str, suspects: tuple[str, ...]) -> list[str]:

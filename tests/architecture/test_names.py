@@ -4,11 +4,9 @@ Checked on the syntax trees; docstrings are exempt, and ``clean`` belongs to cor
 entry of ``NAMES`` and one of ``MODULES``.
 """
 
-from __future__ import annotations
-
 import ast
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from sources import parsed
@@ -24,9 +22,6 @@ from robench.metrics import METRICS
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.tasks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 GENERIC = (

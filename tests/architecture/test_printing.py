@@ -1,7 +1,5 @@
 """One module prints, so that no command can forget to make foreign text harmless, or that a stream may refuse."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

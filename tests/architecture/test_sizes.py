@@ -1,7 +1,5 @@
 """Files and functions stay short enough to be read."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,18 +1,14 @@
 """Docstrings open with an imperative verb or a noun phrase, and texts have few expressions that robench avoids."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sources import parsed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*(ROOT / "robench").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])

@@ -1,15 +1,10 @@
 """All slow references, by kind of attention, of the files ``reference_*.py`` beside; a new mechanism brings one."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from reference_base import Reference
+from reference_base import Reference
 
 REFERENCES: Mapping[str, Reference] = {
     kind: reference

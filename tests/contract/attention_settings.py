@@ -1,14 +1,9 @@
 """Settings of attention mechanisms at which tests run: a few in ``make test``, all in tests/slow."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from robench.attention.base import AttentionBase
+from robench.attention.base import AttentionBase
 
 
 def one_per_form(declarations: Iterable[AttentionBase]) -> list[AttentionBase]:

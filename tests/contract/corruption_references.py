@@ -5,8 +5,6 @@ Written from the authors' description with the authors' constants for 32 pixels;
 ten photographs that scikit-learn and scikit-image ship.
 """
 
-from __future__ import annotations
-
 import colorsys
 import math
 from dataclasses import dataclass

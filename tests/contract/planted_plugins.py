@@ -1,7 +1,5 @@
 """Plug-ins with one mistake each, as declarations without torch; what computes them is in ``planted_plugins_impl``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar

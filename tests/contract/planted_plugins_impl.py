@@ -1,29 +1,22 @@
 """What ``planted_plugins`` declares, with one mistake each."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from planted_plugins_impl_metrics import honest_metric as with_torch
+from torch import Tensor
 
-from robench.attacks.problem import Reached
+from robench.attacks.problem import Problem, Reached
 from robench.attention.heads import attend
 from robench.attention.projected import ProjectedAttention
-from robench.core.protocols import Batch, Perturbed
+from robench.core.protocols import Batch, Draws, Perturbed
 from robench.core.seeds import Stream
 from robench.datasets.in_memory import InMemoryImages
 from robench.domains.series_impl import PADDING
 from robench.tasks.classification_impl import cross_entropy_loss
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem
-    from robench.core.protocols import Draws
 
 __all__ = ["with_torch"]
 

@@ -1,18 +1,14 @@
 """Metrics with one mistake each."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from robench.core.report import Estimate
+from robench.metrics import Readings
 from robench.metrics.accuracy import top1_accuracy as honest_metric
 from robench.metrics.accuracy import top1_contributions as honest_contributions
 from robench.metrics.accuracy import top5_contributions as other_contributions
-
-if TYPE_CHECKING:
-    from robench.metrics import Readings
 
 __all__ = ["honest_contributions", "honest_metric", "other_contributions"]
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from robench.attention.geometry import Geometry
-    from robench.core.declared import Declaration
+from robench.attention.geometry import Geometry
+from robench.core.declared import Declaration
 
 Vector = list[float]
 Matrix = list[Vector]

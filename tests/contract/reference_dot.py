@@ -1,10 +1,8 @@
 """References of mechanisms that change the scores, weights or values of softmax attention within one layer."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, attention, dot_scores, head_projections, mixed, softmax_row
 from reference_rpc import Pursuit
@@ -12,14 +10,10 @@ from reference_rpc import Pursuit
 from robench.attention.alibi import Alibi
 from robench.attention.attnscale import AttnScale
 from robench.attention.bilateral import Bilateral
+from robench.attention.geometry import Geometry
 from robench.attention.rpc_asymmetric import RpcAsymmetric
 from robench.attention.rvt import Rvt
 from robench.attention.scaled import Scaled
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.attention.geometry import Geometry
 
 
 def asymmetric_pursuits(

@@ -3,24 +3,18 @@
 In the papers' form: explicit kernels, square roots, sums and divisions, no logarithms.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, Vector, mixed
 
 from robench.attention.fourier import Fourier
+from robench.attention.geometry import Geometry
 from robench.attention.kde import Kde
 from robench.attention.mgk import Mgk
 from robench.attention.rkde import Rkde
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.attention.geometry import Geometry
 
 
 def length(vector: Vector) -> float:

@@ -1,21 +1,15 @@
 """References of mechanisms that differ from layer to layer, and of whole blocks with a declared residual connection."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reference_base import Matrix, Reference, Situation, Vector, attention, dot_scores, linear, mixed, softmax_row
 
 from robench.attention.elliptical import Elliptical
 from robench.attention.neutreno import Neutreno
 from robench.attention.twicing import Twicing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from robench.models.transformer import Boost, FeatScale
+from robench.models.transformer import Boost, FeatScale
 
 
 def twicing_head(declaration: Twicing, projections: Sequence[Matrix], situation: Situation) -> Matrix:

@@ -3,26 +3,20 @@
 Here every weight is formed, features are exponentials and quotients are divided out.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from reference_base import Matrix, Reference, Situation, Vector, dot_scores, mixed, softmax_row
 from reference_dot import position_logits
 
 from robench.attention.bilateral import Bilateral
+from robench.attention.geometry import Geometry
 from robench.attention.linear import Linear
 from robench.attention.linear_twicing import LinearTwicing
 from robench.attention.linformer import Linformer
 from robench.attention.nystrom import Nystrom
 from robench.attention.performer import Performer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
-
-    from robench.attention.geometry import Geometry
 
 NUM_FEATURES = 7
 PROJECTION_LENGTH = 3

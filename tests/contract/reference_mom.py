@@ -1,20 +1,15 @@
 """References of median-of-means attention, written from equations 10 to 12 of the Robust KDE paper."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reference_base import Matrix, Reference, Situation, Vector, mixed
 
 from robench.attention.fourier_mom import FourierMom
+from robench.attention.geometry import Geometry
 from robench.attention.mom import MedianOfMeans, Mom
 from robench.attention.subsets import random_subsets
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from robench.attention.geometry import Geometry
 
 SEED = 7  # of every example in the contract's tests
 

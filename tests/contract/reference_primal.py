@@ -1,22 +1,16 @@
 """Reference of Primal-Attention and of its KSVD loss, as the supplement prints them; matrices of weights are formed."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from reference_base import Matrix, Reference, Situation, Vector, linear
 
+from robench.attention.geometry import Geometry
 from robench.attention.primal import Primal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from robench.attention.geometry import Geometry
 
 
 def direction(x: Vector) -> Vector:

@@ -1,19 +1,14 @@
 """References of softmax, symmetric and RPC attention."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, attention
 
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
 from robench.attention.symmetric import Symmetric
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def softmax_head(declaration: Softmax, projections: Sequence[Matrix], situation: Situation) -> Matrix:

@@ -1,17 +1,12 @@
 """Reference of SPKDE attention: the quadratic program of each density is solved by trying every support."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from reference_base import Matrix, Reference, Situation, Vector, mixed
 from reference_kernel import gaussian, normalised
 
 from robench.attention.spkde import Spkde
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def solved(matrix: Matrix, right: Vector) -> Vector:

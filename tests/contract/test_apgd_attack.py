@@ -1,15 +1,15 @@
 """Auto-PGD: closed-form optima, Algorithm 1 again by hand, the mechanisms of both forms, and the paper's code."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from attack_examples import FunctionVictim, attacked, by_rows
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from robench import load_checkpoint, load_dataset
@@ -23,11 +23,6 @@ from robench.core.seeds import Stream
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.classification_impl import dlr_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
 
 SHAPE = (3, 4, 4)
 SIZE = 48

@@ -4,11 +4,10 @@ Every attack of the registry is run on a victim whose logits are scaled by rando
 whose arithmetic is one row's at a time, so that nothing but seeds can tell a row alone from the same row in company.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +24,7 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
+from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import example_seed
 from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
@@ -38,11 +38,6 @@ from robench.testing.attack import (
     require_same_rows,
 )
 from robench.testing.models import DrawingModel, drawing_batch, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.protocols import Batch, Perturbed
 
 EPSILON = Fraction(16, 255)
 SOON: dict[str, Any] = {"epsilon": EPSILON, "stop": "at_success"}

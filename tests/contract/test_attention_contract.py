@@ -1,16 +1,14 @@
 """What every attention mechanism promises, run over the whole registry, and the laws of single mechanisms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from attention_references import REFERENCES
 from attention_settings import one_per_form, one_per_kind
-from reference_base import head_projections, layer
+from reference_base import Reference, head_projections, layer
 from reference_rpc import RPC_DECLARATIONS, pursuits
 from timm.layers.attention import Attention
 from timm.models.vision_transformer import Block
@@ -26,6 +24,7 @@ from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
+from robench.core.declared import Declaration
 from robench.core.identity import to_plain
 from robench.models.transformer import PlainResidual
 from robench.models.transformer_impl import PlainBlock, parts_of
@@ -39,11 +38,6 @@ from robench.testing.attention import (
     values_and_gradients_are_finite,
 )
 from robench.testing.expectations import DECLARATION_CHECKS
-
-if TYPE_CHECKING:
-    from reference_base import Reference
-
-    from robench.core.declared import Declaration
 
 SPREADS = (0.2, 0.5)
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)

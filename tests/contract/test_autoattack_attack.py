@@ -1,15 +1,15 @@
 """AutoAttack: who meets what, what decides, the parameters of the paper's code, and what it leaves standing."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from attack_examples import FunctionVictim, attacked
 from pydantic import ValidationError
+from torch import Tensor
 
 from robench import load_checkpoint, load_dataset
 from robench.attacks.apgd import Apgd
@@ -27,11 +27,6 @@ from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch
 from robench.declare.schema import FAMILIES, construct_member
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import Tensor
 
 SHAPE = (3, 4, 4)
 EPSILON = Fraction(8, 255)

@@ -1,14 +1,13 @@
 """Attacks of other libraries: theirs byte for byte, within robench's harness, and nothing else disturbed."""
 
-from __future__ import annotations
-
 import random
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import foolbox
 import numpy as np
@@ -19,7 +18,7 @@ import torchattacks
 from cleverhans.torch.attacks.projected_gradient_descent import projected_gradient_descent
 from conftest import ROOT
 from pyautoattack.autopgd_base import APGDAttack
-from torch import nn
+from torch import Tensor, nn
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.attack import problem_of
@@ -42,11 +41,6 @@ from robench.domains.images import IMAGES
 from robench.models.loaded import LoadedModel
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from torch import Tensor
 
 SHAPE = (3, 8, 8)
 NUM_CLASSES = 6

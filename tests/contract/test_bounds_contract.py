@@ -1,7 +1,5 @@
 """Every number that a file may state has a bound below and one above, so that no file asks for what never ends."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, get_type_hints

@@ -1,10 +1,7 @@
 """What every causal form of an attention mechanism promises, run over the whole registry."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -12,27 +9,24 @@ from attention_references import REFERENCES
 from attention_settings import one_per_form, one_per_kind
 from causal_references import CAUSAL_REFERENCES
 from reference_base import layer
+from torch import Tensor
 
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
+from robench.attention.state import ForwardState
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
 from robench.testing.attention import (
     ATTENTION_CHECKS,
+    Check,
     StandaloneLayer,
     builds_in_a_backbone,
     earlier_values,
     positions,
     tokens_for,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attention.state import ForwardState
-    from robench.testing.attention import Check
 
 GEOMETRY = Geometry(dim=8, num_heads=2, num_tokens=12, depth=3, layer=0, is_causal=True)
 DECLARATIONS = [declaration for reference in CAUSAL_REFERENCES.values() for declaration in reference.declarations]

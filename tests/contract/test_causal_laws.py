@@ -1,19 +1,19 @@
 """Laws of single causal forms: running sums, subsets of the past, limits, and what is refused."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pytest
 import torch
 from causal_references import CAUSAL_REFERENCES
 from test_causal_attention import GEOMETRY, geometry_of, made
 from timm.models.vision_transformer import Block
+from torch import Tensor, nn
 
 from robench.attention import ATTENTIONS
+from robench.attention.base import AttentionBase, Formula
 from robench.attention.bilateral import Bilateral
 from robench.attention.build import build_attention
 from robench.attention.elliptical import Elliptical
@@ -44,11 +44,6 @@ from robench.models.transformer import Boost, FeatScale, PlainResidual, Residual
 from robench.models.transformer_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
 from robench.models.word_transformer import Language
 from robench.testing.attention import tokens, tokens_for
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from robench.attention.base import AttentionBase, Formula
 
 X_BNC = tokens_for(GEOMETRY)
 LANGUAGE = Language(vocabulary_size=8, depth=2, dim=8, num_heads=2, feedforward=8, context=12)

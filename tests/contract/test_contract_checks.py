@@ -1,7 +1,5 @@
 """The contract tests find each planted mistake and name it; see ``planted_plugins``."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import dataclass, replace

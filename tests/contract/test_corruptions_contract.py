@@ -1,7 +1,5 @@
 """What every corruption must hold, over all 19 types; and that at 32 pixels each is what a slow reference makes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import BytesIO
 from typing import Any

@@ -5,8 +5,6 @@ affine step, other constants) and in snow (its layer is rounded to nearest after
 truncates before and after): there the slow references stand in. Noise is compared by its distribution too.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

@@ -1,9 +1,8 @@
 """Carlini and Wagner's attack: nearest points of linear models in closed form, mechanisms, laws, papers' calls."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,9 +26,6 @@ from robench.attacks.rows import length_of
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 QUICK = Cw(num_steps=40, num_search_steps=3, initial_c=0.1, learning_rate=0.01)
 STRONG = Cw(num_steps=100, num_search_steps=6, initial_c=0.05, learning_rate=0.004, stops_early=False)

@@ -1,11 +1,11 @@
 """What every dataset promises, over all that are declared."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,10 +29,6 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
 from robench.testing.expectations import DECLARATION_CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40, crop=32)
 # The 95 of ImageNet-C differ in nothing but their folders, those of the UEA archive in sizes, and resize rules in one

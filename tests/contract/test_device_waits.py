@@ -6,9 +6,11 @@ Attacks without a line here have the bounds ``OTHERS_A_STEP`` and ``OTHERS``.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -27,10 +29,6 @@ from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.classification_impl import LOSSES
 from robench.testing.models import SHAPE, needs_masks
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Sequence
 
 NUM_EXAMPLES, NUM_CLASSES, NUM_HIDDEN = 8, 5, 12
 CPU = torch.device("cpu")

@@ -1,7 +1,5 @@
 """What the rules of every domain promise, on inputs that the test makes for each."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

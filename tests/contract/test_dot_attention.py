@@ -1,13 +1,12 @@
 """Laws of asymmetric RPC, scaled, bilateral, ALiBi, AttnScale and RVT attention, and of what bilateral layers keep."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -30,15 +29,11 @@ from robench.attention.scaled import Scaled
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
+from robench.core.declared import Declaration
 from robench.core.errors import ContractError
 from robench.core.identity import key_of, to_plain
 from robench.models.build import build
 from robench.models.vit import Vit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from robench.core.declared import Declaration
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)
 SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}

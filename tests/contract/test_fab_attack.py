@@ -1,10 +1,9 @@
 """The fast adaptive boundary attack: nearest points of linear models in closed form, mechanisms, laws, the library."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -22,17 +21,13 @@ from pyautoattack.fab_pt import FABAttack_PT
 import robench
 from robench.attacks import fab_impl as fab_module
 from robench.attacks.attack import problem_of
+from robench.attacks.base import Norm
 from robench.attacks.fab import Fab
 from robench.attacks.fab_impl import fab
 from robench.attacks.rows import length_of
 from robench.core.errors import DeclarationError
+from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.attacks.base import Norm
-    from robench.core.protocols import Batch, Perturbed
 
 NORMS: tuple[Norm, ...] = ("linf", "l2", "l1")
 DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}

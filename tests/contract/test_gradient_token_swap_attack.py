@@ -1,11 +1,10 @@
 """Gradient-guided token swap: a linear model whose best swaps are known, values of ListOps, budgets and refusals."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -27,9 +26,6 @@ from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_token_swap import GradientTokenSwap
 from robench.testing.expectations import DECLARATION_CHECKS, watched_generators
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PLACES, VOCABULARY = 6, 9
 SWAP = GradientTokenSwap(rate=Fraction(1), lowest=2, highest=8, num_queries=1000, num_proposed=1)

@@ -1,11 +1,9 @@
 """Gradient-guided word swap: gains by finite differences, a slow search over plain strings, and its laws."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +17,7 @@ from robench.domains.code_points import decoded, encoded_batch
 from robench.models.build import build
 from robench.models.loaded import LoadedModel
 from robench.models.word_transformer import TextClassifier
+from robench.models.word_transformer_impl import TextClassifierModel
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_word_swap import GradientWordSwap
@@ -26,9 +25,6 @@ from robench.perturbations.gradient_word_swap_impl import _proposals, _tokens
 from robench.perturbations.greedy_search import Reader, wording_of
 from robench.tasks import TASKS
 from robench.tasks.language_modeling_impl import tokens_of
-
-if TYPE_CHECKING:
-    from robench.models.word_transformer_impl import TextClassifierModel
 
 SWAP = GradientWordSwap(num_queries=10_000, substitutions="table", table=TABLE, num_proposed=2)
 RULES = TASKS["classification"].rules

@@ -1,7 +1,5 @@
 """Greedy word swap against a slow search over plain strings, and its laws."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from fractions import Fraction

@@ -1,11 +1,11 @@
 """Models of transformers: likelihoods by words, classifiers, exchanged attention, and folders that are refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import hub_models
 import pytest
@@ -25,10 +25,6 @@ from robench.models.hub import Transformers
 from robench.models.hub_impl import adapted, tokens_of_pieces, with_tokenizer
 from robench.models.loading import load_model, resolve
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CAUSAL = Transformers(task="causal-lm")
 MODELS: dict[str, Callable[[], Any]] = {

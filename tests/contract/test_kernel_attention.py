@@ -1,12 +1,11 @@
 """The laws of single kernel attentions: what their neutral parameters and known limits give."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -40,11 +39,7 @@ from robench.attention.rkde_impl import (
     robust_log_weights,
     squared_distances,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.core.declared import Declaration
+from robench.core.declared import Declaration
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)
 SMALLEST = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)

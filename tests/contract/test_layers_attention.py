@@ -1,13 +1,11 @@
 """Laws of twicing, NeuTRENO and elliptical attention, alone and in whole models."""
 
-from __future__ import annotations
-
 import gc
 import math
 import weakref
 from functools import partial
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +24,7 @@ from robench.attention.neutreno import Neutreno
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.twicing import Twicing
+from robench.core.declared import Declaration
 from robench.core.errors import ContractError
 from robench.core.identity import key_of
 from robench.models import RESIDUALS
@@ -33,9 +32,6 @@ from robench.models.build import build
 from robench.models.transformer import Boost, FeatScale, PlainResidual
 from robench.models.transformer_impl import build_block, parts_of
 from robench.models.vit import Vit
-
-if TYPE_CHECKING:
-    from robench.core.declared import Declaration
 
 SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}
 NEEDING = [Neutreno(), Elliptical()]

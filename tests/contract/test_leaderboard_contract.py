@@ -1,7 +1,5 @@
 """What every format of a leaderboard promises: the same numbers and gaps, the same bytes, and no name that acts."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

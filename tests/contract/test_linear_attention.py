@@ -1,9 +1,7 @@
 """Laws of the attention mechanisms whose cost grows linearly with the number of tokens."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import reference_linear
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from robench.attention.base import Formula
 from robench.attention.build import build_attention
 from robench.attention.heads import attend
 from robench.attention.linear import Linear
@@ -26,13 +25,10 @@ from robench.attention.nystrom_impl import attend_through_landmarks, pseudo_inve
 from robench.attention.performer import Performer
 from robench.attention.performer_impl import orthogonal_gaussian
 from robench.attention.softmax import Softmax
+from robench.core.declared import Declaration
 from robench.core.identity import key_of
 from robench.models.build import build
 from robench.models.vit import Vit
-
-if TYPE_CHECKING:
-    from robench.attention.base import Formula
-    from robench.core.declared import Declaration
 
 ALL = [
     Linear(),

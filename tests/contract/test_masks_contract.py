@@ -1,28 +1,23 @@
 """Masks of keys: every mechanism that takes padding out of its keys gives what it gives for the valid tokens alone."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 import torch
 from attention_references import REFERENCES
 from attention_settings import one_per_form
+from torch import Tensor
 
 from robench.analyses.base import TokenLayout
 from robench.analyses.observing import observe
 from robench.attention import ATTENTIONS
+from robench.attention.base import AttentionBase
 from robench.attention.nystrom import Nystrom
 from robench.models import RESIDUALS
 from robench.models.build import build
 from robench.models.series import Series
 from robench.models.series_impl import SeriesModel
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attention.base import AttentionBase
 
 SMALL = Series(num_steps=9, num_channels=3, num_classes=4, dim=8, num_heads=2, feedforward=10, depth=3, padding="keys")
 LENGTHS = (9, 4, 6, 4)

@@ -1,8 +1,6 @@
 """The median subset of each query: the choice of masked log-sum-exps, most of it without them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,9 +8,6 @@ from torch import Tensor
 
 from robench.attention import subsets as module
 from robench.attention.subsets import chosen_by_sums, log_density, median_subsets, prefix_subsets, random_subsets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIZES = [(5, 1), (9, 15), (17, 5), (197, 5)]
 # Of logarithms: from equal kernels to some that vanish beside others.

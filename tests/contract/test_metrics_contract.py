@@ -1,7 +1,5 @@
 """What every metric promises, over the whole registry."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

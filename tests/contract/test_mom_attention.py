@@ -1,13 +1,12 @@
 """Laws of median-of-means attention and of the random subsets that it draws."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from reference_mom import REFERENCES, median_block
 from scipy import stats
+from torch import Tensor, nn
 
 import robench
 from robench.attention.build import build_attention
@@ -20,9 +19,6 @@ from robench.attention.state import ForwardState
 from robench.attention.subsets import random_subsets
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.loaded import LoadedModel
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=2, layer=0)
 TOKENS = torch.randn(3, 5, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

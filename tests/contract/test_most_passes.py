@@ -1,7 +1,5 @@
 """What a declaration says of an attack's passes is what the attack takes, but for a few that it makes once a search."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -4,12 +4,11 @@ A new perturbation brings one line in EXAMPLES and gets all of it. A line in REF
 ``test_<kind>_attack.py`` with its laws on models whose nearest and worst points are known, shows more.
 """
 
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,9 +41,6 @@ from robench.testing.expectations import DECLARATION_CHECKS
 from robench.testing.models import SHAPE, LinearModel, batch_of
 from robench.testing.models import perturbed as made
 from robench.testing.perturbations import PERTURBATION_CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Array = np.ndarray[Any, Any]
 EPSILON = Fraction(8, 255)

@@ -1,28 +1,22 @@
 """Laws of Primal-Attention: its dual form, where its KSVD loss vanishes, and which tokens make its directions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from reference_base import Situation, head_projections
 from reference_primal import EVERY_SETTING, PRIMAL_DECLARATIONS, head_scores, printed_loss, released_loss
 from test_attention_contract import GEOMETRY, gradients_are_finite, made, title, tokens
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from robench.attention.base import Formula
 from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
 from robench.attention.primal import Primal
 from robench.attention.primal_impl import PrimalAttention, evenly_spaced
 from robench.attention.state import ForwardState
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from robench.attention.base import Formula
 
 FORMULAS: tuple[Formula, ...] = ("paper", "released")
 CPU = torch.device("cpu")

@@ -1,14 +1,14 @@
 """The point that an attack's published code leaves, and the cut of normalised inputs: against that code itself."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from attack_examples import MEAN, STD, SmoothVictim, anywhere, around_the_middle
+from torch import Tensor
 
 from robench import load_checkpoint, load_dataset
 from robench.attacks.apgd import Apgd
@@ -18,22 +18,16 @@ from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem
 from robench.attacks.search import State, search
 from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError, ContractError
+from robench.core.protocols import Batch
 from robench.domains.images import IMAGES
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
 from robench.tasks.classification_impl import margin_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from robench.attacks.problem import Problem
-    from robench.core.protocols import Batch
 
 UNIT: dict[str, Any] = {"space": "normalised", "clip": "unit"}
 EPSILON = Fraction(8, 255)

@@ -1,7 +1,5 @@
 """What every renderer promises, over the whole registry: the same bytes, nothing lost, and no name that acts."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -17,14 +18,10 @@ from robench.attacks.apgd import Apgd
 from robench.attacks.base import Attack
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.core.protocols import Batch
 from robench.tasks.base import resolved
 from robench.tasks.classification_impl import LOSSES, margin_loss
 from robench.testing.models import DrawingModel, drawing_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.protocols import Batch
 
 EPSILON = Fraction(8, 255)
 ON_CROSS_ENTROPY = {

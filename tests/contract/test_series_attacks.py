@@ -1,7 +1,5 @@
 """Attacks on time series: padding stays and takes no part of a budget, and what works on images works on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

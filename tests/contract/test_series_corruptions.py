@@ -1,10 +1,9 @@
 """Corruptions of time series: each is what a slow reference makes of a series alone, and padding stays."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from math import cos, exp, floor, pi, sin, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +20,6 @@ from robench.datasets import DATASETS
 from robench.perturbations.draws import ExampleDraws
 from robench.testing import check_corruption
 from robench.testing.models import NoModel, perturbed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Array = np.ndarray[Any, Any]
 every_type = pytest.mark.parametrize("kind", STRENGTHS)

@@ -1,24 +1,19 @@
 """The encoder of series and its KSVD losses against a reference in loops, written from the description alone."""
 
-from __future__ import annotations
-
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
+from robench.attention.base import AttentionBase
 from robench.attention.primal import Primal
 from robench.attention.softmax import Softmax
 from robench.core.errors import ContractError
 from robench.models.build import build
 from robench.models.series import Series
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.attention.base import AttentionBase
 
 NUM_STEPS, DIM, NUM_HEADS = 9, 16, 2
 WIDTH = DIM // NUM_HEADS

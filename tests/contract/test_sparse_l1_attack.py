@@ -1,10 +1,8 @@
 """Sparse l1 descent: equal to the paper's equations and to the released code's, each where it is asked for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +20,7 @@ from attack_examples import (
 from robench.attacks.regions import along_largest
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.sparse_l1_impl import num_largest
-
-if TYPE_CHECKING:
-    from robench.core.protocols import Model
+from robench.core.protocols import Model
 
 Array = np.ndarray[Any, Any]
 EXACT = SparseL1(epsilon=Fraction(2), step_size=Fraction(1, 2), num_steps=8, sparsity=0.9)

@@ -1,7 +1,5 @@
 """Laws of quadratic programs on the simplex, and of SPKDE attention, whose weights they give."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

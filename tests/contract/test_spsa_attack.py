@@ -1,11 +1,10 @@
 """SPSA: its estimates, its steps and its passes are those of the paper; or, where asked for, of the released code."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +23,6 @@ from robench.attacks.spsa import Spsa
 from robench.attacks.spsa_impl import PAIRS_AT_ONCE
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 Array = np.ndarray[Any, Any]
 LINF = Spsa(

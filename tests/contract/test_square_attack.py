@@ -1,12 +1,11 @@
 """The Square attack: equal to one written a trial and a pixel at a time, and what its paper promises."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,10 +28,6 @@ from robench.core.identity import to_plain
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 Array = np.ndarray[Any, Any]
 SHAPE = (3, 6, 7)

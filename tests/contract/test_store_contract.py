@@ -1,25 +1,19 @@
 """What every store promises, whatever it keeps results in."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from examples import PROVENANCE, everything, failure_of, header_of, outcomes_of, record_of
 from robench.core.errors import RobenchError
 from robench.core.flags import Flag
+from robench.core.protocols import Store
+from robench.core.records import Failure, Record
+from robench.core.shard import ShardHeader
 from robench.store import FolderStore, MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.protocols import Store
-    from robench.core.records import Failure, Record
-    from robench.core.shard import ShardHeader
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "folder": lambda folder: FolderStore(folder / "results"),

@@ -1,14 +1,14 @@
 """What the rules of every task promise, on outputs that the test makes for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
+from robench.core.declared import DatasetDeclaration
 from robench.datasets.digits import DIGITS
 from robench.datasets.sotu import SOTU
 from robench.domains.code_points import encoded_batch
@@ -18,11 +18,6 @@ from robench.tasks.base import Scoring
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 from robench.tasks.segmentation import IGNORED
 from robench.testing.task import TASK_CHECKS
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from robench.core.declared import DatasetDeclaration
 
 NUM_ROWS = 7
 

@@ -1,22 +1,17 @@
 """Classifiers of texts take every attention mechanism and residual connection; causal ones, all with a causal form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from attention_references import REFERENCES
+from torch import Tensor
 
 from robench.attention import ATTENTIONS
 from robench.domains.code_points import encoded_batch
 from robench.models import RESIDUALS
 from robench.models.build import build
 from robench.models.word_transformer import Experts, TextClassifier
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SMALL = TextClassifier(vocabulary_size=8, num_classes=3, context=11, depth=3, dim=8, num_heads=2, feedforward=10)
 WORDS = ["\n", "<unk>", "we", "the", "people"]

@@ -1,9 +1,8 @@
 """What every perturbation of texts must hold; a new one brings one line in EXAMPLES."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -21,9 +20,6 @@ from robench.perturbations.gradient_word_swap import GradientWordSwap
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.word_swap import WordSwap
 from robench.testing.expectations import DECLARATION_CHECKS, watched_generators
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXAMPLES: dict[str, Any] = {
     "word-swap": WordSwap(rate=Fraction(1, 4)),

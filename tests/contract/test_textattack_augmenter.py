@@ -1,10 +1,9 @@
 """TextAttack's augmenters with a small program in the library's place; the library itself is in tests/slow."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from textattack_programs import ASKING, FAILING, RETURNING, program, run
@@ -17,10 +16,6 @@ from robench.domains.code_points import decoded
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.textattack import TextAttackAugmenter
 from robench.testing.expectations import DECLARATION_CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["program"]
 

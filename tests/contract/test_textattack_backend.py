@@ -3,18 +3,17 @@
 The library itself is compared with robench's search in tests/slow/test_textattack.py.
 """
 
-from __future__ import annotations
-
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, Robench
 from textattack_programs import ASKING, DYING, FAILING, RETURNING, UNIMPORTABLE, program, run
 from word_search_models import TABLE, BagOfWords, labels_of, sentences
 
@@ -29,11 +28,6 @@ from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.textattack import TextAttackRecipe
 from robench.perturbations.word_swap_impl import STOP_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Robench
 
 __all__ = ["program"]
 

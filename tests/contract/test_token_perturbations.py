@@ -1,9 +1,8 @@
 """What every perturbation of tokens must hold, on sequences and pairs; a new one brings one line in EXAMPLES."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -19,9 +18,6 @@ from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.listops_insertion import ListOpsExtension, ListOpsInsertion
 from robench.perturbations.token_edits import TokenDeletion, TokenSwap
 from robench.testing.expectations import DECLARATION_CHECKS, watched_generators
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXAMPLES: dict[str, Any] = {
     "token-swap": TokenSwap(rate=Fraction(1, 4), highest=15),

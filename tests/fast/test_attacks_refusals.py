@@ -3,11 +3,10 @@
 Bounds of numbers are checked over the registry (``test_bounds_contract.py``).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from refusals import Refusal, check
@@ -24,9 +23,6 @@ from robench.attacks.square import Square
 from robench.perturbations.clean import Clean
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.sweep import Sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EPSILON, SMALL = Fraction(8, 255), Fraction(4, 255)
 FGSM = Fgsm(epsilon=EPSILON)

@@ -1,7 +1,5 @@
 """Size and power of the check, with fewer pairs than scripts/check_power.py, which writes a table into the docs."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path

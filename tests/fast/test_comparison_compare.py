@@ -1,7 +1,5 @@
 """Two models compared: numbers, corrections, gaps, refusals and formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

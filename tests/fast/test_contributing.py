@@ -1,12 +1,11 @@
 """The guides of CONTRIBUTING.md show the example's own files, and what they write in YAML can be declared."""
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import contributing_page
 import pytest
@@ -14,9 +13,6 @@ import yaml
 from conftest import ROOT
 
 from robench.metrics import Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 GUIDES = (ROOT / "CONTRIBUTING.md").read_text()
 EXAMPLE = ROOT / "examples" / "robench-example-plugin"

@@ -1,7 +1,5 @@
 """Budgets are shown as they were written, and are the same budget however they were."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The tree of errors: exit codes as documented, names that help."""
 
-from __future__ import annotations
-
 import pytest
 
 from robench.core import errors

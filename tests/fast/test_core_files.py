@@ -1,7 +1,5 @@
 """A file appears whole or not at all; what is no regular file is not opened."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

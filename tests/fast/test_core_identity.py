@@ -1,7 +1,5 @@
 """Keys change when, and only when, something changes that decides outcomes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Orders and sets of example ids: Python's, of every size, in a process that numpy's sort would end."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Outcomes as columns: the same as their rows, whatever is taken, joined or replaced."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

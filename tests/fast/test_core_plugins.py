@@ -1,12 +1,9 @@
 """Plug-ins of other distributions: known by name from metadata alone, imported on use, and each mistake told."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-from plugin_examples import DECLARED
+from plugin_examples import DECLARED, Installer
 
 from robench.attacks import ATTACKS
 from robench.attention import ATTENTIONS
@@ -17,10 +14,6 @@ from robench.datasets import DATASETS
 from robench.metrics import METRICS
 from robench.models import BACKBONES
 from robench.perturbations import PERTURBATIONS
-
-if TYPE_CHECKING:
-    from plugin_examples import Installer
-
 
 OF_FAMILY: dict[str, Plugins[object]] = {
     "attack": ATTACKS,

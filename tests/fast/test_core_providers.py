@@ -1,14 +1,14 @@
 """Who provides a declaration is found from it alone, and is part of every key but robench's own."""
 
-from __future__ import annotations
-
 import sys
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
+from plugin_examples import Installer
 
 from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError
@@ -19,11 +19,6 @@ from robench.datasets import DATASETS
 from robench.metrics import METRICS
 from robench.models.vit import Vit
 from robench.perturbations.sweep import Sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from plugin_examples import Installer
 
 SIZES: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 2, "dim": 8, "num_heads": 2}
 PGD = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=4)

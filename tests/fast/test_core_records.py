@@ -1,7 +1,5 @@
 """Joining shards: every example once, in order, or no number at all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,23 +1,16 @@
 """Results that are rendered: formats by name and by the suffix of a file, and what is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from robench.core.errors import StoreUnwritableError, UsageError
-from robench.core.rendered import SUFFIXES
+from robench.core.rendered import SUFFIXES, Rendered
 from robench.core.report import Report
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
 from robench.leaderboard import Leaderboard
 from robench.papers import FORMATS, TWIN_FORMATS, PaperTable, TwinTable
 from robench.reports import RENDERERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.rendered import Rendered
 
 REPORT = Report(suite="s", version=1, seed=0, columns=(), rows=(), provenance={})
 BOARD = Leaderboard(suites=(), columns=(), rows=())

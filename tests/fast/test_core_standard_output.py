@@ -1,7 +1,5 @@
 """Stdout is diverted for Python, C and children, and restored exactly."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Declarations check themselves, whoever constructs them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """A library is asked only for what it has, in words that it understands: all else is refused by name."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any, get_args

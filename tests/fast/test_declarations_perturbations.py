@@ -1,10 +1,9 @@
 """What perturbations answer when generic code asks them, and the neutral answers of those with none of their own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -28,9 +27,6 @@ from robench.perturbations import PERTURBATIONS
 from robench.perturbations.clean import Clean
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.sweep import Sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DELETE = GreedyWordSwap(ranking="delete", num_queries=9, substitutions="table", table={"film": ("movie", "picture")})
 EPSILON = Fraction(8, 255)

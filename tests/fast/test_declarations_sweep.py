@@ -1,7 +1,5 @@
 """Sweeps as declarations: what they refuse, what they say for all budgets, and what is read off them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

@@ -1,9 +1,8 @@
 """How an entry says that it is trained: two kinds, of which the older one needs not be named."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from training_examples import recipe
@@ -14,9 +13,6 @@ from robench.declare import read_registry
 from robench.training import TRAININGS
 from robench.training.deit import DeitTraining
 from robench.training.images import Training
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEIT = DeitTraining(dataset="imagenet-1k")
 DIGITS = "dataset: digits, seed: 0, num_epochs: 1, batch_size: 2, learning_rate: 0.1"

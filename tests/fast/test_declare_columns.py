@@ -1,7 +1,5 @@
 """Columns: which metric is read off which conditions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

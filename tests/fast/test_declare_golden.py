@@ -1,11 +1,9 @@
 """Mistakes of authors, and what they are told: each file of tests/golden/declare beside its message."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from robench.core.errors import DeclarationError
 from robench.declare import validate_file
 from robench.metrics import METRICS
 from robench.perturbations import PERTURBATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "declare"
 # Every new mechanism, attack, metric or field would change these lists.

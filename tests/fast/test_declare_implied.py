@@ -1,7 +1,5 @@
 """Fields that follow from an attack's backend: left out in files, they have the only value that it has."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,17 +1,12 @@
 """Code that registries and suites name is imported by ``validate``, and a problem where that fails."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from robench.core.errors import DeclarationError
 from robench.declare import importing, validate_file
 from robench.models.vit import Vit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENTRY = """checkpoints:
   mine:

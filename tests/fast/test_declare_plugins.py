@@ -1,26 +1,19 @@
 """Plug-ins of others in suites and registries: by kind, and as ``kind: python`` with a target."""
 
-from __future__ import annotations
-
 import os
 import sys
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from plugin_examples import DECLARED, UNREADABLE_FIELDS
+from plugin_examples import DECLARED, UNREADABLE_FIELDS, Installer
 
 from robench.core.errors import DeclarationError
 from robench.core.identity import to_plain
+from robench.core.suite import Suite
 from robench.declare import parse_architecture, parse_suite
 from robench.perturbations.sweep import Sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from plugin_examples import Installer
-
-    from robench.core.suite import Suite
 
 EPSILON = Fraction(8, 255)
 VIT = {"backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 2, "dim": 8, "num_heads": 2}

@@ -1,7 +1,5 @@
 """How problems are written."""
 
-from __future__ import annotations
-
 import pytest
 
 from robench.core.errors import DeclarationError

@@ -1,7 +1,5 @@
 """Python values as declarations: the same as YAML would have given."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import StrEnum

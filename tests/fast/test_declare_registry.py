@@ -1,7 +1,5 @@
 """Registries: what entries are read as, and how several files add up."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

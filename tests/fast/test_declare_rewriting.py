@@ -1,7 +1,5 @@
 """Digests and scores written back into a registry: those scalars change, and not one byte else."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Single fields: what each type accepts, and what is said of the rest."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

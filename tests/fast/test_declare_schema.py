@@ -1,7 +1,5 @@
 """Dataclasses as schemas, for every declaration that there is."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from collections.abc import Mapping

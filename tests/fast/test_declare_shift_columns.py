@@ -1,7 +1,5 @@
 """Columns over corruptions and out-of-distribution examples, and the mistakes that keep them from being read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

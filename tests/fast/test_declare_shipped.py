@@ -1,7 +1,5 @@
 """What comes along with robench, and how it is found."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Suites: what they are read as, and every way in which they contradict themselves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sweeps and stated distances in files: what is read, and which columns come of it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The strict reader of YAML."""
 
-from __future__ import annotations
-
 import os
 from fractions import Fraction
 from pathlib import Path

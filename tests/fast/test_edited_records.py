@@ -1,10 +1,10 @@
 """Edited records, sealed again, are found where their numbers contradict each other; four of the slow test's."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +12,10 @@ from edited_records import base_folder, edit, is_explained, numbers, outcome_of_
 
 from examples import MEASUREMENT, record_of
 from robench.core.columns import Values
+from robench.core.records import Record
 from robench.core.shard import Shard, shard_key
 from robench.store import FolderStore
 from robench.store.parquet import encode_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.records import Record
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,17 @@
 """``robench export``: cells are the report's, outcomes the store's, gaps stay, bytes repeat, and CSV is inert."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf, isnan
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -33,10 +33,6 @@ from robench.reports import over_seeds, report_of_store
 from robench.store import FolderStore
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PAGE = (ROOT / "docs" / "export.md").read_text()
 MODELS = ("digits-vit", "digits-vit@1", "digits-symvit")

@@ -1,17 +1,17 @@
 """Runs of experiment trackers: numbers are those of the JSON, keys are of measurements, and failures cost nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -22,18 +22,12 @@ from robench.cli import main as cli_main
 from robench.cli import run_command
 from robench.core.errors import RobenchError
 from robench.core.providers import install_command
-from robench.core.records import Failure
+from robench.core.records import Failure, Record
 from robench.core.report import Cell, Estimate, Report
+from robench.core.suite import Suite
 from robench.exports.trackers import KEY, TRACKERS, check_trackers, log, runs_of, valid_name
 from robench.reports import RENDERERS, build_report, over_seeds, report_of_store
 from robench.store import FolderStore, MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.core.suite import Suite
 
 SKILLS = {"digits-vit": 0.5, "digits-symvit": 0.6}
 MLFLOW, WANDB = TRACKERS["mlflow"], TRACKERS["wandb"]

@@ -1,7 +1,5 @@
 """Gains over baselines that are tested together: corrections, verdicts, signs, and the seeds that it takes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import sqrt
 

@@ -1,7 +1,5 @@
 """Results that were kept before are found again: no key of what is shipped changes unnoticed."""
 
-from __future__ import annotations
-
 import json
 
 from golden_keys import GOLDEN, golden_keys

@@ -1,14 +1,13 @@
 """JSON Schemas of suite and registry files: current, valid, and of one mind with the reader about shapes."""
 
-from __future__ import annotations
-
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, Robench
 from jsonschema import Draft202012Validator
 
 from robench.core.errors import DeclarationError
@@ -19,11 +18,6 @@ from robench.declare.json_schema import FILES, field_docs, json_schema
 from robench.declare.registry import registry_of
 from robench.declare.suites import SuiteEntry, suite_of
 from robench.perturbations import PERTURBATIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SCHEMAS = {kind: Draft202012Validator(json_schema(kind)) for kind in FILES}
 SHIPPED = [*(("suite", path) for path in shipped_suites().values()), ("registry", shipped_registry())]

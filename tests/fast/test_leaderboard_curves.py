@@ -1,7 +1,5 @@
 """Curves over budgets: which conditions are one, where the clean number is, and what is left out."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -1,13 +1,11 @@
 """Masks as pictures: classes come back from files, colours stay apart for colour-blind eyes, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +16,6 @@ from robench.core.errors import UsageError
 from robench.exports.masks import COLOURS, classes_in, hatched, indexed, legend_of
 from robench.exports.pictures import Pictured, Shot, grid_of, write_pictures
 from robench.exports.view import render_view
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Of Viénot et al. 1999: what the cones of protanopes and deuteranopes leave of linear RGB.
 DICHROMATS = (

@@ -1,7 +1,5 @@
 """The gallery of mechanisms: its table and pictures are those of the kept numbers, which are of today's models."""
 
-from __future__ import annotations
-
 import io
 import re
 from typing import Any

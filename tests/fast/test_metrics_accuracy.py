@@ -1,7 +1,5 @@
 """Accuracies by hand, and the laws of robust accuracy."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The bootstrap against scipy's, numpy's percentiles and closed forms, and for what belongs to examples."""
 
-from __future__ import annotations
-
 import random
 from math import sqrt
 

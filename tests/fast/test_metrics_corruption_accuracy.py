@@ -1,7 +1,5 @@
 """Accuracies under corruptions as columns of suites: of one type over its severities, and over a family's types."""
 
-from __future__ import annotations
-
 import pytest
 
 from examples import outcome_columns, outcome_of

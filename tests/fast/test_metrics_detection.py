@@ -1,7 +1,5 @@
 """Detection against scikit-learn, by hand, and by what resampling within each set implies."""
 
-from __future__ import annotations
-
 import random
 from math import nan, sqrt
 

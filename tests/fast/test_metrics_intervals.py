@@ -1,7 +1,5 @@
 """Wilson intervals against scipy and against their own defining equation."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Perplexity and loss of language models by hand, and their intervals over whole texts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import exp, log
 

@@ -1,7 +1,5 @@
 """The exact paired test, against scipy's binomial test and by its symmetries."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Expectations of attacks: raised where the weaker one wins by more than chance explains, and by that alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from robench.core.errors import ContractError

@@ -1,7 +1,5 @@
 """Mean and worst over several predictions of each input."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np

@@ -1,24 +1,17 @@
 """``robench new``: the files that it writes, in a distribution and in the repository, and the names that it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 
 from robench.cli.new_command import FAMILIES
 from robench.core.plugins import FAMILIES as KNOWN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 # The shortest and the longest, for which lines of the templates may wrap.
 NAMES = ("q", "walk-of-twenty-chars", "walkoftwentyletterss")

@@ -1,7 +1,5 @@
 """One statistic: every command calls the same models different, and seldom those that do not differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from paired_records import SUITE

@@ -1,7 +1,5 @@
 """The suites that repeat what the papers' code does: as written, with the parameters that were read in that code."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -1,11 +1,9 @@
 """Pictures of examples: files, amplified differences, the grid, and what cannot be drawn."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from PIL import Image
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.exports.pictures import (
     Pictured,
+    Pixels,
     Shot,
     difference,
     difference_factors,
@@ -22,11 +21,6 @@ from robench.exports.pictures import (
     png_of,
     write_pictures,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.exports.pictures import Pixels
 
 
 def pixels(value: float, channels: int = 3, side: int = 8) -> Pixels:

@@ -1,7 +1,5 @@
 """The site's reference has every kind and field that YAML may name, with bounds and meanings, and every licence."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

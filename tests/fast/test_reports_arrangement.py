@@ -1,11 +1,9 @@
 """Choice and order of a report's columns and rows, marks of the best, and reports as data frames."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +11,6 @@ from robench.core.errors import UsageError
 from robench.core.report import Cell, Estimate, Rank, Report, Row
 from robench.core.suite import CLEAN, MEASURED, Column
 from robench.reports import RENDERERS, arranged
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 COLUMNS = (
     Column(key="clean/top1_accuracy", label="clean top-1 accuracy", metric="top1_accuracy", conditions=("clean",)),

@@ -1,7 +1,5 @@
 """Records to a table: every rule, on records of a model that answers by hand."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from fractions import Fraction

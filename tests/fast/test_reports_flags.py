@@ -1,13 +1,11 @@
 """Flags in tables: kept by audits, or raised by conditions beside each other; shown in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,8 +15,10 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.attacks.square import Square
+from robench.core.declared import Declaration
 from robench.core.flags import Flag
 from robench.core.records import Record
+from robench.core.report import Row
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS
@@ -29,10 +29,6 @@ from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, needs
 from robench.tasks import TASKS
 from robench.tasks.classification import CLASSIFICATION
-
-if TYPE_CHECKING:
-    from robench.core.declared import Declaration
-    from robench.core.report import Row
 
 EPSILON = Fraction(8, 255)
 NUM_EXAMPLES = 40

@@ -1,7 +1,5 @@
 """What each format says of one small report, word for word."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

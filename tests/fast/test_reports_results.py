@@ -1,9 +1,8 @@
 """A report from a store is the one from its records, with the outcomes of one model at a time."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,6 @@ from robench.core.suite import Condition, Suite
 from robench.declare import parse_suite
 from robench.reports import build_report, report_of_store
 from robench.store import FolderStore, MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from pathlib import Path
 
 MODELS = ("a", "b", "c")
 NUM_EXAMPLES, SHARD_SIZE = 40, 10

@@ -1,7 +1,5 @@
 """Means over training seeds: the mean and its t interval, what is missing, flags, and how each format shows them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

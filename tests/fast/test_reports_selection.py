@@ -1,7 +1,5 @@
 """Tiling overlapping shards, and choosing the newest of several measurements, against slow definitions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

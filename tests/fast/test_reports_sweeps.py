@@ -1,12 +1,11 @@
 """Reports of sweeps, and of searches at stated distances: which outcomes each number is of."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,7 +13,8 @@ from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_co
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import ContractError, IncompleteError, UnknownNameError
-from robench.core.report import Cell
+from robench.core.records import Record
+from robench.core.report import Cell, Report, Row
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets.digits import DIGITS
@@ -24,13 +24,7 @@ from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, holdings_of, without_shared
 from robench.reports.selection import cover
 from robench.store import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from robench.core.records import Record
-    from robench.core.report import Report, Row
-    from robench.tasks.classification import ClassificationOutcome
+from robench.tasks.classification import ClassificationOutcome
 
 SIZE = 6
 EPSILONS = (Fraction(2, 255), Fraction(5, 255), Fraction(8, 255))

@@ -1,12 +1,11 @@
 """docs/results.md documents the columns that files have, and its example reads them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]  # pandas ships no types
+import pytest
 from conftest import ROOT
 
 from examples import HEADER, NEXT_HEADER, record_of
@@ -17,11 +16,6 @@ from robench.store.parquet import LABELS
 from robench.tasks.classification import ClassificationOutcome
 from robench.tasks.language_modeling import LanguageOutcome
 from robench.tasks.segmentation import SegmentationOutcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 PAGE = (ROOT / "docs" / "results.md").read_text()
 

@@ -1,7 +1,5 @@
 """What docs/series.md says of trainings is what their histories have; docs/tables.md counts the committed tables."""
 
-from __future__ import annotations
-
 import json
 import re
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """The suites of corruptions and natural shifts: as written by their script, and what they hold."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

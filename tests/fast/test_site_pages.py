@@ -1,17 +1,13 @@
 """Sources of the site: every page has its place, links lead to pages or become text, pictures and texts are small."""
 
-from __future__ import annotations
-
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DOCS = ROOT / "docs"
 SCRIPTS = str(ROOT / "scripts")

@@ -1,7 +1,5 @@
 """Adversarial examples on disk: exact, deterministic, immutable, and believed only where every bit is as written."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

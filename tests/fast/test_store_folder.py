@@ -1,7 +1,5 @@
 """A folder of results: what happens when files are damaged, moved, unreadable or of another time."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -1,7 +1,5 @@
 """Files of format 1, written before outcomes were columns, are read as ever."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

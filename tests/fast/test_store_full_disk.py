@@ -1,7 +1,5 @@
 """A disk that refuses: one clear error, nothing lost, nothing half-written, and the next try goes through."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

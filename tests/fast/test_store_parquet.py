@@ -1,12 +1,11 @@
 """Records as Parquet: nothing changes on the way there and back, and nothing that would change is taken."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import math
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
@@ -23,9 +22,6 @@ from robench.store.parquet import LABELS, METADATA_KEY, decode_description, deco
 from robench.store.sealed import DamagedError, NewerFormatError, seal
 from robench.tasks import TASKS, Task
 from robench.tasks.classification import ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LISTS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 SHARD = dataclasses.replace(HEADER, batch_size=100, start=100, stop=103)

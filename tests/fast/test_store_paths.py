@@ -1,7 +1,5 @@
 """File names: one place each, below the results folder, and never one that escapes it."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The seal holds exactly as long as every byte is as it was written."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

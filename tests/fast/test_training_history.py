@@ -1,7 +1,5 @@
 """The history of a training: what it holds, how it goes on after an interruption, and what it does not go on from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,12 +1,11 @@
 """The page of examples: what is marked, what counts as fooled, and foreign texts as texts."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ from test_pictures import example, shot
 from robench.core.errors import UsageError
 from robench.exports.pictures import Pictured, Shot
 from robench.exports.view import is_fooled, render_view
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def text(inputs: object, *, is_right: bool | None = True) -> Shot:

@@ -1,17 +1,12 @@
 """``--all-examples`` as a user runs it: what was measured under the suite's number is reused, and rows are marked."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+
+from conftest import Robench
 
 import robench as library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 MODEL = ("--model", "digits-vit", "--executor", "serial")
 ALL = ("--all-examples", "--limit", 50)

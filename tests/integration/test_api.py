@@ -1,9 +1,8 @@
 """What ``import robench`` offers, used as a researcher would."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +10,6 @@ from tiny_models import write_registry
 
 import robench
 from robench.core.errors import DeclarationError, UnknownNameError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DIGITS: dict[str, Any] = {
     "backbone": "vit", "image_size": 32, "patch_size": 8, "num_channels": 3, "num_classes": 10, "depth": 2, "dim": 16,

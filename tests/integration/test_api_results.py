@@ -1,9 +1,8 @@
 """Leaderboards and papers' tables from Python are those of the commands."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -14,9 +13,6 @@ from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
 import robench
 from robench.core.errors import UnknownNameError, UsageError
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ARCHIVE = ROOT / "reports" / "archive.tar.xz"
 

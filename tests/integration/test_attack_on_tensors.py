@@ -1,10 +1,9 @@
 """``robench.attack``: the same bits as a run of a suite, and what it refuses."""
 
-from __future__ import annotations
-
 import warnings
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +18,6 @@ from robench.declarations.preprocessing import NoPreprocessing
 from robench.declare import find_checkpoints
 from robench.store import FolderStore
 from robench.store.adversarial import ONE_BUDGET, decode_examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Fields as in a suite, and as in Python.
 ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {

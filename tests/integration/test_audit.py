@@ -1,23 +1,18 @@
 """``robench audit`` as a user calls it."""
 
-from __future__ import annotations
-
 import json
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from tiny_models import write_registry
 from torch.nn.functional import one_hot
 
+from robench.core.flags import Flag
 from robench.core.protocols import Batch
 from robench.evaluation.model_checks import clean_accuracy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.flags import Flag
 
 Robench = Any
 ARGUMENTS = ("audit", "--model", "digits-vit", "--num-examples", "4", "--device", "cpu")

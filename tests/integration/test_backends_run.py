@@ -1,19 +1,13 @@
 """A suite that runs another library's attack, from YAML to the table."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from robench.attacks.backends import installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 LIBRARY_PGD = "{kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 4, returns: last, backend: torchattacks}}"
 OWN_PGD = "{kind: pgd, epsilon: 8/255, step_size: 2/255, num_steps: 4}}"

@@ -1,24 +1,19 @@
 """Whatever a user gets wrong gets one clear message, the documented exit code, nothing on stdout and no traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
+from conftest import Ended, MeasuredStore, Robench
 from safetensors.torch import load_file, save, save_file
 
 from robench.declare import shipped_folder
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Ended, MeasuredStore, Robench
 
 RUN = ("run", "--suite", "digits-adv", "--model", "digits-vit")
 PUBLISHED = shipped_folder() / "checkpoints" / "digits-vit.safetensors"

@@ -1,9 +1,8 @@
 """``robench card``: metadata that the Hub's own library reads, complete numbers alone, and inert texts."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +13,6 @@ from leaderboard_examples import ADV, FINE, MASKED, SHIFT, adv_suite, fill, shif
 from robench.declare import find_suite
 from robench.reports import report_of_store
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Robench = Any
 HOSTILE = "x\n---\n# <script>alert(1)</script> [a](javascript:alert(1)) | `b` {{c}}"

@@ -1,18 +1,11 @@
 """The example of a regression gate: checkpoints of CIFAR-10 are as good as its committed baseline says."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from conftest import ROOT
+import pytest
+from conftest import ROOT, Robench
 from snippets import snippets
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-    from conftest import Robench
 
 BASELINE = ROOT / "examples" / "cifar10-gate" / "baseline.parquet"
 PAGE = ROOT / "docs" / "cifar10.md"

@@ -1,7 +1,5 @@
 """The page on CIFAR-10: its suites, models and findings are those that there are."""
 
-from __future__ import annotations
-
 import csv
 import re
 import runpy

@@ -1,7 +1,5 @@
 """``robench compare``, ``baseline write`` and ``check`` as a user runs them, and robench's own checkpoints checked."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,13 +7,15 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, Robench
 
 import robench as library
 from robench.cli.check_command import STEP_SUMMARY
@@ -24,12 +24,6 @@ from robench.core.outcomes import Outcome
 from robench.core.shard import shard_key
 from robench.pytest_plugin import Checker
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 PUBLISHED = ROOT / "tests" / "golden" / "baseline"
 FAST = PUBLISHED / "digits-fast.yaml"

@@ -1,19 +1,18 @@
 """A model whose rows influence each other, from its registry entry to its marked numbers."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 import yaml
+from conftest import Ended, Robench
 from safetensors.torch import save_file
 from torch import nn
 
@@ -21,11 +20,6 @@ import robench as package
 from robench.cli.list_command import CATALOGUE
 from robench.reports import RENDERERS
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Ended, Robench
 
 SOURCE = """
 from torch import nn, ones, zeros

@@ -1,26 +1,21 @@
 """``robench data``: from a downloaded archive to a verified dataset, and what every way of going wrong says."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
 import subprocess
 import sys
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Robench
 from PIL import Image
 
 from robench.datasets import DATASETS
 from robench.datasets.base import class_subset
 from robench.datasets.published import PUBLISHED_SETS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 EMBEDDED = {name for name, declared in DATASETS.items() if declared.folder is None}
 

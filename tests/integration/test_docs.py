@@ -1,21 +1,15 @@
 """What the README says is what there is: its leaderboard is measured; tests/slow runs its commands and its Python."""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, Robench
 from snippets import README, README_COMMANDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 DEMO_REPORT = ROOT / "reports" / "demo.json"
 DEMO_RESULTS = ROOT / "reports" / "demo.tar.xz"

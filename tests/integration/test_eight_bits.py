@@ -1,10 +1,9 @@
 """Adversarial images of 8 bits a value: whole levels within the budget, scored as files have them, kept and written."""
 
-from __future__ import annotations
-
 import csv
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +20,6 @@ from robench.core.errors import DeclarationError, RobenchError
 from robench.datasets import DATASETS
 from robench.store import FolderStore
 from robench.store.adversarial import ONE_BUDGET, decode_examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EIGHT = {"pixels": "8bit"}
 GENERATOR = torch.Generator().manual_seed(5)

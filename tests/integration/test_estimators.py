@@ -1,20 +1,15 @@
 """Classifiers with scikit-learn's interface through whole runs: the series they get, labels, and what they refuse."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import robench
 from robench.core.errors import UsageError
+from robench.core.report import Report
 from robench.declarations.preprocessing import NoPreprocessing
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.report import Report
 
 SUITE = """
 name: waves

@@ -1,7 +1,5 @@
 """The example distribution runs where it is installed, and no file of robench changes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -9,14 +7,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 EXAMPLE = ROOT / "examples" / "robench-example-plugin"
 PACKAGE = "robench_example_plugin"

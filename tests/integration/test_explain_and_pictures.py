@@ -1,30 +1,23 @@
 """``robench explain`` and ``robench export images``: sentences, outcomes and pictures are those of the run."""
 
-from __future__ import annotations
-
 import csv
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import MeasuredStore, Robench
 from PIL import Image
 
 import robench as package
+from robench.core.suite import Suite
 from robench.declare import find_checkpoints, find_suite
+from robench.exports.pictures import Pictured
 from robench.runs import RunRequest
 from robench.runs.pictured import pictured, views_named
 from robench.store import FolderStore
 from robench.store.adversarial import ONE_BUDGET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MeasuredStore, Robench
-
-    from robench.core.suite import Suite
-    from robench.exports.pictures import Pictured
 
 VIT = ("--model", "digits-vit", "--executor", "serial")
 SWEEP = {

@@ -1,22 +1,17 @@
 """Audits as part of a run: kept like any outcome, the same in a worker, and shown where raised."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_models import write_registry
 
 import robench as package
+from robench.core.flags import Flag
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.flags import Flag
 
 Robench = Any
 AUDITED = {"audit: false": "audit: true", "num_examples: 150": "num_examples: 50"}

@@ -1,19 +1,13 @@
 """Weights of a user's registry that belong to a shipped entry count for it in papers' tables."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
+from conftest import Robench
 from safetensors.torch import load_file, save_file
 
 from robench.declare import shipped_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SUITE = """\
 name: {name}

@@ -3,13 +3,11 @@
 ``python tests/integration/test_golden_documents.py`` writes them anew where other bytes are wanted.
 """
 
-from __future__ import annotations
-
 import tarfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +17,6 @@ from robench.declare import find_suite
 from robench.exports import export
 from robench.leaderboard.board import Settings
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "documents"

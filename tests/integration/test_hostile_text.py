@@ -1,34 +1,27 @@
 """Texts that strangers write reach no terminal: every command, both streams, and every way in."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import Ended, Robench
 
 from examples import CHECKPOINT, MEASUREMENT, SHARD, failure_of, outcome_of, record_of
 from robench.cli.main import COMMANDS
 from robench.cli.progress import _LineDisplay, epochs_shown, progress_shown
 from robench.core.inert import printable
-from robench.core.shard import Shard
+from robench.core.shard import Shard, ShardHeader
 from robench.declare import find_suite
 from robench.reports import RENDERERS
 from robench.scheduling import Progress
 from robench.store import FolderStore
 from robench.training.base import EpochReport
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ended, Robench
-
-    from robench.core.shard import ShardHeader
 
 # Colours, a window title, a cursor, C1 controls, another order, nothing at all, half a character, another line.
 VISIBLE = "a\x1b[31m\x1b]0;b\x07\x9b2J\u202e\u2066\u200b\ufeff\r\x08\x7f\u2028\nforged: line"

@@ -1,11 +1,10 @@
 """Models of transformers through whole runs: by registry and in memory, with the numbers of texts of any vocabulary."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from math import exp, log
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import hub_models
 import pytest
@@ -20,9 +19,6 @@ from robench.models.hub import Transformers
 from robench.models.hub_impl import adapted
 from robench.store import FolderStore
 from robench.tasks.language_modeling_impl import NO_TOKEN
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REGISTRY = """
 datasets:

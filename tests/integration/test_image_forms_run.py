@@ -1,8 +1,7 @@
 """A run over ImageNet in one form has the keys and the outcomes of a run over another."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import image_forms
 import pytest
@@ -11,9 +10,6 @@ from torch import nn
 
 import robench
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUITE = """\
 name: small-imagenet

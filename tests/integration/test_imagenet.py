@@ -1,22 +1,17 @@
 """An ImageNet-shaped tree goes through ``imagenet-adv`` with the ImageNet-scale entries of the registry."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from conftest import Robench
 from PIL import Image
 
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 WNIDS = ("n01440764", "n01443537", "n03000684", "n15075141")
 # Here and below: for tests/slow/test_imagenet_runs.py.

@@ -1,9 +1,8 @@
 """Folders shaped as the published sets of shifts go through the shipped suites, under their class masks."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ from safetensors.torch import save_file
 from robench.datasets.base import class_indices_of, class_subset
 from robench.declare import shipped_suites
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Robench = Any
 MODEL = "{backbone: timm, name: vit_tiny_patch16_224, arguments: {depth: 1, num_classes: 1000}}"

@@ -1,7 +1,5 @@
 """``robench import``: an authors' file becomes weights that robench runs, and a hostile one an error of one line."""
 
-from __future__ import annotations
-
 import builtins
 import hashlib
 import io
@@ -9,13 +7,16 @@ import json
 import os
 import pickle
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import authors_language_models as authors
 import pytest
 import torch
 from authors_language_models import CONTEXT, VOCABULARY, made, save_whole
+from conftest import Ended, Robench
 from safetensors.torch import load_file
 from torch import nn
 
@@ -25,12 +26,6 @@ from robench.declare import find_checkpoints
 from robench.domains.code_points import encoded_batch
 from robench.models.loading import load_model
 from robench.tasks.language_modeling_impl import NO_TOKEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ended, Robench
 
 # From the most frequent on; the end of a line comes first in a vocabulary, and the signs and word of the title last.
 WORDS = ["of", "the", "<unk>", "lobster", *(f"word{number}" for number in range(23))]

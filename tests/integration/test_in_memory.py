@@ -1,10 +1,10 @@
 """Models in memory through whole runs: to a table, found again by their keys, refused with a reason."""
 
-from __future__ import annotations
-
 import copy
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import timm
@@ -16,14 +16,9 @@ from torch import nn
 
 import robench
 from robench.core.errors import RobenchError, UsageError
+from robench.core.report import Report
+from robench.scheduling import Progress
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.report import Report
-    from robench.scheduling import Progress
 
 FEW = {"num_examples: 150": "num_examples: 10", "batch_size: 50": "batch_size: 10"}
 NUM_SHARDS = 3

@@ -1,24 +1,17 @@
 """Ctrl-C finishes what is under way; tests/slow has workers, Ctrl-C twice, SIGTERM and SIGUSR1."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 from killed_runs import begin, wait_for_records
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, layout: tuple[str, ...]) -> str:

@@ -1,25 +1,19 @@
 """``robench run --keep-adversarial``: what is kept beside the outcomes, when, and that nothing else changes."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Ended, MeasuredStore, Robench
 
 import robench as package
+from robench.core.outcomes import Outcome
 from robench.store import AdversarialExamples, FolderStore
 from robench.store.adversarial import ONE_BUDGET, decode_examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ended, MeasuredStore, Robench
-
-    from robench.core.outcomes import Outcome
 
 VIT = ("--model", "digits-vit", "--executor", "serial", "--no-audit")
 KEEP = ("--keep-adversarial", "float32")

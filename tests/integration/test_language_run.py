@@ -1,18 +1,12 @@
 """Language models through the word-swap suite: the same outcomes however they are measured, and numbers by hand."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from robench.models.language_impl import LanguageModel
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 MODELS = ("--model", "sotu-rpc-lm")
 SUITE = """

@@ -1,10 +1,9 @@
 """``robench leaderboard``: files, folders, formats and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,9 +11,6 @@ from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
 
 from robench.leaderboard import RENDERERS, SUFFIXES
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Robench = Any
 

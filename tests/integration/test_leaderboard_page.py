@@ -1,11 +1,11 @@
 """The page in a real browser: it sorts, filters, compares, shows provenance, prints, and is accessible."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64decode
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import axe_script, chromium, prefer, resize, what_is_missing
@@ -13,14 +13,8 @@ from leaderboard_examples import FINE, MASKED, adv_suite, fill, shift_suite
 
 from robench.declare import read_registries
 from robench.leaderboard import board_columns, leaderboard_of, render_html
-from robench.leaderboard.board import Settings
+from robench.leaderboard.board import Leaderboard, Settings
 from robench.store import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from robench.leaderboard.board import Leaderboard
 
 pytestmark = pytest.mark.skipif(bool(what_is_missing()), reason=what_is_missing() or "nothing is missing")
 

@@ -1,7 +1,5 @@
 """Pictures of masks: they are the answers that a run scores, and in browsers examples are sorted by the pixels lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,22 +1,18 @@
 """Models that misbehave, by the whole program: a few of each kind; tests/slow has them all."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Robench
 from misbehaving_models import BATCH_SIZE, Model
 from safetensors.torch import save_file
 
 import robench as package
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from conftest import Robench
 
 SUITE = f"""\
 name: small

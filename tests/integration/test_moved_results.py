@@ -1,20 +1,14 @@
 """Results that another command moves away during a command are measured again by it, and named if they go again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from robench.runs.prepare import PreparedRun
 from robench.store import FolderStore
 from robench.store.upkeep import move_aside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 SMALLER = {"num_examples: 150": "num_examples: 50", "num_steps: 4": "num_steps: 1"}
 

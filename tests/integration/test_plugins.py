@@ -1,21 +1,15 @@
 """An attack, a corruption, an attention, a dataset and a metric of others, from ``robench run`` to the table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from plugin_examples import COMPUTED, ENTRIES
+from conftest import Robench
+from plugin_examples import COMPUTED, ENTRIES, Installer
 
+from robench.core.records import Record
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from conftest import Robench
-    from plugin_examples import Installer
-
-    from robench.core.records import Record
 
 CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "digits-vit.safetensors"
 REGISTRY = """\

@@ -1,9 +1,9 @@
 """``--precision``: measured beside results in float32, found when asked for, and never mixed with them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_models import Tiny
@@ -11,10 +11,6 @@ from tiny_models import Tiny
 import robench as package
 from robench.core.errors import UsageError
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 Robench = Any
 

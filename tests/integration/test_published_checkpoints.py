@@ -1,7 +1,5 @@
 """The published digits checkpoints are what the registry says, and PGD on them is as strong as torchattacks'."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

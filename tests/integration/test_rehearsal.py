@@ -1,18 +1,13 @@
 """``--random-weights``: entries without weights run, reproducibly, marked, and in no table but their own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import robench as package
 from robench.core.errors import UsageError, WeightsError
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 REGISTRY = """
 checkpoints:

@@ -1,11 +1,11 @@
 """``robench rescore``: what is sound agrees, and whatever was tampered with is found, counted and named."""
 
-from __future__ import annotations
-
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from conftest import SMALL_SUITE
 import robench as package
 from examples import outcome_columns
 from robench.core.columns import Values
+from robench.core.records import Record
 from robench.core.shard import EXACT_DTYPE, DatasetIdentity, Measurement, Shard
 from robench.core.suite import Condition
 from robench.corruptions.corruption import Corruption
@@ -23,15 +24,8 @@ from robench.declare import find_checkpoints
 from robench.evaluation.evaluate import evaluate
 from robench.evaluation.submission import agreement_of
 from robench.perturbations.clean import Clean
-from robench.store import FolderStore
+from robench.store import AdversarialExamples, FolderStore
 from robench.store.adversarial import ONE_BUDGET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.store import AdversarialExamples
 
 MODEL = "digits-vit"
 SUITE = (

@@ -1,32 +1,25 @@
 """Results folders as ``report``, ``status`` and their hints describe them; nothing is measured here."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import Robench
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcomes_of, record_of
 from robench.cli.main import cli
+from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
+from robench.core.suite import Suite
 from robench.declare import find_suite
 from robench.reports import report_of_store
 from robench.store import FolderStore
 from robench.store.upkeep import move_aside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-
-    from conftest import Robench
-
-    from robench.core.records import Record
-    from robench.core.suite import Suite
 
 
 def fill(

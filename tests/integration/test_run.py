@@ -1,22 +1,17 @@
 """``robench run`` and ``report``: what is printed, kept, left out and measured again."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from conftest import MeasuredStore, Robench
 from safetensors.torch import save_file
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MeasuredStore, Robench
 
 CELL = {"value", "low", "high", "num_examples", "missing"}
 VIT = ("--model", "digits-vit", "--executor", "serial")

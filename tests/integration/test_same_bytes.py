@@ -1,14 +1,15 @@
 """The same outcomes, byte for byte, whoever measures them, in whatever order; tests/slow has more runs, and kills."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import Robench
 from killed_runs import sorted_outcomes
 from safetensors.torch import save_file
 from series_files import ended_by_nan, series_of
@@ -18,12 +19,6 @@ from robench.declare import read_registry
 from robench.domains.series_impl import lengths, padded
 from robench.models.build import build
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 def test_workers_and_another_order_give_the_same_bytes_as_one_run(

@@ -3,15 +3,15 @@
 Everything that is specific to images (limits, grey levels, three channels) would show here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 import robench
@@ -27,15 +27,9 @@ from robench.models import BACKBONES
 from robench.models.loaded import LoadedModel
 from robench.models.transformer import Transformer
 from robench.models.transformer_impl import TransformerModel, encoder_block, mlp_of
+from robench.training.base import EpochReport
 from robench.training.embedded_impl import train
 from robench.training.images import Training
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from robench.training.base import EpochReport
 
 SERIES = Domain(
     name="test-series",

@@ -1,15 +1,10 @@
 """Images with masks of several sizes: each is a pass of its own, and the table has what was measured."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from every_reader import COUNT, Masks, write_sets
 
 import robench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_suite_with_larger_batches_has_every_number(tmp_path: Path) -> None:

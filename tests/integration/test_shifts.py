@@ -1,17 +1,13 @@
 """Corruptions and natural shifts of the digits, from a suite to its table."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from robench.metrics.corruptions import REFERENCES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Robench = Any
 VIT = ("--model", "digits-vit", "--device", "cpu")

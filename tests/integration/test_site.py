@@ -1,18 +1,14 @@
 """The site builds without a warning, a warning fails it, and its pages say what the declarations and docstrings say."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ROOT
 from PIL import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # Of extensions of Sphinx, about its next release but one.
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning", "ignore::DeprecationWarning")

@@ -1,9 +1,9 @@
 """``--smoke`` and ``smoke=True``: four examples of each condition, nothing on disk, and a table that says so."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,10 +15,6 @@ from robench.core.errors import UsageError
 from robench.declare import find_suite
 from robench.runs import RunRequest, smoke_request
 from robench.runs.request import SMOKE_EXAMPLES, SMOKE_NOTE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 Robench = Any
 

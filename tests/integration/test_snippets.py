@@ -1,21 +1,14 @@
 """The code of the README and of docs has names that there are; tests/slow/test_docs_run.py runs it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 from snippets import PAGES, README, README_FILES, check_page, quickened, run_snippet, snippets
 
 import robench
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 WITH_CODE = [name for name, page in PAGES.items() if snippets(page)]
 

@@ -1,23 +1,17 @@
 """``robench store``: two machines' folders merged are the folder of one run; damage is found."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]  # likewise
 import pytest
+from conftest import MeasuredStore, Robench
 from edited_records import resealed, text_of
 
 from robench.cli import progress
 from robench.store.sealed import seal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MeasuredStore, Robench
 
 RUN = ("--executor", "serial", "--no-audit")
 BOTH = ("--model", "digits-vit", "--model", "digits-symvit")

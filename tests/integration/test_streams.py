@@ -1,19 +1,14 @@
 """Streams that refuse: a full disk, a closed descriptor, a reader that left, an encoding that lacks characters."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from shells import FULL, needs_dev_full, shell
 
 from robench.cli.main import COMMANDS, main
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # Every command that prints on stdout without measuring; SUITE is a valid file.
 PRINTING: dict[str, list[tuple[str, ...]]] = {

@@ -1,23 +1,17 @@
 """robench submit with a stand-in for sbatch: what is submitted, refused and said; its jobs, run here."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 from fake_slurm import FakeSlurm
 
 from robench.runs import training_queue
-
-if TYPE_CHECKING:
-    from conftest import Robench
 
 ASKED = ("submit", "--suite", "digits-adv", "--model", "digits-vit", "--jobs", "2")
 

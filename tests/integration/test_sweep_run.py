@@ -1,16 +1,12 @@
 """Sweeps, stated distances and several predictions from a file to the table."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from conftest import Robench
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SWEEPS = """\
 name: sweeps

@@ -1,18 +1,12 @@
 """Classifiers of texts through a word-swap suite: the same outcomes however they are measured, and numbers by hand."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
+from conftest import Robench
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SUITE = {
     "name": "short-eras",

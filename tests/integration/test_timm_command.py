@@ -1,25 +1,19 @@
 """``robench timm`` runs a script as Python does, with the registry's models among timm's."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
+from conftest import Robench
 from training_examples import write_tree
 
 from robench.core.checkpoint import Weights
 from robench.declare import read_registry, shipped_registry
 from robench.models.loading import load_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overwriting")
 

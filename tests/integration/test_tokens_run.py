@@ -1,8 +1,7 @@
 """Tokens through a whole run: a module that computes ListOps stays right where an edit leaves values alone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +13,6 @@ import robench
 from robench.core.errors import DeclarationError, UsageError
 from robench.domains.listops import text_of
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUITE: dict[str, Any] = {
     "name": "listops-edits",

@@ -1,18 +1,13 @@
 """``robench train`` writes weights that the registry then vouches for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Robench
 
 from robench.declare import read_registry, shipped_registry
 from robench.models.loading import resolve
-
-if TYPE_CHECKING:
-    from conftest import Robench
 
 
 def own_registry(folder: Path, num_epochs: int = 2) -> Path:

@@ -1,24 +1,17 @@
 """``robench train`` on images in folders: from an entry to weights that load under it, interrupted or not."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, Robench
 from training_examples import write_tree
 
 from robench.declare import read_registry
 from robench.models.loading import load_model, resolve
 from robench.training.history import read_history
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 ENTRY = """\
 # my own

@@ -1,22 +1,16 @@
 """``robench train --jobs``: many trainings in a stated order, each with its weights, history and digest."""
 
-from __future__ import annotations
-
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from queue_examples import DIVERGING, FIELDS, write_registry
 
 from robench.cli.train_command import _trainings
 from robench.core.errors import UsageError, WeightsError
 from robench.declare import read_registry
 from robench.training.history import read_history
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 @pytest.fixture

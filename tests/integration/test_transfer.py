@@ -1,24 +1,19 @@
 """``robench transfer``: the matrix, what it rests on, what it measures again, and what it refuses."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from conftest import Ended, Robench
 
 import robench as package
 from robench.evaluation import keeping
 from robench.reports import RENDERERS
 from robench.store import FolderStore
 from robench.store.adversarial import ONE_BUDGET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ended, Robench
 
 MODELS = ("digits-vit", "digits-rpc-symvit")
 TARGET = "digits-symvit"

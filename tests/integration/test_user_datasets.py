@@ -1,12 +1,12 @@
 """A user's own images through suites: serially and with workers, from the command line and from Python."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from conftest import Robench
 from safetensors.torch import save_file
 from torch import nn
 from user_data import CLASSES, scans, write_arrays, write_folder
@@ -14,11 +14,6 @@ from user_data import CLASSES, scans, write_arrays, write_folder
 import robench
 from robench.core.errors import UnknownNameError, UsageError
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 REGISTRY = """\
 datasets:

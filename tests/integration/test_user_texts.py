@@ -1,10 +1,10 @@
 """Users' texts and functions of strings through whole runs."""
 
-from __future__ import annotations
-
 import csv
+from collections.abc import Sequence
 from math import log
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +15,6 @@ import robench
 from robench.core.errors import RobenchError, UsageError
 from robench.domains.code_points import decoded
 from robench.tasks.language_modeling_impl import NO_TOKEN, tokens_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 REGISTRY = """
 datasets:

@@ -1,25 +1,20 @@
 """``robench view``: the inputs are those of a run, and in a browser examples are filtered by what fooled them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from browser import axe_script, chromium, what_is_missing
+from conftest import Robench
 from PIL import Image
 
 from robench.store import FolderStore
 from robench.store.adversarial import ONE_BUDGET
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 MODELS = ("--model", "digits-vit", "--model", "digits-rpc-symvit")
 

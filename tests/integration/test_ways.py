@@ -1,30 +1,24 @@
 """The ways of a number and of a model through robench, from ``robench run`` to the cell, are short and straight."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
 from itertools import pairwise
+from pathlib import Path
 from traceback import walk_stack
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType
+from typing import Any
 
-from conftest import ROOT
+import pytest
+from conftest import ROOT, Ended, Robench
 from layers import RANK
 
 from robench.attacks import pgd_impl
 from robench.declare import find_checkpoints
 from robench.metrics import accuracy
 from robench.models.loaded import LoadedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from types import CodeType, FrameType
-
-    import pytest
-    from conftest import Ended, Robench
 
 MODEL = "digits-vit"
 FOLDER = f"{ROOT}/robench/"

@@ -1,14 +1,13 @@
 """A model that changes the current folder changes nothing: every path means what it meant when the run began."""
 
-from __future__ import annotations
-
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from conftest import Robench
 from safetensors.torch import save_file
 
 import robench as package
@@ -16,11 +15,6 @@ from robench.core.errors import UsageError
 from robench.core.files import absolute
 from robench.store import FolderStore
 from robench.store.adversarial import AdversarialFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Robench
 
 MODEL = """\
 import os

@@ -12,8 +12,6 @@ whose function is gone is left out, and counted.
 The first start runs the whole suite once in one process, to see which test executes which function.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

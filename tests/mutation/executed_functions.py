@@ -5,21 +5,17 @@
 ``CHOSEN_TESTS`` names a file of names of tests, one a line: no others run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 import threading
 from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from types import FrameType
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = f"{ROOT / 'robench'}{os.sep}"

@@ -7,24 +7,20 @@ the file to which a line is added for each: ``killer``, the failing test, or nul
 for constants of modules.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
 import resource
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 # Of CPU: a mutant may loop without end.

@@ -5,8 +5,6 @@ was not. It takes minutes: all tests must pass without a bug first. In CI a test
 code (tests/unit/test_planted_bugs.py).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Laws of reading declarations: nothing that anybody can write does anything but read or be refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 from decimal import Decimal

@@ -1,22 +1,16 @@
 """Suites and registries that somebody garbled: each is accepted or refused in words; tests/slow has more of them."""
 
-from __future__ import annotations
-
 import json
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
+from conftest import Robench
 from mutants import REFUSED, check_refusal, load, mutant
 
 from robench.core.errors import RobenchError
 from robench.declare import lookup, shipped_registry, validate_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 NUM_MUTANTS = 500
 NUM_THROUGH_THE_COMMAND = 50

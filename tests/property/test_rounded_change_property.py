@@ -1,7 +1,5 @@
 """Rounding toward the clean input never leaves what lies between it and the attack's, whatever the numbers."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of the stores over arbitrary records, damages and orders of events."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math

@@ -3,21 +3,14 @@
 Ruiz et al. 2021, doi:10.1007/s10618-020-00727-3, find ROCKET among the four most accurate classifiers of the archive.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
+from conftest import ROOT, Robench
 
 PROGRAM = """
 import json, sys

@@ -1,14 +1,10 @@
 """A paper's table of the archive from Python is that of the command."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from test_api_results import ARCHIVE, _package
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("as_text", [False, True])

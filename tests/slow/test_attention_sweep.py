@@ -1,13 +1,7 @@
 """Every law of attention mechanisms at every setting that has a reference."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_attention_contract import DECLARATIONS, SPREADS, TestEveryMechanism, title
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = ["TestEveryMechanism"]
 

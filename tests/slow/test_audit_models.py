@@ -1,16 +1,11 @@
 """Audits of further published models and of wrong preprocessings."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from test_audit import STATED, Robench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_json_holds_every_flag_and_a_raised_one_ends_with_1(robench: Robench) -> None:

@@ -1,24 +1,19 @@
 """Verdicts on the authors' weights are reached from a user's registry."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import Robench
 from PIL import Image
 from test_given_weights import GIVEN, SUITE, registry_of
 
 from robench.declare import published, read_registry, shipped_registry
 from robench.models.build import build
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 # 13 of 18 are 72.2 %.
 NUM_RIGHT, NUM_WRONG = 13, 5

@@ -1,9 +1,6 @@
 """Every law of causal attention at every setting that has a reference."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_causal_attention import (
     DECLARATIONS,
     SPREADS,
@@ -17,10 +14,7 @@ from test_causal_attention import (
     title,
 )
 
-if TYPE_CHECKING:
-    import pytest
-
-    from robench.attention.base import AttentionBase
+from robench.attention.base import AttentionBase
 
 __all__ = [
     "test_a_later_token_changes_nothing_before_it",

@@ -1,13 +1,7 @@
 """Proportions of unknown words under each kind of edit are those of the page."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_character_edits import EDITED, test_shares_of_unknown_words_are_those_of_the_page
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = ["test_shares_of_unknown_words_are_those_of_the_page"]
 

@@ -1,18 +1,11 @@
 """The commands and the Python of the pages that need CIFAR-10 run as the pages say, on the real images."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cifar_package import package
-from conftest import ROOT
+from conftest import ROOT, Robench
 from snippets import run_snippet, snippets
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 __all__ = ["package"]
 

@@ -1,26 +1,21 @@
 """``make cifar10``: each gain on its page is the difference of two reports."""
 
-from __future__ import annotations
-
 import random
 import re
 import runpy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
+from numpy.typing import NDArray
 
 import robench
 from robench.papers.archive import unpacked
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findings.py"))
 

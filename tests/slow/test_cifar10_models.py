@@ -1,8 +1,8 @@
 """The published models of CIFAR-10 on the real images: attacks beside other libraries', audits, resumed trainings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,10 +12,6 @@ import robench
 from robench.declare import find_checkpoints
 from robench.evaluation.actions import AUDIT_EXAMPLES, Audit
 from robench.evaluation.audit import audit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 __all__ = ["data_root", "package"]
 

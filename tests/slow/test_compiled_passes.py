@@ -1,8 +1,8 @@
 """Compiled passes of every mechanism, and a run with machine code: equal for any number of workers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,10 +15,6 @@ from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
 from robench.models.vit_impl import build_vit
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 Robench = Any
 

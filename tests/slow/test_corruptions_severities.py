@@ -1,9 +1,6 @@
 """At 224 pixels corruptions are those of imagecorruptions-imaug at the other severities too."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_corruptions_photographs import (
     test_at_other_sizes_it_is_the_librarys_to_one_level,
     test_frost_is_a_pane_of_its_own_mixed_as_the_authors_do,
@@ -14,9 +11,6 @@ from test_corruptions_photographs import (
     test_snow_is_the_authors,
     test_the_elastic_transform_is_the_authors,
 )
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = [
     "test_at_other_sizes_it_is_the_librarys_to_one_level",

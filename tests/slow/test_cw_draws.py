@@ -1,7 +1,5 @@
 """CW on a published model that draws: every example of a batch, alone and among the others."""
 
-from __future__ import annotations
-
 import torch
 from attack_examples import rows_of
 

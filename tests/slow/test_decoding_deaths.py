@@ -1,7 +1,5 @@
 """Decoding processes that die, over images that were begun or not."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

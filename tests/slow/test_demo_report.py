@@ -1,17 +1,10 @@
 """The numbers of reports/demo.json, from which the leaderboards of docs are, are measured anew."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
+from conftest import ROOT, Robench
 
 DEMO_REPORT = ROOT / "reports" / "demo.json"
 

@@ -1,18 +1,12 @@
 """How often every attack waits for a device, counted on a device that computes on the CPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_device_waits import (
     DECLARED,
     STEPPING,
     test_attacks_on_a_device_give_the_bits_of_a_cpu_and_wait_within_their_bound,
     test_each_further_step_waits_within_its_bound,
 )
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = [
     "test_attacks_on_a_device_give_the_bits_of_a_cpu_and_wait_within_their_bound",

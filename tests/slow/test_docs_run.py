@@ -1,26 +1,20 @@
 """What the README and the pages of docs show is what happens: their commands and their Python run."""
 
-from __future__ import annotations
-
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, Robench
 from PIL import Image
 from snippets import PAGES, READERS, README_COMMANDS, README_FILES, quickened, readme_blocks, run_snippet, runnable
 
 import robench
 from robench.declare import shipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Robench
 
 SUITE = "digits-adv"
 MODELS = ("digits-vit", "digits-symvit", "digits-rpc-symvit")

@@ -1,11 +1,10 @@
 """All 200 random edits of sealed records, read by commands: none ends in an internal error."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from edited_records import (
     FOUND,
     ONLY_THE_MODEL,
@@ -17,11 +16,6 @@ from edited_records import (
     numbers,
     outcome_of_edit,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 NUM_EDITS = 200
 

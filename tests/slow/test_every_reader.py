@@ -1,17 +1,11 @@
 """Each shipped suite of any dataset, on a set of several sizes or lengths: what a run measures, every command reads."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from every_reader import MODELS, check_readers, values_of, write_sets
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 # Without corruptions-live-224: it has the conditions of corruptions-live, and takes many minutes.
 SETS = {

@@ -1,11 +1,10 @@
 """The example distribution is built and installed: its own tests, its domain and task, its code without packaging."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from test_example_plugin import (
@@ -18,10 +17,6 @@ from test_example_plugin import (
     test_a_suite_and_a_registry_name_its_kinds,
     test_they_are_listed_with_their_distribution,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = [
     "_no_file_is_touched",

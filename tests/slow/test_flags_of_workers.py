@@ -1,14 +1,8 @@
 """Audits as part of a run by worker processes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from test_flags import MODELS, Robench, audited, kept
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 __all__ = ["audited"]
 

@@ -1,13 +1,12 @@
 """Ctrl-C twice, SIGTERM once and twice, an interrupted transfer, and two runs at once on one folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import timm
 import torch
@@ -16,10 +15,6 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def test_two_interrupts_stop_at_once_without_a_traceback(small_suite: Callable[..., Path], tmp_path: Path) -> None:

@@ -1,16 +1,11 @@
 """Thousands of mutants of suites and registry entries: each is accepted or refused in words."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mutants import check_refusal, mutant
 
 from robench.core.errors import RobenchError
 from robench.declare import validate_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_each_is_accepted_or_refused_in_words(tmp_path: Path) -> None:

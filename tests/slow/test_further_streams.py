@@ -1,18 +1,13 @@
 """Streams that refuse: the commands and cases beyond those of tests/integration/test_streams.py."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from shells import needs_dev_full, shell
 from test_streams import PRINTING, test_a_full_stdout_is_1_and_one_sentence
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 __all__ = ["test_a_full_stdout_is_1_and_one_sentence"]
 

@@ -4,8 +4,6 @@ Each is made by seeded code and handed to the reader of its kind in a process of
 and memory. A reader may succeed, or raise one of robench's own errors; everything else fails.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

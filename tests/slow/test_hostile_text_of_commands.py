@@ -1,16 +1,10 @@
 """Texts that strangers write reach no terminal: all commands, and all that read a registry."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from test_hostile_text import ARGUMENTS, IN_ARGUMENT, LONG, check_command, check_registry, folder, registry
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 __all__ = ["folder", "registry"]
 

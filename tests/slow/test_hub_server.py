@@ -1,23 +1,18 @@
 """Models of the hub, from a server of this machine: downloads, missing files, wrong digests, interrupted transfers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import hub_models
 import pytest
 from conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REGISTRY = """

@@ -1,16 +1,11 @@
 """Decoding processes read images inside tars, zips and Parquet shards."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import image_forms
 import torch
 from image_forms import pictures
 from test_datasets_imagenet_forms import opened, write_zip
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_pixels_are_those_of_the_measuring_process(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Reading ahead of ImageNet keeps the contract, and one opening does not see what another read."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 from PIL import Image
@@ -10,9 +8,6 @@ from test_datasets_imagenet import SMALL, imagenet_1k, submitted, tree
 
 from robench.datasets.imagenet import IMAGENET_1K
 from robench.testing.dataset import Opened, reading_ahead_changes_nothing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["submitted", "tree"]
 

@@ -1,22 +1,16 @@
 """Images in ImageNet's folders through the whole suite, unreadable ones, and any model of timm."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import test_imagenet
 import torch
+from conftest import Robench
 from safetensors.torch import save_file
 from test_imagenet import CLASSES, TIMM, WNIDS, _small, clean_alone, data_root, registry, run
 
 import robench as package
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 __all__ = ["_small", "data_root", "registry"]
 

@@ -3,22 +3,17 @@
 The environments have nothing of the one that tests run in; installing takes minutes and gigabytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import hub_models
 import pytest
 from conftest import ROOT
 from environments import built_wheel, python_with
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REVIEWS = """\
 text,label

@@ -1,21 +1,15 @@
 """Ctrl-C drains a run with workers, and SIGUSR1 gives up what a run has under way."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from killed_runs import begin, leases_in, sorted_outcomes, wait_for_lease
 from test_interrupts import check_drained
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 WORKER = ("processes", "--workers", "1")
 

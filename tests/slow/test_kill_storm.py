@@ -1,17 +1,10 @@
 """Runs that are killed at random moments, and runs at once on one folder."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-from conftest import ROOT
+from conftest import ROOT, Robench
 from killed_runs import begin, check_kills_of, check_that_kills_change_no_byte, model_options, sorted_outcomes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 SUITES = ROOT / "suites"
 

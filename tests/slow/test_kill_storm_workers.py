@@ -1,7 +1,5 @@
 """200 shards, 30 SIGKILLs on workers and 10 on the run: every shard right, and few executions more than shards."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random
@@ -11,16 +9,13 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from examples import MEASUREMENT, record_of
+from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard, into_shards
 from robench.executors import ProcessExecutor
 from robench.scheduling import run_shards
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from robench.core.records import Record
 
 NUM_SHARDS, WORKER_KILLS, RUN_KILLS = 200, 30, 10
 DATA = DatasetIdentity(name="digits", fingerprint="f", num_examples=NUM_SHARDS * MEASUREMENT.batch_size)

@@ -1,7 +1,5 @@
 """The stated coverage of the bootstrap over texts, simulated with texts of unequal lengths and difficulties."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,18 +1,12 @@
 """Language models in worker processes, and after an earlier part."""
 
-from __future__ import annotations
-
 import json
 from math import exp
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from test_language_run import MODELS, measured
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 def test_workers_and_an_earlier_part_change_no_outcome(robench: Robench, tmp_path: Path) -> None:

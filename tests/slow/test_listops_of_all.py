@@ -1,7 +1,5 @@
 """ListOps in its published size: the digests of all splits, and 10,000 values against an independent evaluator."""
 
-from __future__ import annotations
-
 import numpy as np
 from listops_reference import depth_of, value_of
 

@@ -1,9 +1,8 @@
 """Softmax on ListOps by the recipe of the table: 200 steps on short expressions, and some in the published size."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +12,6 @@ from robench.datasets.lra import LISTOPS, LISTOPS_SHORT
 from robench.declare import read_registry, shipped_registry
 from robench.training.base import EpochReport, Host
 from robench.training.sequences_impl import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENTRY = read_registry(shipped_registry())["lra-listops-transformer"]
 # The published lengths, and so few expressions that they are generated and scored at once.

@@ -1,11 +1,9 @@
 """Likelihoods of texts beside those of lm-evaluation-harness, which runs in an environment of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import hub_models
 import pytest
@@ -18,9 +16,6 @@ from robench.domains.code_points import encoded_batch
 from robench.models.hub import Transformers
 from robench.models.hub_impl import adapted
 from robench.tasks.language_modeling_impl import NO_TOKEN
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROGRAM = """
 import json, sys

@@ -1,19 +1,14 @@
 """Models that misbehave in each command; tests/integration has a run, and test_misbehaving_models.py each model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Robench
 from test_misbehaving_runs import ENTRY, command, folder
 
 import robench as package
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from conftest import Robench
 
 __all__ = ["folder"]
 

@@ -4,8 +4,6 @@ Models that end the process of a serial run have a run each; all others share on
 them, so that each also shows that it left the others alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -13,22 +11,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from conftest import ROOT
 from misbehaving_models import BATCH_SIZE, KINDS, Model
 from safetensors.torch import save_file
 
+from robench.core.outcomes import Outcome
+from robench.core.records import Failure, Record
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from robench.core.outcomes import Outcome
-    from robench.core.records import Failure, Record
 
 DOCUMENT = (ROOT / "docs" / "reliability.md").read_text()
 TIMEOUT_SECONDS = 20

@@ -1,21 +1,17 @@
 """What ``robench new`` writes passes all tests at once: in a distribution, and in a checkout of robench."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
 
 from robench.cli.new_command import FAMILIES, plugin_as_distribution
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PACKAGED = [family for family in FAMILIES if family != "format"]
 # Folders that no step reads.

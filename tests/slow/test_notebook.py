@@ -1,7 +1,5 @@
 """The notebook of examples runs in a real kernel, in an environment of its own, and is committed without outputs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

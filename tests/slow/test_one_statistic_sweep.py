@@ -1,19 +1,13 @@
 """Two hundred simulated stores: every command calls the same models different."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from simulated_tables import MODELS, check_same_marks, simulated
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SMALL = """
 name: small

@@ -1,18 +1,13 @@
 """The example of own masks runs as it is documented, on scenes of digits in two folders."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from conftest import ROOT
 from PIL import Image
 
 from robench.datasets.digit_scenes_impl import made
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_an_own_network_is_measured_on_own_masks(tmp_path: Path) -> None:

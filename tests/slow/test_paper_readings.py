@@ -3,15 +3,11 @@
 An attack of 40 updates passes 10,240 rows an image.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Robench = Any
 STRONGER = {"digits-adv-rpc": "spsa-paper", "digits-adv-rkde": "spsa"}

@@ -1,22 +1,17 @@
 """A model that replaces functions of torch changes no number of a model beside it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import ROOT
 from patching_models import BATCH_SIZE, Patching
 from safetensors.torch import save_file
 
+from robench.core.columns import Outcomes
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from robench.core.columns import Outcomes
 
 ENTRY = """\
   {name}:

@@ -1,17 +1,11 @@
 """Plug-ins of others, installed or named by ``kind: python``, from ``robench run`` to the table."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
+from plugin_examples import Installer
 from test_plugins import BY_KIND, BY_TARGET, check_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
-    from plugin_examples import Installer
 
 
 @pytest.mark.parametrize(("words", "owner"), [(BY_KIND, "their-plugins"), (BY_TARGET, "")], ids=["kind", "target"])

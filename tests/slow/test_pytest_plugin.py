@@ -1,8 +1,6 @@
 """Tests of readers with robench's fixture."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from test_compare_and_check import (
     PytestProject,
@@ -11,10 +9,6 @@ from test_compare_and_check import (
     kept,
     wrong,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 __all__ = ["_no_step_summary", "kept"]
 

@@ -1,7 +1,5 @@
 """The Ray executor on clusters of this machine: lost machines, killed actors, shares of GPUs, and whole runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 from killed_runs import begin, model_options, sorted_outcomes, wait_for_records
 from ray_workers import Marking, Misbehaving, ReportingThreads, add_node, local_ray, needs_ray, ray_cluster, shards_of
 from snippets import snippets
@@ -25,12 +25,6 @@ from robench.executors.base import MAX_DEATHS
 from robench.executors.ray import Ray
 from robench.executors.ray_impl import RayExecutor
 from robench.scheduling import ShardQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import Robench
 
 pytestmark = needs_ray
 SHARDS = shards_of(200)

@@ -1,10 +1,9 @@
 """The commands of the page on submissions run."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,9 +12,6 @@ from test_rescore_command import MODEL, change_record, record_of_shard
 
 from robench.core.columns import Values
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_commands_of_the_page_on_submissions_run(

@@ -1,7 +1,5 @@
 """The pages on CIFAR-10, series and segmentation: their tables are those of the committed results."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,18 +1,12 @@
 """The same outcomes, byte for byte, of several models, orders, shards, parts and merged stores."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
+from conftest import Robench
 from killed_runs import MODELS, model_options, sorted_outcomes
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 def test_one_worker_two_workers_and_another_order_give_the_same_bytes(

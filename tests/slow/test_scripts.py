@@ -1,7 +1,5 @@
 """Scripts of users that measure with processes: without a guard of their entry point, and with classes of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

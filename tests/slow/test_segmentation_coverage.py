@@ -3,20 +3,15 @@
 Images are drawn from a population of 20,000 whose mean IoU is known; rare classes are in few of them.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from robench.metrics.intervals import percentile_interval, weighted_sums
 from robench.metrics.segmentation import _mean_iou
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NUM_CLASSES, POPULATION, NUM_IMAGES, REPEATS = 20, 20_000, 200, 400
 

@@ -1,16 +1,11 @@
 """Shifted and corrupted digits in worker processes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from test_shifts import VIT, Robench, suite_of
 
 from robench.corruptions import COMMON_CORRUPTIONS
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_worker_process_and_none_give_the_same_bytes(robench: Robench, tmp_path: Path) -> None:

@@ -1,19 +1,15 @@
 """The site builds without a warning, and its pages say what the declarations and docstrings say."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
 from test_site import pytestmark, script
 
 import robench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["pytestmark", "script"]
 

@@ -1,20 +1,14 @@
 """robench submit on a Slurm of one node: arrays, tables after them, and jobs that reach their time limit."""
 
-from __future__ import annotations
-
 import re
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Ended, Robench
 from killed_runs import leases_in, sorted_outcomes
 from real_slurm import asked, begin_slurm, of_job, wait_for_jobs, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from conftest import Ended, Robench
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("--model", "digits-vit", "--model", "digits-symvit")

@@ -1,29 +1,22 @@
 """A fault at each system call of a run that stores results: nothing stored is lost, and a rerun is whole."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from examples import MEASUREMENT, record_of
 from robench.core.errors import StoreError
-from robench.core.shard import DatasetIdentity, into_shards
+from robench.core.records import Record
+from robench.core.shard import DatasetIdentity, Shard, into_shards
 from robench.executors import SerialExecutor
-from robench.scheduling import run_shards
+from robench.scheduling import Progress, run_shards
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.core.shard import Shard
-    from robench.scheduling import Progress
 
 DATA = DatasetIdentity(name="digits", fingerprint="f", num_examples=200)
 SHARDS = list(into_shards([replace(MEASUREMENT, dataset=DATA)], batches_per_shard=1))

@@ -7,20 +7,16 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
+from conftest import Robench
 from killed_runs import MODELS, WARM, model_options, sorted_outcomes
 
 from robench.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.process import BaseProcess
-
-    import pytest
-    from conftest import Robench
 
 # As many rounds as fit.
 SECONDS = 170.0

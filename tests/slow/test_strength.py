@@ -1,11 +1,10 @@
 """The rules of ``make strength`` and a quick attack beside other libraries'; tests/slow has every comparison."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +12,6 @@ from click.testing import CliRunner
 from strength_examples import NUM_EXAMPLES, strength
 
 from robench.attacks.backends.served import SERVED
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["strength"]
 

@@ -1,7 +1,5 @@
 """robench's attacks are as strong as the libraries' at the same settings: a few images of ``make strength``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

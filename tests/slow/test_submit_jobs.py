@@ -1,18 +1,12 @@
 """The jobs of an array together measure what one run measures."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from conftest import Robench
 from fake_slurm import FakeSlurm
 from killed_runs import sorted_outcomes
 from test_submit import slurm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Robench
 
 __all__ = ["slurm"]
 

@@ -1,19 +1,13 @@
 """Classifiers of texts in worker processes, and after an earlier part."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from test_text_classification_run import MODELS, measured
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 def test_workers_and_an_earlier_part_change_no_outcome(robench: Robench, tmp_path: Path) -> None:

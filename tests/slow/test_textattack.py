@@ -4,8 +4,6 @@ The library is installed by ``robench backends install textattack`` unless it is
 are skipped and say so.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

@@ -1,13 +1,7 @@
 """Scripts of timm's shape train robench's entries, and robench loads what they save."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_timm_command import script, test_a_script_of_timms_shape_trains_entries_and_robench_loads_what_it_saves
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = ["script", "test_a_script_of_timms_shape_trains_entries_and_robench_loads_what_it_saves"]
 

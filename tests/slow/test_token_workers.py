@@ -1,22 +1,16 @@
 """Classifiers of tokens in worker processes: searches by gradients and longer sequences give the same outcomes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 import yaml
+from conftest import Robench
 from safetensors.torch import save_file
 from test_tokens_run import LONGER, SEARCH, SUITE
 
 from robench.models.build import build
 from robench.models.tokens import Tokens
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SIZES = {"vocabulary_size": 16, "num_steps": 128, "num_classes": 10, "dim": 16, "num_heads": 2, "feedforward": 16}
 CONDITIONS = [

@@ -1,14 +1,14 @@
 """Tables in the real MLflow and Weights & Biases, in an environment of their own, read back by their own means."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import struct
 import subprocess
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,10 +17,6 @@ from environments import python_with
 from leaderboard_examples import ADV, adv_suite, fill
 
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SKILLS = {"digits-vit": 0.5, "digits-symvit": 0.6}
 REPORT = ("report", "--suite", "adv.yaml", "--json")

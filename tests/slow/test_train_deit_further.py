@@ -1,19 +1,13 @@
 """Trainings on images in folders that are resumed, repeated, cut short or have no validation images."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 from test_train_deit import ENTRY, images, options, registry
 
 from robench.declare import read_registry
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 __all__ = ["images", "registry"]
 

@@ -1,7 +1,5 @@
 """A queue of trainings survives kills and moves: the weights are those of an undisturbed one, byte for byte."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

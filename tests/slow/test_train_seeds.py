@@ -1,19 +1,14 @@
 """Further training seeds, from the command to their row."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import Robench
 from test_train import own_registry
 
 from robench.declare import read_registry
 from robench.models.loading import resolve
-
-if TYPE_CHECKING:
-    from conftest import Robench
 
 
 def test_further_seeds_become_one_row_with_their_entry(robench: Robench, tmp_path: Path) -> None:

@@ -1,13 +1,8 @@
 """Every entry of DeiT's recipe learns."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import test_training_deit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class TestEveryEntry:

@@ -1,13 +1,7 @@
 """Scores between epochs change no byte of any model that is trained."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
 from test_training_validation import test_no_byte_of_the_weights_depends_on_it
-
-if TYPE_CHECKING:
-    import pytest
 
 __all__ = ["test_no_byte_of_the_weights_depends_on_it"]
 

@@ -1,16 +1,10 @@
 """What was kept is not attacked again; what is lost or damaged is."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
+from conftest import Ended, Robench
 from test_transfer import MODELS, SERIAL, SHORT, TARGET, options, transfer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ended, Robench
 
 __all__ = ["transfer"]
 

@@ -1,16 +1,10 @@
 """``robench transfer`` with workers and in another order: the same bytes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Ended, Robench
+from conftest import Ended, Robench
 
 MODELS = ("digits-vit", "digits-rpc-symvit")
 TARGET = "digits-symvit"

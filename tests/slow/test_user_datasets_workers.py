@@ -1,15 +1,9 @@
 """Datasets of users in worker processes."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
+from conftest import Robench
 from test_user_datasets import folder, outcomes_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 __all__ = ["folder"]
 

@@ -1,20 +1,15 @@
 """An installed wheel finds its registry, weights and suites from any folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from environments import built_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

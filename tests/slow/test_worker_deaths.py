@@ -1,7 +1,5 @@
 """Each way in which a worker process, or the process of the run, can end: it costs its shard, and nothing stays."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -9,18 +7,15 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from robench.core.records import Failure, Record
+from robench.core.shard import Shard
 from robench.executors import ProcessExecutor, worker_process
 from robench.executors.processes import MAX_DEATHS
 from robench.scheduling import ShardQueue
-
-if TYPE_CHECKING:
-    from robench.core.shard import Shard
 
 
 @pytest.mark.parametrize(

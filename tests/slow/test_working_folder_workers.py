@@ -1,16 +1,10 @@
 """A model that changes the current folder of a worker process changes no path."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
+import pytest
+from conftest import Robench
 from test_working_folder import check_results, place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-    from conftest import Robench
 
 __all__ = ["place"]
 

@@ -1,7 +1,5 @@
 """The adaptive softmax is torch's, and its likelihoods are probabilities."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """``--all-examples``: whole datasets in place of the numbers of examples that a suite states, over the same results."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The shortest way onto a hyperplane within a box: against linear programs, halving, and pyautoattack's projections."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

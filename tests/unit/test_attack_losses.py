@@ -1,7 +1,5 @@
 """What attacks make larger: values by hand, what does not change them, and what they cannot be had of."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

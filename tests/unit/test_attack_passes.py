@@ -1,7 +1,5 @@
 """How many rows a pass has: a multiple of four within the batch, filled up by the last row."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn.functional import cross_entropy

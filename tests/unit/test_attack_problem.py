@@ -1,11 +1,10 @@
 """What every attack meets: rows, passes, draws, counts and spaces."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -13,17 +12,13 @@ import torch
 from robench.attacks.attack import problem_of
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.classification_impl import cross_entropy_loss, dlr_loss, margin_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.attacks.problem import Problem
 
 EPSILON = Fraction(8, 255)
 FGSM = Fgsm(epsilon=EPSILON)

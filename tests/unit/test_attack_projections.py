@@ -1,7 +1,5 @@
 """Projections of changes onto balls: nearest, exact, and blind to other rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

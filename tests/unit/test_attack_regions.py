@@ -1,7 +1,5 @@
 """What an attack may search: the nearest points, exact budgets, and where searches begin."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

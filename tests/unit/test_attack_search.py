@@ -1,26 +1,21 @@
 """The loop of iterative attacks: what is kept, who leaves, and that leaving changes no verdict."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from robench.attacks.attack import problem_of
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem
 from robench.attacks.search import State, rows_of, search
 from robench.core.protocols import Batch
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.attacks.problem import Problem
 
 PGD = Pgd(epsilon=Fraction(2, 25), step_size=Fraction(1, 50), num_steps=12, num_restarts=2)
 

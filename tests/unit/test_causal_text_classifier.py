@@ -1,7 +1,5 @@
 """Causal classifiers of texts, and both backbones with experts."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Character edits: which words are misspelt, how, and how many, by brute force and by counting."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

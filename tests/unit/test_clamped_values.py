@@ -1,10 +1,8 @@
 """Values that an attack returned outside [0, 1]: clamped, counted by example, kept, and said under the table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,8 @@ from attack_examples import SmoothVictim, anywhere
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, outcome_of, record_of
 from robench.attacks.attack import ROUNDING, attack
 from robench.attacks.fgsm import Fgsm
-from robench.attacks.problem import Reached
+from robench.attacks.problem import Problem, Reached
+from robench.core.protocols import Batch
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
@@ -24,10 +23,6 @@ from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
 from robench.reports import build_report
 from robench.store.parquet import decode_record, encode_record
-
-if TYPE_CHECKING:
-    from robench.attacks.problem import Problem
-    from robench.core.protocols import Batch
 
 EPSILON = Fraction(16, 255)
 FGSM = Fgsm(epsilon=EPSILON)

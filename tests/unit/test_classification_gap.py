@@ -1,11 +1,10 @@
 """How far logits are from recorded decisions, by which rescoring tells a numerical tie from another outcome."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +15,6 @@ from robench.datasets.digits import DIGITS
 from robench.tasks.base import Scoring
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
 from robench.tasks.classification_impl import RULES, gap
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SCORING = Scoring(dataset=DIGITS)
 # Class 2 leads class 0 by 0.25; the fifth is class 5 with 0.5, the sixth class 6 with 0.125.

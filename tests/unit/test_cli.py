@@ -1,7 +1,5 @@
 """The command line: help, lists, exit codes, and progress that stays out of stdout."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -9,11 +7,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from conftest import MeasuredStore, Robench
 
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, GivenUp, cli
@@ -21,15 +20,11 @@ from robench.cli.progress import WatchedRun, _LineDisplay, has_kept, progress_sh
 from robench.cli.run_command import _say_how_it_ended, kept_in
 from robench.cli.terminal import OnceEach
 from robench.core.errors import RobenchError, WeightsError
+from robench.core.records import Failure, Record
 from robench.declare import parse_suite
 from robench.executors import SerialExecutor
 from robench.scheduling import Progress
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from conftest import MeasuredStore, Robench
-
-    from robench.core.records import Failure, Record
 
 RECORD = record_of(SHARD.header)
 FAILURE = failure_of(SHARD.header, "no luck")

@@ -1,12 +1,11 @@
 """Results checked against a baseline: verdicts, refusals, the file, and what is written for machines."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow.parquet as pq
@@ -23,9 +22,6 @@ from robench.core.suite import Suite
 from robench.store import MemoryStore
 from robench.store.baseline import Baseline, decode_baseline, encode_baseline, read_baseline, write_baseline
 from robench.testing.metric import classified
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RIGHT = "1" * 100
 HOSTILE = "=cmd\x1b[31m\u202e<b>&\"'|`\n# forged ]]>\x00"

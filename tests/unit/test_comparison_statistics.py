@@ -1,12 +1,10 @@
 """Tests, intervals and corrections against scipy, statsmodels (its numbers are kept) and brute force."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,15 +17,12 @@ from swapped_outcomes import permuted_readings
 from robench.comparison.evidence import MCNEMAR, PERMUTATION, Evidence, difference_of, evidence_of, holm
 from robench.comparison.permutation import NUM_DRAWS, Paired, Permuted, pair, permuted, swaps
 from robench.core.errors import IncomparableError, UsageError
-from robench.metrics import METRICS
+from robench.metrics import METRICS, Readings
 from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.intervals import resample_counts, wilson_interval
 from robench.metrics.paired import exact_p_value, newcombe_interval, tail_p_value
 from robench.tasks import TASKS
 from robench.testing.metric import NUM_CONDITIONS, classified, columns_of, outcomes_for, readings_for, searched
-
-if TYPE_CHECKING:
-    from robench.metrics import Readings
 
 STATSMODELS = json.loads((Path(__file__).parents[1] / "golden" / "statsmodels.json").read_text())
 COUNTS = st.integers(0, 60)

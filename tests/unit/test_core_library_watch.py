@@ -1,9 +1,9 @@
 """Functions of libraries that other code replaces are found, whatever the way, and additions are not."""
 
-from __future__ import annotations
-
 import builtins
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +15,6 @@ import robench.evaluation.evaluate as module_of_robench
 from robench.core import user_code
 from robench.core.containment import Contained
 from robench.core.library_watch import LibraryWatch, replaced_by_imports, replacement_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def mine(*arguments: object) -> None:

@@ -1,22 +1,17 @@
 """Freed memory is kept: after the first few, tensors of one size cost no new pages."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING
 
 import pytest
 
 from robench.cli import main as command_line
 from robench.executors import ray_impl, worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCRIPT = """
 import resource

@@ -1,20 +1,16 @@
 """Corruptions check what they are asked for, wherever they are asked."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from robench.core.errors import DeclarationError
+from robench.core.suite import Suite
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.corruptions.corruption import Corruption
 from robench.corruptions.levels import Strengths, strength
 from robench.declare.suites import parse_suite
 from robench.perturbations import PERTURBATIONS
-
-if TYPE_CHECKING:
-    from robench.core.suite import Suite
 
 STRENGTHS: Strengths[int] = {"imagenet": (1, 2, 3, 4, 5), "cifar": (6, 7, 8, 9, 10)}
 

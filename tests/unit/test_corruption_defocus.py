@@ -1,8 +1,6 @@
 """Defocus blur by additions of shifted planes and by products of matrices, which make the same exact sums."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -12,9 +10,6 @@ from robench.corruptions.corruption import Corruption
 from robench.corruptions.defocus_blur_impl import DISK, MANY_WEIGHTS, defocus_blur, disk, weights_of
 from robench.corruptions.filters import FLOAT32_BITS, mirrored_at_ends, rounded_weights
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Of one pixel, smaller than a disk, as wide as a block of columns and one more, and of ImageNet.
 SIZES = [(1, 1), (7, 5), (16, 16), (33, 17), (224, 224)]

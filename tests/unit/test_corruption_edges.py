@@ -1,7 +1,5 @@
 """Edges, distances and spread histograms are OpenCV's; drops follow from them."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

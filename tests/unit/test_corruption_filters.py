@@ -1,7 +1,5 @@
 """Filters are those that scipy and Pillow define, and their sums are exact in any order."""
 
-from __future__ import annotations
-
 import math
 
 import cv2

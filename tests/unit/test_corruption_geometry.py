@@ -1,10 +1,9 @@
 """Enlargements, trails and distortions, against scipy, OpenCV and their own symmetries."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -13,17 +12,13 @@ import torch
 from PIL import Image
 from scipy import ndimage
 
+from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
 from robench.corruptions.elastic_transform_impl import Distortion, affine_sources, interpolated, smooth_sources
 from robench.corruptions.filters import mirrored, mirrored_at_ends
 from robench.corruptions.motion_blur_impl import motion_blur, trailed
 from robench.corruptions.zoom_blur_impl import FACTORS, zoom_factors, zoomed
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robench.core.seeds import Stream
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imagemagick"
 SQUARE = (24, 24)

@@ -1,7 +1,5 @@
 """Scattered pixels are what taking them one after the other gives."""
 
-from __future__ import annotations
-
 import imagecorruptions.corruptions as library
 import numpy as np
 import pytest

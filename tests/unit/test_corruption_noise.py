@@ -1,7 +1,5 @@
 """Noise has the moments that its constants say, and Poisson counts are exact quantiles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Plasma, fog, frost and snow, and changes of colour: what must hold of them whatever was drawn."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Archives are read with distrust: whatever is no plain file or folder below the target refuses the whole archive."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

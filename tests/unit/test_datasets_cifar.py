@@ -1,19 +1,20 @@
 """CIFAR-10 and CIFAR-100: equal arrays from every published form, and what is refused."""
 
-from __future__ import annotations
-
 import errno
 import json
 import pickle
 import shutil
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from cifar_files import Published, md5, publish, small_100
+from conftest import Robench
 from PIL import Image
 
 from robench.core.errors import MissingDataError, UsageError
@@ -28,13 +29,6 @@ from robench.datasets.published import PUBLISHED_SETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.perturbations.clean import Clean
 from robench.testing import check_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
-
 
 FORMS = ["python", "python archive", "binary", "binary archive", "npm", "npm archive"]
 

@@ -1,7 +1,5 @@
 """The shipped class lists are the authors'."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

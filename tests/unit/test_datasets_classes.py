@@ -1,8 +1,7 @@
 """Order of the classes of users' datasets: as stated or as text, in timm's reader too, and what is said of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +11,9 @@ from user_data import declared, scans, write_arrays, write_folder
 
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
+from robench.datasets.findings import Verification
 from robench.datasets.verification import verify
 from robench.training.class_order import in_robench_order
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.datasets.findings import Verification
 
 # Text has 10 and 11 before 2, timm's natural order has not.
 NUMBERS = [str(number) for number in range(12)]

@@ -1,7 +1,5 @@
 """What is declared of datasets: names, sizes, classes, resize rules."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

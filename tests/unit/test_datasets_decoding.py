@@ -1,7 +1,5 @@
 """An image file becomes pixels as in the field's own evaluations, or an error that names it."""
 
-from __future__ import annotations
-
 import io
 import os
 import struct

@@ -1,14 +1,12 @@
 """Any number of decoding processes gives the same pixels and errors, survives a dead process and outlives nobody."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,9 +17,6 @@ from robench.core.errors import ExampleError
 from robench.datasets import decoding
 from robench.datasets.decoding import DecodingPool
 from robench.declarations.preprocessing import ImagePreprocessing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SMALL = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=40, crop=32)
 

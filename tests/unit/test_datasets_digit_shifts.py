@@ -1,7 +1,5 @@
 """The embedded battery: what each shift does to the digits, against references of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The digits: the split, the pixels and their golden fingerprints."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,31 +1,25 @@
 """Downloads from a server of this machine: resumed, checked, and never repeated."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from cifar_files import publish
+from cifar_files import Published, publish
+from conftest import Robench
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import downloading, open_dataset
 from robench.datasets.cifar import PublishedFile
 from robench.datasets.downloading import download
 from robench.datasets.preparing import prepare_arrays
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from cifar_files import Published
-    from conftest import Robench
 
 CONTENT = os.urandom(100_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()

@@ -1,7 +1,5 @@
 """Characters from fonts: every font has them all, and a style does what it says."""
 
-from __future__ import annotations
-
 from string import ascii_letters, digits
 
 import numpy as np

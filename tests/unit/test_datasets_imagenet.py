@@ -1,9 +1,8 @@
 """ImageNet-1k from a generated tree: order, fingerprint, pixels, the kept batch and the errors."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -20,9 +19,6 @@ from robench.datasets.imagenet import IMAGENET_1K
 from robench.datasets.imagenet_folder import class_indices, layout_of
 from robench.datasets.imagenet_impl import USUAL_PREPROCESSING, ImagenetFolder
 from robench.declarations.preprocessing import ImagePreprocessing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLASSES = {"n01440764": 0, "n02099601": 207, "n02510455": 388, "n15075141": 999}
 NAMES = [f"{wordnet_id}/ILSVRC2012_val_{number:08d}.JPEG" for wordnet_id in CLASSES for number in range(3)]

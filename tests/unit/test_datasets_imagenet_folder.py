@@ -1,11 +1,9 @@
 """Which images a folder holds and of which classes: labels follow the WordNet id, and gaps are said."""
 
-from __future__ import annotations
-
 import logging
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from torchvision.datasets import ImageFolder  # type: ignore[import-untyped]  # ships no types
@@ -13,9 +11,6 @@ from torchvision.datasets import ImageFolder  # type: ignore[import-untyped]  # 
 from robench.core.errors import MissingDataError
 from robench.datasets.imagenet_folder import TRAIN, VALIDATION, ImageSource, Layout, candidates, class_indices
 from robench.datasets.imagenet_forms import find_images
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Class indices as every ImageNet model since AlexNet prints them.
 KNOWN = {"n01440764": 0, "n01443537": 1, "n02099601": 207, "n02123045": 281, "n02510455": 388, "n15075141": 999}

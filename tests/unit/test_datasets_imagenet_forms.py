@@ -1,14 +1,14 @@
 """ImageNet's images are the same examples in whichever form people have them, and bad input is named in one line."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import logging
 import os
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import image_forms
 import numpy as np
@@ -26,10 +26,6 @@ from robench.datasets.imagenet_folder import layout_of
 from robench.datasets.imagenet_impl import ImagenetFolder
 from robench.datasets.verification import verify
 from robench.declarations.preprocessing import ImagePreprocessing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SMALL = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), resize=40, crop=32)
 # Where the names of files survive, with the form that verification names.

@@ -1,7 +1,5 @@
 """Labels of users' tables: numbers in any spelling are class numbers in every format, or the table is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,11 +1,10 @@
 """ListOps: values and distribution against an independent evaluator and generator, and prepared files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +16,6 @@ from robench.datasets.listops_impl import generated
 from robench.datasets.lra import LISTOPS, LISTOPS_SHORT, ListOps
 from robench.datasets.preparing import prepare
 from robench.domains.listops import parsed, text_of, tokens_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The first expressions of the dataset, in other splits.
 FEW = replace(LISTOPS, sizes=(200, 50, 50), num_examples=50, num_training_examples=200, sha256s=())

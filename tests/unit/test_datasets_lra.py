@@ -1,9 +1,8 @@
 """Sequences of tokens of other datasets, and of Long-Range Arena's published files: content, order, and bad files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import cifar_files
 import numpy as np
@@ -18,9 +17,6 @@ from robench.datasets.lra import LRA_IMAGE, LRA_PATHFINDER, LRA_RETRIEVAL, LRA_T
 from robench.datasets.tokens_impl import rows_of
 from robench.datasets.verification import verify
 from robench.testing import check_dataset
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAIRS = replace(LRA_RETRIEVAL, sizes=(4, 2, 3), num_examples=3, num_training_examples=4, length=12)
 PATHS = replace(LRA_PATHFINDER, sizes=(6, 2, 2), num_examples=2, num_training_examples=6, side=4, length=16)

@@ -1,7 +1,5 @@
 """Datasets are opened by name, and what opens them is imported only then."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Orders and splits depend on ids alone."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 

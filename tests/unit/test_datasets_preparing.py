@@ -1,31 +1,24 @@
 """Unpacking writes the files of a dataset below its folder and nothing else, and goes on where it was interrupted."""
 
-from __future__ import annotations
-
 import io
 import multiprocessing
 import os
 import signal
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from robench.core.errors import MissingDataError, UsageError
 from robench.datasets import preparing
-from robench.datasets.archives import read_members
+from robench.datasets.archives import Member, read_members
 from robench.datasets.preparing import Unpacked, limits_of, unpack
 from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.uea import UEA_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from robench.datasets.archives import Member
 
 A, C, V2, SKETCH = (PUBLISHED_SETS[f"imagenet-{name}"] for name in ("a", "c", "v2", "sketch"))
 IMAGES = {"n01498041/x.jpg": b"first", "n01498041/y.jpg": b"second", "n01531178/x.jpg": b"third"}

@@ -1,7 +1,5 @@
 """Published sets, and where the folders of their datasets are looked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from robench.datasets import DATASETS

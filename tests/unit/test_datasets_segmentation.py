@@ -1,16 +1,17 @@
 """Images with masks: ADE20K as published and corrupted, users' folders, lists and arrays, and scenes of digits."""
 
-from __future__ import annotations
-
 import pickle
 import zipfile
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images  # type: ignore[import-untyped]  # ships no types
 
@@ -33,12 +34,6 @@ from robench.declare import find_datasets, read_registry
 from robench.draws import ExampleDraws
 from robench.tasks.segmentation import IGNORED
 from robench.testing import check_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 SMALL = ImagePreprocessing(mean=(), std=(), resize=16, longer_at_most=24, interpolation="bilinear")
 AS_THEY_ARE = ImagePreprocessing(mean=(), std=())

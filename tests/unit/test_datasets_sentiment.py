@@ -3,16 +3,15 @@
 What is wanted is written by hand in ``sentiment_files``, or made here by loops of another kind than robench's.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import Robench
 from hypothesis import given
 from hypothesis import strategies as st
 from sentiment_files import (
@@ -44,9 +43,6 @@ from robench.declare import find_suite
 from robench.domains.code_points import decoded
 from robench.testing.dataset import DATASET_CHECKS, Opened
 from robench.testing.expectations import DECLARATION_CHECKS
-
-if TYPE_CHECKING:
-    from conftest import Robench
 
 NAMES = ["sst2", "sst2/train", "sst2/test", "sst5", "sst5/dev", "sst5/train", "imdb", "imdb/train"]
 

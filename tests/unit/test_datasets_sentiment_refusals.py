@@ -1,10 +1,8 @@
 """Files that are not those of SST-2, SST-5 and IMDb: each has a message of one line with place, finding and advice."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from sentiment_files import (
@@ -20,12 +18,8 @@ from sentiment_files import (
 
 from robench.core.errors import MissingDataError
 from robench.datasets import open_dataset
+from robench.datasets.published_texts import LabelledFiles
 from robench.datasets.sentiment_impl import MOST_BYTES, MOST_REVIEW_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.datasets.published_texts import LabelledFiles
 
 PATHS = {
     "sst2": "SST-2/dev.tsv",

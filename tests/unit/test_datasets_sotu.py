@@ -1,7 +1,5 @@
 """The State of the Union addresses: whole, split without overlap, and in the same order everywhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

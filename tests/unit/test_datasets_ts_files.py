@@ -1,8 +1,6 @@
 """The reader of .ts files: what it reads, what it refuses with which message, and standardisation beside pandas."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,16 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from series_files import CLASSES, labels_of, series_of, ts_line, write_ts
 
 from robench.core.errors import MissingDataError
 from robench.datasets.series_in_memory import standardised
 from robench.datasets.ts_files import interpolated, parse_ts, read_ts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 HEADER = "@problemName Two\n@timeStamps false\n@dimensions 2\n@classLabel true a b\n@data\n"
 

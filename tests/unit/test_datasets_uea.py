@@ -1,15 +1,14 @@
 """Sets of the UEA archive: prepared from every published form, verified, and opened; nothing is downloaded here."""
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +21,6 @@ from robench.datasets.published import PUBLISHED_SETS
 from robench.datasets.uea import UEA_SETS, UeaSet
 from robench.datasets.verification import verify
 from robench.domains.series_impl import PADDING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAMES = ("JapaneseVowels_TEST.ts", "JapaneseVowels_TRAIN.ts")
 

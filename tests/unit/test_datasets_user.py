@@ -1,13 +1,12 @@
 """Users' datasets: what each format opens, what its fingerprint depends on, and what is refused."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,16 +14,12 @@ import torch
 from PIL import Image
 from user_data import CLASSES, declared, scans, write_arrays, write_folder, write_list
 
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError, RobenchError
 from robench.core.protocols import ClassifiedDataset
 from robench.datasets import DATASET_KINDS, image_files_impl, open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.testing import check_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from robench.core.declared import DatasetDeclaration
 
 
 def preprocessing(**fields: Any) -> ImagePreprocessing:

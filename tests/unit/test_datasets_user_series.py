@@ -1,8 +1,8 @@
 """Users' time series: .ts files, CSV files, arrays in npz files and in memory; their splits, and what is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 from series_files import CLASSES, ended_by_nan, labels_of, series_of, write_table, write_ts
 from user_data import declared
 
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, MissingDataError, UsageError
 from robench.datasets import open_dataset
 from robench.datasets.base import EmbeddedImages
@@ -17,12 +18,6 @@ from robench.datasets.series_in_memory import ClassifiedSeries, dataset_of_serie
 from robench.datasets.verification import verify
 from robench.domains.series_impl import PADDING
 from robench.testing import check_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from robench.core.declared import DatasetDeclaration
 
 TEST, TRAIN = series_of(7, longest=5), series_of(9, seed=1, longest=8)
 LABELS, TRAIN_LABELS = labels_of(7), labels_of(9)

@@ -1,10 +1,9 @@
 """Users' texts: files of lines or documents, and tables in three formats; their splits, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,17 +11,12 @@ import pytest
 from user_data import declared
 
 from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UsageError
+from robench.core.protocols import Dataset
 from robench.datasets import open_dataset
 from robench.datasets.order import hash_order
 from robench.datasets.texts import Texts
 from robench.datasets.verification import verify
 from robench.testing import check_dataset
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.core.protocols import Dataset
 
 Rows = list[tuple[str, str]]
 # Labels of the test split lack the class "mixed", which is between the others in the order of the names.

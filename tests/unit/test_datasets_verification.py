@@ -1,12 +1,11 @@
 """Verification tells each way in which a dataset can differ from what was published, by kind and by message."""
 
-from __future__ import annotations
-
 import io
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -17,10 +16,6 @@ from robench.datasets.findings import HARMLESS, Verification
 from robench.datasets.image_verification import verify_images
 from robench.datasets.imagenet_folder import Layout, layout_of
 from robench.datasets.verification import verify
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FOLDERS = ("imagenet-1k", "imagenet-o", "imagenet-v2", "imagenet-c/jpeg_compression/5", "imagenet-1k-r-classes")
 

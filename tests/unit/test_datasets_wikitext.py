@@ -3,17 +3,17 @@
 Tokens are counted here by a loop over the lines of the file, as the papers' code does, and by nothing of robench's.
 """
 
-from __future__ import annotations
-
 import json
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
+from conftest import Robench
 
 from robench.attention import ATTENTIONS
 from robench.core.errors import MissingDataError, UsageError
@@ -42,11 +42,6 @@ from robench.testing.dataset import (
     writing_into_a_batch_changes_no_later_one,
 )
 from robench.testing.expectations import DECLARATION_CHECKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Robench
 
 # As the published files: an empty first line, empty lines around headings, more of them after sections without text, a
 # blank at both ends of a line, and lines of other forms with the sign.

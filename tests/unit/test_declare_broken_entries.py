@@ -1,11 +1,10 @@
 """One broken entry of a registry does not block the others."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.datasets import DATASETS
@@ -17,11 +16,6 @@ from robench.declare import (
     read_registry,
     validate_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 ENTRY = """\
   {name}:

@@ -1,14 +1,14 @@
 """Datasets in registry files, names that resolve to them, and suites for any dataset."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from examples import CHECKPOINT
+from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.identity import to_plain
 from robench.core.shard import DatasetIdentity, Measurement
@@ -26,11 +26,6 @@ from robench.declare import (
     validate_file,
 )
 from robench.runs import RunRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from robench.core.declared import DatasetDeclaration
 
 DATA = "datasets:\n  mine: {kind: image-folder, path: data, image_size: 32}\n"
 MODEL = """\

@@ -1,8 +1,7 @@
 """Copies to devices, row operations that do not wait, and the device that counts waits in tests."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,9 +9,6 @@ from counting_device import DEVICE, waits_counted
 
 from robench.attacks.rows import chosen, put
 from robench.devices import indices_on_cpu, is_asynchronous, to_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VALUES = torch.tensor([[1.0, -2.0], [3.0, 4.0], [-0.0, 5.0]])
 MASK = torch.tensor([True, False, True])

@@ -1,10 +1,8 @@
 """Suites, models and attacks of different domains and tasks: what goes together, and what is refused before a run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +14,7 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.attacks.square import Square
+from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.core.outcomes import Outcome
 from robench.core.suite import Condition, Suite
@@ -30,9 +29,6 @@ from robench.perturbations import Clean
 from robench.perturbations.sweep import Sweep
 from robench.runs.request import RunRequest
 from robench.tasks import TASKS, Task
-
-if TYPE_CHECKING:
-    from robench.core.declared import PerturbationDeclaration
 
 EPSILON = Fraction(8, 255)
 WORDS = Domain(name="words", title="Words", implementation="nowhere:RULES")

@@ -1,7 +1,5 @@
 """Texts as tensors of code points: exact both ways, checked, and counted in changed words."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Domain of tokens: which inputs are refused, for sequences and for pairs, and what a perturbation changed."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Draws belong to the example and to nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from hypothesis import given, settings

@@ -1,11 +1,10 @@
 """The harness distrusts plug-ins: what they promise is measured, and success is decided here."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,10 +28,6 @@ from robench.evaluation.evaluator import Evaluator
 from robench.perturbations.clean import Clean
 from robench.tasks.base import Scoring
 from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 EXAMPLES = Examples(25, (1, 2, 2), num_classes=3)
 SIZE = len(EXAMPLES)

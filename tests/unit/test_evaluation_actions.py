@@ -1,7 +1,5 @@
 """Actions: identities keep the keys that they had, and implementations are found where they are said to be."""
 
-from __future__ import annotations
-
 import pickle
 from fractions import Fraction
 from importlib import import_module

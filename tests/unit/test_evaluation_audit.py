@@ -1,10 +1,9 @@
 """The audit: planted maskings are each flagged, and an honest model is not."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,8 @@ import torch
 from torch import nn
 
 import robench
-from robench.core.protocols import Batch
+from robench.core.flags import Flag
+from robench.core.protocols import Batch, Dataset
 from robench.datasets.series_in_memory import dataset_of_series
 from robench.domains.series import SERIES
 from robench.domains.series_impl import PADDING, lengths
@@ -20,12 +20,6 @@ from robench.evaluation import audit as audits
 from robench.evaluation import model_checks
 from robench.evaluation.actions import AUDIT_PASSES
 from robench.evaluation.audit import audit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.flags import Flag
-    from robench.core.protocols import Dataset
 
 EPSILON = Fraction(8, 255)
 DIGITS = robench.load_dataset("digits")

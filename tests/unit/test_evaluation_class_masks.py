@@ -1,7 +1,5 @@
 """Scores under a class mask, and of examples that belong to no class."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

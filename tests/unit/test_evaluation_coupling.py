@@ -1,9 +1,8 @@
 """Rows that influence each other are found, however weakly and in whatever way; rows that do not are left alone."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 import robench
 from robench.core.flags import COUPLED_ROWS
+from robench.core.protocols import Model
 from robench.evaluation.coupling import (
     GRADIENTS_LIMIT,
     LOGITS_LIMIT,
@@ -20,11 +20,6 @@ from robench.evaluation.coupling import (
     coupling_flag,
     measure_coupling,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from robench.core.protocols import Model
 
 NUM_ROWS = 8
 SEEDS = [100 + row for row in range(NUM_ROWS)]

@@ -1,7 +1,5 @@
 """Shards on a device: the records of a CPU, and few waits a batch beside those of the attack."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,14 +1,12 @@
 """Foreign perturbations are held to what contract tests hold of robench's own: one message names what was broken."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
-from plugin_examples import COMPUTED
+from plugin_examples import COMPUTED, Installer
 from torch import nn
 
 from robench.core.errors import BudgetExceededError, ContractError
@@ -20,9 +18,6 @@ from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
 from robench.perturbations.dispatch import perturb_each
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from plugin_examples import Installer
 
 PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 FADED = "return Perturbed(inputs=batch.inputs * (1 - declaration.severity / 10))"

@@ -1,16 +1,16 @@
 """The outputs of one pass are freed before the next, since those of a whole shard may not fit into memory."""
 
-from __future__ import annotations
-
 import gc
 import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from examples import CHECKPOINT, MEASUREMENT
 from robench.core.columns import Values
@@ -22,13 +22,7 @@ from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
 from robench.perturbations import Clean
 from robench.tasks import TASKS, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from torch import Tensor
-
-    from robench.tasks.base import Scoring
+from robench.tasks.base import Scoring
 
 NUM_TOKENS, NUM_WORDS, BATCH_SIZE = 4, 50, 2
 

@@ -1,7 +1,5 @@
 """Exhausted memory: what counts as it, the advice of a failure, and the batch size that ``robench doctor`` proposes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

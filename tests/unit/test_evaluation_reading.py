@@ -1,7 +1,5 @@
 """Reading ahead: what comes next is begun as soon as a batch has been read, and no example is another one."""
 
-from __future__ import annotations
-
 import torch
 from classified_examples import Examples, ReadingAhead
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.core.errors import BudgetExceededError, ContractError, UsageError
+from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch, Perturbed
 from robench.core.records import Failure, Record
 from robench.core.shard import DatasetIdentity, Shard
@@ -33,12 +36,6 @@ from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
 from robench.store.adversarial import ONE_BUDGET, decode_examples, encode_examples
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.core.outcomes import Outcome
 
 SIZE = 25
 BUDGET = Fraction(32, 255)

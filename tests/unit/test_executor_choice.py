@@ -1,14 +1,16 @@
 """Fields of an executor on the command line: ``--executor-option`` and ``--ray-address``."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from annotated_types import Ge, Le
+from conftest import Robench
+from plugin_examples import Installer
 
 from robench.cli.options import chosen_executor
 from robench.core.errors import PluginError, UnknownNameError, UsageError
@@ -16,13 +18,6 @@ from robench.declare import assigned
 from robench.executors import Processes, Ray
 from robench.executors.base import ExecutorBase
 from robench.runs.devices import executor_asked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
-    from plugin_examples import Installer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

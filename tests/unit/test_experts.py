@@ -1,7 +1,5 @@
 """Mixtures of experts equal a loop over tokens, and no text's outputs depend on another's."""
 
-from __future__ import annotations
-
 from math import erf, exp, sqrt
 
 import pytest

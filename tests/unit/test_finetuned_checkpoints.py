@@ -1,7 +1,5 @@
 """Published classifiers that were fine-tuned are of the language models that their entries name."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

@@ -1,16 +1,16 @@
 """Damage to kept words: the evaluation's columns and the metric against two passes and a loop over the tokens."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import exp
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from torch import Tensor
 
 from examples import CHECKPOINT, MEASUREMENT, readings
+from robench.core.columns import Outcomes
 from robench.core.errors import ContractError, UsageError
 from robench.core.shard import Shard
 from robench.core.suite import Condition
@@ -29,13 +29,6 @@ from robench.perturbations.word_swap import WordSwap
 from robench.runs.fit import check_fit
 from robench.scheduling.estimates import passes_of
 from robench.tasks.language_modeling import LANGUAGE_MODELING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.core.columns import Outcomes
 
 SMALL = Language(vocabulary_size=12, depth=2, dim=8, num_heads=2, feedforward=16, context=5, stride=2)
 WORDS = ("people", "of", "union", ",", "congress")

@@ -1,10 +1,8 @@
 """A shard that is to leave its adversarial examples is done once both are kept, and nothing else changes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,20 +11,16 @@ from examples import CHECKPOINT, HEADER, NEXT_HEADER, everything, failure_of, re
 from robench.attacks.cw import Cw
 from robench.attacks.fgsm import Fgsm
 from robench.core.errors import UsageError
+from robench.core.shard import ShardHeader
 from robench.core.suite import Condition, Suite
 from robench.datasets.digits import DIGITS
 from robench.declare import find_suite
 from robench.perturbations.sweep import Sweep
 from robench.runs import RunRequest
 from robench.runs.prepare import RunResults, folder_of, prepare
+from robench.runs.request import KeptDtype
 from robench.store import AdversarialExamples, FolderStore, MemoryStore
 from robench.store.adversarial import ONE_BUDGET
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.shard import ShardHeader
-    from robench.runs.request import KeptDtype
 
 SUITE: Suite = find_suite("digits-adv")
 

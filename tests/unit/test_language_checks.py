@@ -1,11 +1,9 @@
 """Checks of a user's language model: wrong ones are refused with what is wrong, right ones pass."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -21,9 +19,6 @@ from robench.runs.fit import check_fit
 from robench.tasks import TASKS
 from robench.tasks.base import Scoring
 from robench.tasks.language_modeling_impl import NO_TOKEN, tokens_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TASK = TASKS["language-modeling"]
 TEXTS = ["we the people of the union\nin order to form a more perfect union\n", "to the senate\n\nand the people\n"]

@@ -1,7 +1,5 @@
 """Language models: windows, their equality with one token at a time, vocabularies and context."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Kept results to a leaderboard: cells, provenance, flags, ranks and lines of charts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Parts of leaderboards: ranks with corrected tests, pairs, charts and bars."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Leaderboards with settings: what a file may say, ranks by their definition, and both in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

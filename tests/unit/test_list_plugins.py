@@ -1,20 +1,15 @@
 """``list``, ``show`` and ``doctor`` name plug-ins of others, and say which are broken; help imports none of them."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from plugin_examples import DECLARED, ENTRIES, UNREADABLE_FIELDS
+from conftest import Robench
+from plugin_examples import DECLARED, ENTRIES, UNREADABLE_FIELDS, Installer
 
 from robench.cli import list_command
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
-
-if TYPE_CHECKING:
-    from conftest import Robench
-    from plugin_examples import Installer
 
 LISTS = {
     "attacks": "their-brighten",

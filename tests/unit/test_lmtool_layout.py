@@ -1,9 +1,9 @@
 """Authors' language models, saved whole: tensors, settings, and losses that equal those of the authors' computation."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,10 +27,6 @@ from robench.models.build import build
 from robench.models.language_impl import LanguageModel, sinusoids
 from robench.models.lmtool_layout import ConvertedWeights, language_weights, load_module
 from robench.models.word_transformer import Language
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 DECLARED = Language(
     vocabulary_size=VOCABULARY,

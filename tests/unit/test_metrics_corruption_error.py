@@ -1,7 +1,5 @@
 """Corruption errors by hand, in the RPC paper's table, and the laws of their intervals."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from math import sqrt

@@ -1,12 +1,11 @@
 """Numbers of searches for the nearest adversarial example, against counting and against closed forms."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -28,9 +27,6 @@ from robench.evaluation.evaluate import evaluate
 from robench.metrics import METRICS, Readings
 from robench.metrics.distances import fallen_at
 from robench.tasks.classification import ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Asked = dict[str, Any]
 L2: Asked = {"norm": "l2"}

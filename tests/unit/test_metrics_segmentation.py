@@ -1,7 +1,5 @@
 """Numbers of segmentation beside loops over pixels, worst cases over conditions, and tests of sums."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from itertools import pairwise

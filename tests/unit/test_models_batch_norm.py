@@ -1,7 +1,5 @@
 """Gradients through batch norms are right for batches of one, in whatever order they arrive in memory."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

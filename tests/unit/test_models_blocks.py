@@ -1,11 +1,9 @@
 """Residual connections of blocks: where they are neutral, what their parameters do, and any attention inside."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -18,14 +16,12 @@ from robench.attention.geometry import Geometry
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.core.identity import to_plain
+from robench.declarations.base import DeclarationBase
 from robench.models import RESIDUALS
 from robench.models.build import build
 from robench.models.transformer import Boost, FeatScale, PlainResidual
 from robench.models.transformer_impl import BoostBlock, FeatScaleBlock, PlainBlock, build_block, parts_of
 from robench.models.vit import Vit
-
-if TYPE_CHECKING:
-    from robench.declarations.base import DeclarationBase
 
 SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=3, dim=12, num_heads=3, mlp_ratio=2.0)
 ADDED: list[DeclarationBase] = [Boost(), FeatScale(), FeatScale(formula="released")]

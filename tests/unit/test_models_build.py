@@ -1,7 +1,5 @@
 """Drop path is a matter of training: a rate of zero is the model as it was, and evaluation never drops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

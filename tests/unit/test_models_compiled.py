@@ -3,11 +3,10 @@
 Graphs are traced here and not translated to machine code, which takes seconds each: tests/slow/test_compiled_passes.py.
 """
 
-from __future__ import annotations
-
 import gc
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -25,9 +24,6 @@ from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
 from robench.models.vit_impl import build_vit
 from robench.runs import RunRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PREPROCESSING = ImagePreprocessing(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
 

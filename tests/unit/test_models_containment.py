@@ -1,15 +1,14 @@
 """What a model's code does to its process is undone, and no error of its ends the run."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +19,6 @@ from robench.core.containment import Contained, attributed_to
 from robench.core.errors import ContractError, UsageError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.loaded import LoadedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PLAIN = ImagePreprocessing(mean=(0.0,), std=(1.0,))
 

@@ -1,7 +1,5 @@
 """Fully attentional networks: equal to loops written from the equations, with the names and sizes of the published."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

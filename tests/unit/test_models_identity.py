@@ -1,13 +1,13 @@
 """A model in memory keeps its key in every process; any change of what it does changes the key, or asks for one."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -16,10 +16,6 @@ from torch.nn import functional
 
 from robench.core.errors import UsageError
 from robench.models.in_memory_impl import identity_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 MODULES = {
     "their_settings": """

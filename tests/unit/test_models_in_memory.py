@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import timm
@@ -19,9 +20,6 @@ from robench.models import BACKBONES
 from robench.models.in_memory import InMemory, in_memory_checkpoint
 from robench.models.in_memory_impl import identity_of, model_of, preprocessing_of
 from robench.tasks import TASKS, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 CHECKPOINT = in_memory_checkpoint("mine", "0" * 64, PLAIN, Path("/nowhere"))

@@ -1,7 +1,5 @@
 """Layouts: tensors are where the declared layout says, under the names that it gives them, or the file is refused."""
 
-from __future__ import annotations
-
 import argparse
 import copy
 import json

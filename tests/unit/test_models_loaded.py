@@ -1,10 +1,7 @@
 """The wrapped classifier: normalisation inside, frozen, in evaluation mode, and strict on both of its sides."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -13,6 +10,7 @@ from torch import Tensor, nn
 from robench.attacks.pgd import Pgd
 from robench.attention.mom import Mom
 from robench.attention.rpc import Rpc
+from robench.core.declared import Declaration
 from robench.core.errors import ContractError
 from robench.core.protocols import Batch
 from robench.core.seeds import LazySeeds
@@ -22,9 +20,6 @@ from robench.models.loaded import LoadedModel
 from robench.models.vit import Vit
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-
-if TYPE_CHECKING:
-    from robench.core.declared import Declaration
 
 PREPROCESSING = ImagePreprocessing(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
 PLAIN = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))

@@ -1,10 +1,8 @@
 """From an entry of the registry to a victim: strictly the weights that fit, and nothing else disturbed."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,9 +20,6 @@ from robench.models.foreign import Python
 from robench.models.loading import digest, load_model, load_strictly
 from robench.models.vit import Vit
 from robench.perturbations.clean import Clean
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = Vit(image_size=8, patch_size=4, num_classes=5, depth=2, dim=12, num_heads=3, attention=Rpc(sparsity=0.5))
 PREPROCESSING = ImagePreprocessing(mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))

@@ -4,8 +4,6 @@ Models are written to files and imported, as a user's own are; the key is the di
 of runs of which the second may, or must not, find the first one's results.
 """
 
-from __future__ import annotations
-
 import copy
 import enum
 import importlib
@@ -14,11 +12,12 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MethodType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -31,10 +30,6 @@ from torch.nn import functional
 
 from robench.models.build import guard_batch_norms
 from robench.models.module_digest import UndigestibleError, digest_of_module
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 Write = Callable[..., ModuleType]
 Change = Callable[[nn.Module], object]

@@ -1,7 +1,5 @@
 """Passes in half precision: what runs in it, what stays float32, and what cannot run in it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,12 +1,12 @@
 """A researcher's own model: found, called, and each mistake told in one sentence with its cause."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -18,10 +18,6 @@ from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.foreign import Python
 from robench.models.loaded import LoadedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SOURCE = """
 from torch import nn

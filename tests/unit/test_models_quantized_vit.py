@@ -1,7 +1,5 @@
 """The reference of masked gradients: right about the same images as the model behind it, and without a gradient."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import pytest

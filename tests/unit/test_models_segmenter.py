@@ -1,11 +1,9 @@
 """Segmenters: windows and their passes, seeds and losses, encoders of timm, weights of classifiers, and refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import timm
@@ -13,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from robench.analyses.observing import layout_of, observe
+from robench.attention.base import AttentionBase
 from robench.attention.bilateral import Bilateral
 from robench.attention.linformer import Linformer
 from robench.attention.mom import Mom
@@ -38,9 +37,6 @@ from robench.models.segmenter_impl import SegmenterModel, encoder_state_from
 from robench.models.transformer import Boost
 from robench.models.vit import Vit
 from robench.tasks.segmentation import SEGMENTATION
-
-if TYPE_CHECKING:
-    from robench.attention.base import AttentionBase
 
 SMALL = Segmenter(image_size=8, patch_size=4, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=2.0)
 OVERLAPPING = replace(SMALL, stride=5)

@@ -1,7 +1,5 @@
 """What lies beside weights loads without anything of it being imported or run, and never counts as weights."""
 
-from __future__ import annotations
-
 import argparse
 import builtins
 import collections
@@ -14,7 +12,9 @@ import pathlib
 import pickle
 import sys
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +25,6 @@ from torch import nn
 
 from robench.core.errors import WeightsError
 from robench.models.state_files import MAX_NAMES, StandIn, StandIns, load_state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 TRAP = """

@@ -1,27 +1,21 @@
 """Reading files of weights: by content, whole, and without running anything that they hold."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import pickle
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save, save_file
+from torch import Tensor
 
 from robench.core.errors import WeightsError
 from robench.models.layouts_impl import MAX_TENSORS
 from robench.models.state_files import digest_of, load_state
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
 
 STATE = {
     "weight": torch.arange(12, dtype=torch.float32).reshape(3, 4),

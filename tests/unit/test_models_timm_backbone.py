@@ -1,7 +1,5 @@
 """Any model of timm, by its name: with its arguments, without its weights, and without fused attention."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

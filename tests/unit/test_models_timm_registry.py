@@ -1,9 +1,7 @@
 """The registry's checkpoints are models of timm: built as timm asks, refused where they cannot be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import timm
@@ -13,15 +11,13 @@ from timm.models._factory import resolve_model_input_args
 from training_examples import checkpoint_of
 
 from robench.attention.rpc import Rpc
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
 from robench.models.foreign import Python, Timm
 from robench.models.timm_registry import register_in_timm, timm_name
 from robench.models.vit import Fan
-
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overwriting")
 FAN = Fan(image_size=32, patch_size=8, num_classes=10, depth=1, dim=16, num_heads=2)

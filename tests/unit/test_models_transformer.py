@@ -1,7 +1,5 @@
 """The base of transformers: a backbone over time series needs its own embedding and head, and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 

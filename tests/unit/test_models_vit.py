@@ -1,7 +1,5 @@
 """Vision transformers with declared attention: timm's model in all but the attention."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any

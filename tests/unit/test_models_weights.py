@@ -1,12 +1,10 @@
 """Finding the weights of a checkpoint, and refusing bytes that the registry does not mean."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import huggingface_hub
 import pytest
@@ -16,9 +14,6 @@ from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
 from robench.declare import find_checkpoints
 from robench.models.loading import digest, resolve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONTENT = b"not really weights" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -1,28 +1,21 @@
 """Patterns in --model, folded lists, summaries of models, and completion in shells."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 
 from robench.cli.list_command import _folded
 from robench.cli.names import expanded, model_of_registry, only_conditions
 from robench.core.errors import UnknownNameError, UsageError
 from robench.declare import find_suites, read_registries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 KNOWN = ("digits-vit", "digits-vit@1", "digits-symvit", "deit-tiny", "sotu-lm")
 

@@ -1,11 +1,10 @@
 """Sweeps: what the attack alone does at every budget, and what carrying changes of it."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -29,9 +28,6 @@ from robench.perturbations.dispatch import perturb, perturb_each
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.sweep import Sweep
 from robench.tasks.classification import ClassificationOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SIZE = 24
 EPSILONS = (Fraction(0), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))

@@ -1,7 +1,5 @@
 """The bugs that are planted to test the tests of attacks still fit the code."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

@@ -1,10 +1,8 @@
 """Commands of released code in the registry train what the entries build."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,13 +12,9 @@ from robench.attention.rkde import Rkde
 from robench.attention.rvt import Rvt
 from robench.attention.softmax import Softmax
 from robench.attention.spkde import Spkde
+from robench.core.declared import Declaration
 from robench.declare import read_registry, shipped_registry
 from robench.models.vit import Vit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from robench.core.declared import Declaration
 
 ENTRIES = read_registry(shipped_registry())
 # Options of aaronhan223/robust_transformer, imagenet/main.py, commit a5dcdea, and their defaults.

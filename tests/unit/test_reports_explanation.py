@@ -1,7 +1,5 @@
 """Explanations of one model's results, from made-up outcomes: settings, budgets, flags, failures and examples."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,20 +1,14 @@
 """Listings of a store: manifests, failures and headers of records are read once for any number of suites."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 import pytest
 from leaderboard_examples import adv_suite, fill, shift_suite
 
+from robench.core.records import Failure, Manifest, Record
 from robench.reports import Listing, holdings_of
 from robench.store import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from robench.core.records import Failure, Manifest, Record
 
 
 class Counting(MemoryStore):

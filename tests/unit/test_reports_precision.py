@@ -1,7 +1,5 @@
 """Results in other precisions: their own keys and headers, found only when asked for, and marked in every table."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

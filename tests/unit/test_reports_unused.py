@@ -1,22 +1,16 @@
 """Measurements that nothing needs any more: which they are, why, and that they are moved aside whole."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from leaderboard_examples import adv_suite, fill, shift_suite
 
 from examples import CHECKPOINT, failure_of, header_of
+from robench.core.checkpoint import Checkpoint
 from robench.reports import Listing, unused_in
 from robench.store import FolderStore
 from robench.store.upkeep import UNUSED, move_aside
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Which devices measure, with how many workers, and which requests are refused before anything is opened."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

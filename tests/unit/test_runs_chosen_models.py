@@ -1,11 +1,10 @@
 """What a Python program may give as models: names, modules by name, and both; every mistake is told in one sentence."""
 
-from __future__ import annotations
-
 from collections import UserDict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import timm
@@ -17,9 +16,6 @@ from robench.core.suite import Suite
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
 from robench.runs import ChosenModels, RunRequest, choose_models
 from robench.runs.chosen_models import names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NET, OTHER = nn.Linear(2, 2), nn.Linear(2, 3)
 NORMALISED = ImagePreprocessing(mean=(0.5, 0.4, 0.3), std=(0.1, 0.2, 0.3))

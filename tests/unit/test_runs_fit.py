@@ -1,13 +1,12 @@
 """Models that do not fit their data, or are not what their entry says, are refused before anything is measured."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -23,9 +22,6 @@ from robench.evaluation.coupling import difference_of_calls
 from robench.evaluation.model_checks import require_logits
 from robench.runs.fit import NUM_EXAMPLES, check_fit, check_shapes
 from robench.tasks.classification_impl import chance_of_at_most
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 SIZE = 40
 

@@ -1,13 +1,14 @@
 """Outlook of a run: hours by condition and by number of workers, and where they are from."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from conftest import Robench
 
 from examples import PROVENANCE, record_of
 from robench.cli.terminal import duration
@@ -19,12 +20,6 @@ from robench.runs import PreparedRun, RunRequest, choose_workers, prepare
 from robench.runs.outlook import NUMBERS_OF_WORKERS, outlook_of
 from robench.scheduling.estimates import STARTUP_SECONDS, Estimate, Source, weighted_passes, work_of
 from robench.store import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Robench
 
 SECONDS = 0.02
 CPU = device_kind(torch.device("cpu"))

@@ -1,7 +1,5 @@
 """Plans and executors: same shards, same results, whoever runs them and whatever dies."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,11 +1,10 @@
 """The queue of shards: order, affinity of workers to models, shards that other runs have claimed, and growth."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 from hypothesis import given
@@ -23,9 +22,6 @@ from robench.runs.prepare import missing, part_of
 from robench.scheduling import ShardQueue
 from robench.scheduling import queue as queue_module
 from robench.scheduling.queue import InTurn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def measurement(model: str, condition: str = "c", num_examples: int = 300, **changes: Any) -> Measurement:

@@ -1,26 +1,19 @@
 """Workers that die, hang, answer nonsense or leave processes behind cost their shard alone; tests/slow has more."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from misbehaving_workers import BAD, SHARDS, Misbehaving, left_of
 
 from examples import MEASUREMENT
 from robench.core.records import Failure, Provenance, Record
-from robench.core.shard import into_shards
+from robench.core.shard import Shard, into_shards
 from robench.executors import Death, ProcessExecutor, answers_in_a_process, worker_process
 from robench.executors.processes import MAX_DEATHS
 from robench.executors.worker import LENGTH_SIZE, GarbledError, Inbox
 from robench.scheduling import ShardQueue
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.shard import Shard
 
 
 @pytest.mark.parametrize(

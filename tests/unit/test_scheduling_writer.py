@@ -1,19 +1,14 @@
 """The thread that stores results."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from examples import HEADER, NEXT_HEADER, record_of
 from robench.core.errors import StoreError
+from robench.core.records import Failure, Record
 from robench.scheduling.measure import MAX_WAITING, Writer
-
-if TYPE_CHECKING:
-    from robench.core.records import Failure, Record
 
 FIRST, SECOND = record_of(HEADER), record_of(NEXT_HEADER)
 

@@ -1,23 +1,24 @@
 """Attacks on segmentation: losses as loops over pixels, the points that searches keep, SEA, and what is refused."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.attack import problem_of
 from robench.attacks.autoattack import AutoAttack
+from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
+from robench.attacks.problem import Problem
 from robench.attacks.sea import Sea
 from robench.attacks.search import State, search
 from robench.attacks.spsa import Spsa
@@ -30,14 +31,6 @@ from robench.perturbations.draws import ExampleDraws
 from robench.tasks.segmentation import IGNORED, SEGMENTATION
 from robench.tasks.segmentation_impl import RULES, confusion
 from robench.tasks.segmentation_losses_impl import LOSSES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.attacks.base import Attack
-    from robench.attacks.problem import Problem
 
 EPSILON = Fraction(8, 255)
 SCENES: Any = replace(DIGITS, name="scenes", task="segmentation")

@@ -1,21 +1,24 @@
 """The audit of segmentation models, and comparisons of attacks on them: planted faults are flagged, honest ones not."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 import torch
 from test_segmentation_attacks import SCENES, Tiny, scenes
+from torch import Tensor
 
+from robench.attacks.base import Attack
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.pgd import Pgd
 from robench.attacks.pgd_impl import pgd
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.sea import Sea
 from robench.core.columns import Outcomes, Values, lists_of
+from robench.core.flags import Flag
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
 from robench.evaluation import probe
@@ -29,15 +32,6 @@ from robench.reports.flags import Tried, flags_of
 from robench.runs.single_model import _first
 from robench.tasks.segmentation import IGNORED, SEGMENTATION, SegmentationOutcome, proportion_right
 from robench.tasks.segmentation_impl import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from robench.attacks.base import Attack
-    from robench.attacks.problem import Problem, Reached
-    from robench.core.flags import Flag
 
 EPSILON = Fraction(4, 255)
 IDENTITY = DatasetIdentity(name="scenes", fingerprint="scenes", num_examples=10)

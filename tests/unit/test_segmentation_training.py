@@ -1,9 +1,8 @@
 """Training of segmentation models: images and masks move together, and interruptions change no bit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,9 +26,6 @@ from robench.training.base import EpochReport, Host
 from robench.training.optimization import saved
 from robench.training.segmentation import SegmentationTraining
 from robench.training.segmentation_impl import augmented, distorted, mean_loss, rate_at, train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ARCHITECTURE = Segmenter(
     image_size=16, patch_size=4, num_channels=3, num_classes=11, depth=1, dim=16, num_heads=2, mlp_ratio=1.0,

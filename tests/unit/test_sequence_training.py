@@ -1,15 +1,15 @@
 """Training of series: resumption, the selections of weights, and the epochs that are scored."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.declarations.preprocessing import NoPreprocessing
@@ -18,11 +18,6 @@ from robench.training import sequences_impl
 from robench.training.base import EpochReport, Host
 from robench.training.sequences import SequenceTraining
 from robench.training.sequences_impl import train
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
 
 SMALL = Series(num_steps=29, num_channels=12, num_classes=9, dim=8, num_heads=2, feedforward=8, dropout=0.1, depth=1)
 RECIPE = SequenceTraining(dataset="japanese-vowels", seed=3, num_epochs=5, batch_size=64)

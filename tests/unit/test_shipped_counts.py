@@ -1,7 +1,5 @@
 """reports/published/counts.json has the counts of today's models and entries."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any

@@ -1,7 +1,5 @@
 """Scripts for Slurm: their text, what bash and Slurm read in it, signals, and turns in the queue."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

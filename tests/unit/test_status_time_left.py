@@ -1,12 +1,11 @@
 """Time that is left of a suite, from the seconds of stored results alone."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from conftest import Robench
 
 from examples import PROVENANCE, record_of
 from robench.cli.store_command import _seconds_left as seconds_left
@@ -15,11 +14,6 @@ from robench.reports.holdings import Holding
 from robench.reports.selection import Coverage
 from robench.scheduling.estimates import weighted_passes
 from robench.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Robench
 
 SUITE = find_suite("digits-adv")
 PASSES = {each.name: weighted_passes(each) or 0.0 for each in SUITE.conditions}

@@ -1,15 +1,14 @@
 """Leases of shards: who gets one, when it expires, and what is left of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,9 +20,6 @@ from robench.core.protocols import Claimed
 from robench.store import leases as leases_module
 from robench.store.leases import Leases, Unshared
 from robench.store.paths import Paths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KEY = "a1" * 16
 MEASURED = "b2" * 16

@@ -1,11 +1,10 @@
 """Packs of records, and results folders that are compacted: everything reads as before."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
@@ -15,7 +14,8 @@ from leaderboard_examples import adv_suite, fill
 
 from examples import HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
 from robench.core.flags import Flag
-from robench.core.shard import shard_key
+from robench.core.records import Record
+from robench.core.shard import ShardHeader, shard_key
 from robench.reports import RENDERERS, Listing, holdings_of, report_of_store
 from robench.store import FolderStore, record_files
 from robench.store.packed import decode_pack, decode_pack_description, encode_pack, extent_of
@@ -24,13 +24,6 @@ from robench.store.paths import Extent, Paths, extent_named
 from robench.store.record_files import MOST_OPENED
 from robench.store.sealed import DamagedError
 from robench.store.upkeep import compact_store, merge_stores, verify_store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from robench.core.records import Record
-    from robench.core.shard import ShardHeader
 
 MEASURED = "a1" * 16
 OTHER = "b2" * 16

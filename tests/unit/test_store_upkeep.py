@@ -1,28 +1,21 @@
 """Verification of results folders, and merging of several: bytes, conflicts, failures and damage."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 from leaderboard_examples import adv_suite, fill, shift_suite
 
 from examples import HEADER, NEXT_HEADER, failure_of, record_of
-from robench.core.columns import Values
+from robench.core.columns import Outcomes, Values
 from robench.core.errors import UsageError
+from robench.core.records import Record
 from robench.reports import RENDERERS, report_of_store
 from robench.store import AdversarialExamples, FolderStore, MemoryStore, upkeep
 from robench.store.upkeep import KINDS, RECORDS, compact_store, merge_stores, move_aside, verify_store
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.columns import Outcomes
-    from robench.core.records import Record
 
 
 @cache

@@ -1,7 +1,5 @@
 """Language modeling: outcomes by hand, and outputs that are no likelihoods."""
 
-from __future__ import annotations
-
 from math import inf, log, nan
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules of segmentation beside loops over pixels, and contradictions in their outcomes."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is printed: inert, on a stream that may refuse it, in an encoding that may lack it."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json
@@ -9,7 +7,7 @@ import logging
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -31,9 +29,6 @@ from robench.cli.terminal import (
 )
 from robench.core.inert import inert_json
 from robench.scheduling import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HOSTILE = "a\x1b[31m\x9b2J\u202e\u200b\ud83d\r\x07\x7f\nforged"
 ESCAPED = r"a\x1b[31m\x9b2J\u202e\u200b\ud83d\r\x07\x7f\nforged"

@@ -1,7 +1,5 @@
 """Classifiers of texts: logits equal a forward pass written out, and depend on a text's first words alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import erf, exp, sqrt
 

@@ -1,22 +1,18 @@
 """Training is a function of the registry entry: same entry, same bytes, and nobody's generators disturbed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints
 from robench.training.base import EpochReport
 from robench.training.embedded_impl import _fraction_of_peak, _optimizer, train
 from robench.training.images import Training
 from robench.training.optimization import noisy, shifted
-
-if TYPE_CHECKING:
-    from robench.core.checkpoint import Checkpoint
 
 
 def short(**changes: Any) -> Checkpoint:

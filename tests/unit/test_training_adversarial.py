@@ -1,7 +1,5 @@
 """Adversarial examples of training: within their budget, harder than the images, and drawn by the recipe's seed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

@@ -1,9 +1,9 @@
 """DeiT's recipe as a whole: its step is the equation, and interruptions, processes and micro-batches change nothing."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
 
 from robench.attention.mom import Mom
 from robench.attention.primal import Primal
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError
 from robench.declare import find_checkpoints, read_registry, shipped_registry
 from robench.models.build import build
@@ -21,12 +22,6 @@ from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
 from robench.training.deit_impl import DeitLearner, train_deit
 from robench.training.embedded_impl import train
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
 
 PRIMAL = replace(ARCHITECTURE, attention=Primal(num_directions=2))
 STILL: dict[str, Any] = {"mixup": 0.0, "cutmix": 0.0, "drop_path_rate": 0.0}

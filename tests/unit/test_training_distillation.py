@@ -1,17 +1,17 @@
 """Hard distillation: its loss is the equation, written as loops; resumed trainings, and teachers that do not fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import exp, log
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save
+from torch import Tensor
 from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
 
-from robench.core.checkpoint import Weights
+from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
@@ -20,13 +20,6 @@ from robench.training.base import Host
 from robench.training.deit import DeitTraining, Teacher
 from robench.training.deit_impl import DeitLearner, train_deit
 from robench.training.distillation_impl import LoadedTeacher, TwoHeaded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint
 
 DISTILLED = replace(ARCHITECTURE, distilled=True)
 # Batch normalisation has to be in evaluation mode.

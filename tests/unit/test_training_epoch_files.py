@@ -1,18 +1,18 @@
 """Weights of each epoch of a training: each kind keeps what it would publish, and trains the same bits as without."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from queue_examples import FIELDS, write_registry
 from safetensors.torch import load_file
+from torch import Tensor
 from training_examples import checkpoint_of, write_tree
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.texts import LabelledTexts, Texts
@@ -31,13 +31,6 @@ from robench.training.optimization import reproducible
 from robench.training.segmentation import SegmentationTraining
 from robench.training.sequences import SequenceTraining
 from robench.training.texts import LanguageTraining, TextTraining
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from robench.core.checkpoint import Checkpoint
 
 LINES = [("people of war\n", 1), ("union of peace\n", 0), ("war war law\n", 1), ("law of people\n", 0)]
 SIZES = {"vocabulary_size": 9, "context": 5, "depth": 1, "dim": 8, "num_heads": 2, "feedforward": 8}

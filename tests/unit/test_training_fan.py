@@ -1,10 +1,9 @@
 """Recipes of the fully attentional networks: the fields are those of papers and code, and training has their values."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from math import cos, pi
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from timm.layers.drop import DropPath
 from torch import nn
 from training_examples import checkpoint_of, recipe, write_tree
 
+from robench.core.checkpoint import Checkpoint
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import read_registry, shipped_registry
 from robench.models.build import build
@@ -20,11 +20,6 @@ from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
 from robench.training.deit_impl import DeitLearner, Mixing, optimizer_of, schedule_of, train_deit
 from robench.training.folder_images import EpochKeys, TrainingImages, transform_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
 
 ENTRIES = {
     name: entry

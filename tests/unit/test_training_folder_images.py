@@ -1,10 +1,9 @@
 """Training images: which ones an epoch meets, in what order, and augmented how."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +11,6 @@ from training_examples import CLASSES, PREPROCESSING, recipe, write_tree
 
 from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN: dict[str, Any] = {"auto_augment": "", "random_erasing": 0.0}
 

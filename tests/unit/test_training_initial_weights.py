@@ -1,11 +1,10 @@
 """Fine-tuning of language models: parts taken from the file, all others as usual, and what does not fit refused."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -31,9 +30,6 @@ from robench.training.base import EpochReport
 from robench.training.optimization import saved
 from robench.training.texts import TextTraining
 from robench.training.texts_impl import start_from, train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORDS = ["\n", "<unk>", "of", "war", "peace"]
 SIZES: dict[str, Any] = {"vocabulary_size": 9, "depth": 2, "dim": 8, "num_heads": 2, "feedforward": 6}

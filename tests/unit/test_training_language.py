@@ -1,11 +1,10 @@
 """Training of language models: a function of the entry, on a vocabulary of the training texts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from math import log
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,9 +22,6 @@ from robench.training import texts_impl
 from robench.training.base import EpochReport, Host
 from robench.training.texts import LanguageTraining
 from robench.training.texts_impl import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORDS = ["war", "peace", "union", "people", "law", "state"]
 LANGUAGE = Language(

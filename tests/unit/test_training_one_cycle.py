@@ -1,12 +1,11 @@
 """Training with one cycle of the learning rate: its step is the equation, and interruptions change no bit."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from math import cos, pi
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -23,10 +22,6 @@ from robench.training.base import EpochReport, Host
 from robench.training.images import OneCycleTraining
 from robench.training.one_cycle_impl import ImagesInMemory, OneCycleLearner, train
 from robench.training.optimization import seed_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 CPU = torch.device("cpu")
 ARCHITECTURE = Vit(

@@ -1,7 +1,5 @@
 """Posterising keeps the highest bits, of none of which a black image is left, whatever Pillow thinks of that."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image

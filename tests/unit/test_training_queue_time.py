@@ -1,7 +1,5 @@
 """Time left of a queue of trainings: said once every kind that is left has been timed, and then close to the truth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

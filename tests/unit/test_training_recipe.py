@@ -1,7 +1,5 @@
 """The parts of DeiT's recipe, each held to its own equation."""
 
-from __future__ import annotations
-
 import random
 from math import cos, pi
 

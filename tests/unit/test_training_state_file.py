@@ -1,7 +1,5 @@
 """The state of an interrupted training: read whole by the same training, and by no other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Training of classifiers of texts: a function of the entry, validated on texts that it does not learn from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path

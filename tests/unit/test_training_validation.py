@@ -1,7 +1,5 @@
 """Scores between epochs: what they are, and that no byte of what is trained depends on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

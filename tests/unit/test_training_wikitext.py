@@ -1,17 +1,18 @@
 """Recipes of the WikiText entries, shrunk: a number of steps, resumed within an epoch, and what a host may choose."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from math import cos, pi
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save
 
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError, UsageError
 from robench.datasets.published_texts import WIKITEXT_103
 from robench.datasets.texts import LabelledTexts
@@ -23,12 +24,6 @@ from robench.training.base import EpochReport, Host
 from robench.training.steps import check_length, fraction_at
 from robench.training.texts import LanguageTraining, TextTraining
 from robench.training.texts_impl import train
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from robench.core.checkpoint import Checkpoint
 
 ENTRIES = read_registry(shipped_registry())
 LANGUAGE = {name: entry for name, entry in ENTRIES.items() if name.startswith("wikitext-")}

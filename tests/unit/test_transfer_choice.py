@@ -1,7 +1,5 @@
 """What is transferred, and between whom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

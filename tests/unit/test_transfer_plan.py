@@ -1,7 +1,5 @@
 """What a transfer attacks, scores and shows, before anything is measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,10 +1,9 @@
 """Models of word pieces: WordPiece as BERT's, losses by words, the NAACL tutorial's blocks, and training."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,9 +24,6 @@ from robench.tasks.language_modeling_impl import NO_TOKEN, tokens_of
 from robench.training import texts_impl
 from robench.training.texts import LanguageTraining, TextTraining
 from robench.training.texts_impl import train
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PIECES = [
     *("[PAD]", "[UNK]", "[SEP]", "[CLS]", "[MASK]", "the", "union", "un", "##ion", "##moved", "##mo", "##ved"),

@@ -1,7 +1,5 @@
 """Word swap: which words are replaced and how many, by hand, by counting and over many seeds."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
