@@ -1,4 +1,4 @@
-"""Size and power of ``robench check`` by simulation: the table of docs/comparing.md, between its markers.
+"""Size and power of ``robench check`` by simulation: the table of reports/power.md, between its markers.
 
 Each cell is a model's 600 binary outcomes before and now; a proportion of them (the discordance) changed. Without a
 loss, each change goes either way with the same probability; a loss of some points makes so many more of them newly
@@ -20,7 +20,7 @@ from robench.comparison.permutation import pair, permuted
 from robench.metrics.contributions import Contributions, Sample
 from robench.metrics.paired import tail_p_value
 
-PAGE = Path(__file__).parents[1] / "docs" / "comparing.md"
+PAGE = Path(__file__).parents[1] / "reports" / "power.md"
 NUM_EXAMPLES, NUM_PAIRS = 600, 2000
 CELLS = (1, 5, 10, 20)
 DISCORDANCES = (0.05, 0.1, 0.2, 0.3)

@@ -69,7 +69,7 @@ def test_the_simulation_decides_as_the_check_does(script: Any) -> None:
 
 
 def test_the_page_has_the_table_and_its_promises() -> None:
-    (shown,) = re.findall(r"<!-- power -->\n(.*?)<!-- /power -->", (ROOT / "docs/comparing.md").read_text(), re.DOTALL)
+    (shown,) = re.findall(r"<!-- power -->\n(.*?)<!-- /power -->", (ROOT / "reports/power.md").read_text(), re.DOTALL)
     rows = [line.strip("| ").split(" | ") for line in shown.splitlines() if line.startswith("| ")]
     sizes = [float(cell) for row in rows if row[0].isdigit() for cell in row[1:]]
     assert len(sizes) == 16
