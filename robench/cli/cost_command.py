@@ -143,7 +143,7 @@ def _growths(names: Sequence[str], registries: Sequence[Path], conditions: Mappi
 
 
 def _numbers(text: str, form: str) -> tuple[int, ...]:
-    """Return whole numbers separated by commas. Raises UsageError, which states the ``form``: one is no such number."""
+    """Return whole numbers separated by commas. Raises UsageError, which states the ``form``."""
     parts = text.split(",")
     if not all(each.isascii() and each.isdigit() and 0 < int(each) <= _MOST for each in parts):
         raise UsageError(f"{form}, got {text!r}")
