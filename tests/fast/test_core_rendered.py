@@ -44,9 +44,7 @@ def test_every_format_is_there_by_its_name_and_by_a_suffix(
 
 @pytest.mark.parametrize("name", ["table", "table.xlsx", ".html", "table.HTM"])
 def test_a_file_without_a_known_suffix_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"must be one of \.txt, \.md, \.csv, \.json, \.html, \.tex, \.png, \.svg, \.pdf$"
-    ):
+    with pytest.raises(UsageError, match=r"must be one of \.txt, \.md, \.csv, \.json, \.html, \.tex$"):
         REPORT.save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
