@@ -167,16 +167,17 @@ def test_the_page_on_commands_has_every_command_and_option(pages: Mapping[str, s
     assert "robench baseline write [OPTIONS]" in page
 
 
-def test_the_pages_need_no_torch_and_are_the_same_whatever_the_terminal(pages: Mapping[str, str]) -> None:
+def test_the_pages_need_no_torch_and_are_the_same_whatever_the_terminal() -> None:
+    """In processes of their own: click keeps the option of help with which a command was called first."""
     code = "import json, sys, reference_pages as r; print(json.dumps(r.pages())); sys.exit('torch' in sys.modules)"
-    environment = {
-        "PYTHONPATH": f"{SCRIPTS}:{ROOT}",
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(Path.home()),
-        "COLUMNS": "40",
-    }
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
-    assert json.loads(done.stdout) == pages
+    environment = {"PYTHONPATH": f"{SCRIPTS}:{ROOT}", "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
+    narrow, wide = (
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment | {"COLUMNS": columns}, capture_output=True, check=True
+        ).stdout
+        for columns in ("40", "200")
+    )
+    assert narrow == wide
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
