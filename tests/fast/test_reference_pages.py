@@ -1,7 +1,6 @@
 """The site's reference has every kind and field that YAML may name, with bounds and meanings, and every licence."""
 
 import dataclasses
-import json
 import re
 import subprocess
 import sys
