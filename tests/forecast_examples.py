@@ -12,7 +12,7 @@ from robench.tasks import TASKS
 
 
 def counted_by_torch(checkpoint: Checkpoint) -> float:
-    """Return the multiply-adds of a pass of one image, one short text, or one window of a language model."""
+    """Return the multiply-adds of a pass of one example, or of one window of a language model."""
     torch.manual_seed(0)
     module: Any = build(checkpoint.architecture)
     if hasattr(module, "set_vocabulary"):
@@ -23,9 +23,14 @@ def counted_by_torch(checkpoint: Checkpoint) -> float:
         inputs = torch.randint(0, 5, (1, module.architecture.context))
         return _counted(lambda: module.outputs_of_ids(inputs, *_seeds(module)))
     model = LoadedModel(module, checkpoint.preprocessing, torch.device("cpu"), TASKS[checkpoint.task])
-    side = getattr(checkpoint.architecture, "image_size", None)
-    text = torch.tensor([[ord(sign) for sign in "a good film"]], dtype=torch.int32)
-    inputs = torch.rand(1, 3, side, side) if side else text
+    side, shape = (getattr(checkpoint.architecture, name, None) for name in ("image_size", "input_shape"))
+    inputs = torch.tensor([[ord(sign) for sign in "a good film"]], dtype=torch.int32)
+    if side:
+        inputs = torch.rand(1, 3, side, side)
+    elif shape:
+        # Series, or tokens without padding.
+        is_series = checkpoint.preprocessing.domain == "series"
+        inputs = torch.rand(1, *shape) if is_series else torch.ones(1, *shape, dtype=torch.int64)
     return _counted(lambda: model.outputs(inputs, [0]))
 
 

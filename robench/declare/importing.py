@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,16 +48,15 @@ def _problem_of(declared: object) -> str:
 def _missing(implementation: str) -> str:
     """Return why the object at ``module:name`` cannot be imported; empty if it can."""
     module_name, _, name = implementation.partition(":")
+    missing = ""
     try:
-        if module_name.partition(".")[0] == OWN:
-            found = find_spec(module_name)
-            has_name = found is not None and name in Path(str(found.origin)).read_text()
-        else:
-            found, has_name = None, hasattr(contained_import(module_name), name)
+        if module_name.partition(".")[0] != OWN:
+            missing = "" if hasattr(contained_import(module_name), name) else name
+        elif (found := find_spec(module_name)) is None:
+            missing = "module"
+        elif not re.search(rf"^(?:def |class )?{re.escape(name)}\b", Path(str(found.origin)).read_text(), re.MULTILINE):
+            missing = name
     # Broad because the top level of a module may raise anything.
     except Exception as error:
         return f"its implementation {implementation} cannot be imported: {described(what_was_raised(error))}"
-    if has_name:
-        return ""
-    missing = "module" if found is None and module_name.partition(".")[0] == OWN else name
-    return f"its implementation {implementation} cannot be imported: there is no such {missing}"
+    return f"its implementation {implementation} cannot be imported: there is no such {missing}" if missing else ""
