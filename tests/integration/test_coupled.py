@@ -141,6 +141,7 @@ def test_a_model_on_running_statistics_is_measured_without_a_mark(run: Callable[
     assert "notes" not in row
 
 
+@pytest.mark.slow
 def test_its_accuracy_under_attack_depends_on_the_batch_size_and_that_of_the_same_weights_does_not(
     run: Callable[..., Ended], tmp_path: Path
 ) -> None:

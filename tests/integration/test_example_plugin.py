@@ -88,6 +88,7 @@ def test_a_suite_and_a_registry_name_its_kinds(installed_values: Mapping[str, fl
     assert values["vignette-5/top1_accuracy"] <= values["vignette-1/top1_accuracy"]
 
 
+@pytest.mark.slow
 def test_they_are_listed_with_their_distribution(site: Path, tmp_path: Path) -> None:
     for family, kind in (("attacks", "sign-walk"), ("metrics", "balanced_accuracy")):
         listed = executed((sys.executable, "-m", "robench", "list", family), [site], tmp_path)

@@ -152,6 +152,7 @@ def test_conditions_of_several_datasets_are_refused(robench: Robench, tmp_path: 
     assert "conditions are of different datasets, digits-a and digits-r, whose examples are not" in ended.stderr
 
 
+@pytest.mark.slow
 def test_clean_examples_of_a_shifted_dataset_are_drawn_alone() -> None:
     (found,) = drawn(find_suite("digits-shift"), "digits-r")
     assert found.shots == ()

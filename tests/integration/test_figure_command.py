@@ -99,6 +99,7 @@ class TestFiles:
             assert image.size[0] == 800
             assert image.info["dpi"][0] == pytest.approx(200, abs=0.1)
 
+    @pytest.mark.slow
     def test_a_pdf_embeds_its_font(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
         assert robench("figure", "seeds", *asked, "--output", tmp_path / "a.pdf").code == 0
         content = (tmp_path / "a.pdf").read_bytes()
@@ -208,6 +209,7 @@ class TestRefusals:
             assert line.startswith("Error: figures need matplotlib (")
             assert line.endswith(f"; install it with: pip install --editable '{ROOT}[figures]'")
 
+    @pytest.mark.slow
     def test_a_matplotlib_that_cannot_start_is_said(self, asked: list[object], tmp_path: Path) -> None:
         environment = {**os.environ, "MPLBACKEND": "nonsense"}
         arguments = ["figure", "budget", *map(str, asked), "--output", str(tmp_path / "a.svg")]
@@ -227,6 +229,7 @@ def test_each_kind_has_its_help(robench: Robench) -> None:
         assert ("--suite" in ended.stdout) is (kind not in ("analysis", "paper", "training"))
 
 
+@pytest.mark.slow
 def test_cost_is_drawn_against_counts_and_kept_seconds(robench: Robench, asked: list[object], tmp_path: Path) -> None:
     given = ("figure", "cost", *asked, "--column", "clean/top1_accuracy", "--output", tmp_path / "cost.svg")
     ended = robench(*given)

@@ -54,6 +54,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench: Robench, audited: Path) -> None:
     ended = robench("report", "--suite", audited / "small.yaml", "--results", audited / "results")
     lines = {line.split()[0]: line for line in ended.stdout.splitlines() if line.startswith(("honest", "noisy"))}
@@ -64,6 +65,7 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     assert all(len(flags) == 15 for flags in kept(audited / "results").values())
 
 
+@pytest.mark.slow
 def test_another_suite_on_the_same_data_shares_the_audits(robench: Robench, audited: Path) -> None:
     suite = audited / "other.yaml"
     suite.write_text((audited / "small.yaml").read_text().replace("8/255", "4/255").replace('"small"', '"other"'))

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from conftest import Robench
 from safetensors.torch import load_file, save_file
@@ -26,6 +27,7 @@ def registry_of(folder: Path, *entries: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_three_files_with_the_same_tensors_are_one_training(robench: Robench, tmp_path: Path) -> None:
     shipped = shipped_folder() / "checkpoints"
     state = load_file(shipped / "digits-symvit.safetensors")

@@ -232,6 +232,7 @@ def test_what_stands_on_the_command_line(
     check_command(robench, tmp_path, name, text)
 
 
+@pytest.mark.slow
 def test_what_stands_in_variables(robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROBENCH_X", FILE_NAME)
     ended = check(robench("doctor", "--results", tmp_path))

@@ -56,6 +56,7 @@ def measured(folder: Path, models: Any, results: str, **options: Any) -> dict[st
     }
 
 
+@pytest.mark.slow
 def test_numbers_of_texts_are_by_words_and_bytes_and_not_beside_those_of_a_closed_vocabulary(folder: Path) -> None:
     found = measured(folder, ["subword", "sotu-lm"], "results")
     outputs = adapted(hub_models.gpt2(), hub_models.tokenizer(), Transformers(task="causal-lm"))(encoded_batch(TEXTS))
@@ -111,6 +112,7 @@ def test_a_tokenizer_of_another_alphabet_is_refused_before_anything_is_measured(
     assert not [*folder.glob("results/records/*/*")]
 
 
+@pytest.mark.slow
 def test_a_text_at_the_limit_is_cut_and_costs_no_other(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The third text is at the limit, and beyond it after a swap; the last one is always beyond."""
     tokenizer, registry = hub_models.tokenizer(), folder / "registry.yaml"
@@ -142,6 +144,7 @@ def test_a_text_at_the_limit_is_cut_and_costs_no_other(folder: Path, caplog: pyt
     ]
 
 
+@pytest.mark.slow
 def test_a_rehearsal_is_of_the_size_that_the_folder_states_without_its_weights(folder: Path) -> None:
     whole = measured(folder, ["subword"], "results", random_weights=True)
     (folder / "gpt2" / "model.safetensors").unlink()

@@ -50,6 +50,7 @@ def outcomes(results: Path) -> list[Any]:
     return sorted((record.shard.key, record.outcomes) for record in FolderStore(results).records(lambda header: True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form",
     [image_forms.parquet, pytest.param(image_forms.published_tar, marks=pytest.mark.slow)],

@@ -68,6 +68,7 @@ def clean_alone() -> None:
     SMALL.write_text(yaml.safe_dump(suite))
 
 
+@pytest.mark.slow
 def test_the_data_root_is_found_by_its_variable_too(
     robench: Robench, registry: Path, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def num_measured(suite: Path, models: Any, results: Path, **options: Any) -> int
     return count.num_done
 
 
+@pytest.mark.slow
 def test_parts_of_a_run_are_measured_apart_and_the_rest_is_taken_over(suite: Path, tmp_path: Path) -> None:
     results, model = tmp_path / "results", {"mine": tiny()}
     assert num_measured(suite, model, results, part=(1, 3)) == 1
@@ -111,6 +112,7 @@ def test_a_key_stands_for_the_module(suite: Path, tmp_path: Path) -> None:
     assert num_measured(suite, {"mine": hooked}, tmp_path / "r", key="doubled, 2") == NUM_SHARDS
 
 
+@pytest.mark.slow
 def test_a_model_of_timm_is_one_line(suite: Path, tmp_path: Path) -> None:
     net = timm.create_model("resnet10t", num_classes=10)
     report = robench.run(suite, {"net": net}, results=tmp_path / "r", limit=10, device="cpu")
@@ -197,6 +199,7 @@ def test_it_is_measured_in_this_process_on_any_machine(suite: Path, tmp_path: Pa
     assert num_measured(suite, {"mine": tiny()}, tmp_path / "r", limit=10, **options) == 3
 
 
+@pytest.mark.slow
 def test_examples_are_transferred_between_names_and_modules(suite: Path, tmp_path: Path) -> None:
     module = tiny()
     report = robench.transfer(
@@ -210,6 +213,7 @@ def test_examples_are_transferred_between_names_and_modules(suite: Path, tmp_pat
         robench.transfer(suite, "pgd", {"mine": module}, {"mine": tiny()}, results=tmp_path / "r", device="cpu")
 
 
+@pytest.mark.slow
 def test_the_page_on_models_in_memory_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_suite: Callable[..., Path]
 ) -> None:
@@ -238,6 +242,7 @@ class Paragraphs(nn.Module):
         return self.head(embedded.sum(1) / weights.sum(1))
 
 
+@pytest.mark.slow
 def test_a_classifier_of_texts_runs_and_one_that_reads_padding_is_refused(tmp_path: Path) -> None:
     options: dict[str, Any] = {"results": tmp_path / "r", "limit": 4}
     report = robench.run("sotu-eras-swap", {"mine": Paragraphs()}, **options)
@@ -246,6 +251,7 @@ def test_a_classifier_of_texts_runs_and_one_that_reads_padding_is_refused(tmp_pa
         robench.run("sotu-eras-swap", {"mine": Paragraphs(reads_padding=True)}, **options)
 
 
+@pytest.mark.slow
 def test_a_language_model_has_the_perplexity_of_its_probabilities(tmp_path: Path) -> None:
     words = ["\n", "<unk>", "the", "of", "and"]
     code = (ROOT / "docs" / "language.md").read_text().partition("## Your own language model")[2]

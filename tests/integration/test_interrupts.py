@@ -39,6 +39,7 @@ def check_drained(robench: Robench, small_suite: Callable[..., Path], tmp_path: 
     return stderr
 
 
+@pytest.mark.slow
 def test_one_interrupt_drains_and_the_same_command_goes_on(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_the_kept_images_are_those_that_fooled_the_model(measured_store: Measure
         assert moved == [outcome.linf for outcome in recorded]
 
 
+@pytest.mark.slow
 def test_the_same_command_again_measures_and_writes_nothing(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_float16_is_a_measurement_of_its_own_that_moves_images_less_and_halves_t
         assert examples.points[ONE_BUDGET].dtype in (np.float16, np.float32)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_kept_a_tensor_a_budget(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
     suite = small_suite(
         **{"{kind: fgsm, epsilon: 8/255}": "{kind: fgsm, epsilons: [2/255, 6/255]}", "num_examples: 150": ONE_BATCH}
@@ -134,6 +136,7 @@ def test_a_sweep_is_kept_a_tensor_a_budget(robench: Robench, small_suite: Callab
 ONE_BATCH = "num_examples: 50"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_kept_is_told_and_ends_with_1(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -168,6 +171,7 @@ def nearest(small_suite: Callable[..., Path]) -> Path:
     return small_suite(**replaced)
 
 
+@pytest.mark.slow
 def test_float16_is_refused_to_searches_for_the_nearest(robench: Robench, nearest: Path, tmp_path: Path) -> None:
     command = ("run", "--suite", nearest, *VIT, "--results", tmp_path / "r", "--keep-adversarial")
     ended: Ended = robench(*command, "float16")
@@ -179,6 +183,7 @@ def test_float16_is_refused_to_searches_for_the_nearest(robench: Robench, neares
     assert examples.found[ONE_BUDGET].dtype == np.bool_
 
 
+@pytest.mark.slow
 def test_python_programs_can_ask_for_it_too(small_suite: Callable[..., Path], tmp_path: Path) -> None:
     suite = small_suite(**{"num_examples: 150": ONE_BATCH})
     package.run(

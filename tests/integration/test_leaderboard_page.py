@@ -405,10 +405,12 @@ class TestAccessibility:
         sort(page, FGSM)
         assert self.problems(page) == []
 
+    @pytest.mark.slow
     def test_nor_on_a_page_with_ranks_links_and_folded_columns(self, published: Any, scheme: str) -> None:
         prefer(published, scheme)
         assert self.problems(published) == []
 
+    @pytest.mark.slow
     def test_nor_in_its_dialogs(self, page: Any, scheme: str) -> None:
         prefer(page, scheme)
         one(row_of(page, "digits-vit"), "td button").click()

@@ -87,6 +87,7 @@ def test_masks_are_the_models_answers_where_the_targets_count(network: Network, 
             assert shot.answer == f"{100 * (own == target)[counts].mean():.1f} % of pixels right"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(what_is_missing()), reason=what_is_missing() or "nothing is missing")
 def test_in_a_browser_examples_are_sorted_by_the_pixels_lost(drawn: list[Pictured], tmp_path: Path) -> None:
     file = tmp_path / "page.html"

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Robench = Any
 ROOT = Path(__file__).parents[2]
 SHORTER = {
@@ -40,6 +42,7 @@ def cells_of(ended: Any) -> dict[str, float]:
     return {key: cell["value"] for key, cell in row["cells"].items()}
 
 
+@pytest.mark.slow
 def test_the_protocol_of_rpc_runs_on_digits_and_says_nothing_of_robustness(robench: Robench, tmp_path: Path) -> None:
     """Fewer steps of what takes long: the protocol with all of its steps and on more images is in tests/slow."""
     whole = (ROOT / "suites" / "digits-adv-rpc.yaml").read_text()
@@ -91,6 +94,7 @@ def test_a_metric_that_needs_more_than_verdicts_is_refused_with_it(robench: Robe
     assert "top5_accuracy cannot be computed with early stopping, as in stopping" in ended.stderr + ended.stdout
 
 
+@pytest.mark.slow
 def test_it_can_be_read_where_the_point_that_is_left_is_asked_for_by_name(robench: Robench, tmp_path: Path) -> None:
     suite = tmp_path / "suite.yaml"
     square = "kind: square, epsilon: 16/255, num_queries: 30, p_init: 0.8, stop: at_success, returns: published"

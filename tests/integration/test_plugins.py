@@ -186,6 +186,7 @@ def executor_of(declaration, pool):
 """
 
 
+@pytest.mark.slow
 def test_an_executor_of_others_measures_what_robenchs_own_does(
     install: Installer, robench: Robench, tmp_path: Path, small_suite: Any
 ) -> None:

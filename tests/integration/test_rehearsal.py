@@ -24,6 +24,7 @@ checkpoints:
 """
 
 
+@pytest.mark.slow
 def test_an_entry_without_weights_is_measured_and_kept_out_of_tables(
     small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:

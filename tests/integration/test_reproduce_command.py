@@ -45,6 +45,7 @@ def files(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix in (".safetensors", ".parquet")}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 def test_a_twin_that_was_interrupted_twice_is_that_of_one_go(
     robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

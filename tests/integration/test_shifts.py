@@ -42,6 +42,7 @@ def cells(stdout: str) -> dict[str, Any]:
     return {key: cell["value"] for key, cell in row["cells"].items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corruption", ["fog", pytest.param("impulse_noise", marks=pytest.mark.slow)])
 def test_the_reference_model_has_its_own_errors_for_its_unit(robench: Robench, tmp_path: Path, corruption: str) -> None:
     """The constants of digits-vit are what is measured, up to a few images between kinds of CPU."""
@@ -54,6 +55,7 @@ def test_the_reference_model_has_its_own_errors_for_its_unit(robench: Robench, t
     assert ratio == pytest.approx(error / REFERENCES["digits-c"].corrupted[corruption])
 
 
+@pytest.mark.slow
 def test_the_natural_shifts_of_the_digits_are_measured_and_told_from_letters(robench: Robench, tmp_path: Path) -> None:
     ended = robench("run", "--suite", "digits-shift", *VIT, "--workers", 1, "--results", tmp_path / "r", "--json")
     assert ended.code == 0, ended.stderr

@@ -34,6 +34,7 @@ def test_a_warning_fails_the_build(script: Any, tmp_path: Path, monkeypatch: pyt
     assert script.build(tmp_path / "site") != 0
 
 
+@pytest.mark.slow
 def test_the_pictures_of_the_gallery_are_what_the_script_draws(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_damage_is_1_and_named(
     assert "verifying: 10 files" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_compacted_folder_gives_the_same_reports_and_a_run_goes_on_from_it(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_what_is_not_there_is_said(robench: Robench, tmp_path: Path) -> None:
     assert "there is no results folder" in ended.stderr
 
 
+@pytest.mark.slow
 def test_what_nothing_needs_is_listed_and_moved_aside(
     robench: Robench, measured_store: MeasuredStore, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def options(registry: Path, images: Path) -> tuple[object, ...]:
     return ("train", "tiny", "--registry", registry, "--data-root", images, "--device", "cpu", "--workers", 1)
 
 
+@pytest.mark.slow
 def test_training_writes_weights_that_load_under_the_entry(robench: Robench, registry: Path, tmp_path: Path) -> None:
     before = registry.read_text().splitlines()
     images = write_tree(write_tree(tmp_path / "data"), "val", per_class=1)

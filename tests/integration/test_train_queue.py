@@ -18,6 +18,7 @@ def registry(tmp_path: Path) -> Path:
     return write_registry(tmp_path / "mine.yaml", {"first": FIELDS, "broken": DIVERGING, "second": FIELDS})
 
 
+@pytest.mark.slow
 def test_a_queue_trains_what_has_no_weights_and_one_that_fails_stops_no_other(
     robench: Robench, registry: Path, tmp_path: Path
 ) -> None:

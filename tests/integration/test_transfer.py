@@ -81,6 +81,7 @@ def test_off_the_diagonal_is_what_the_target_makes_of_the_kept_images(
     assert cell["low"] < cell["value"] < cell["high"]
 
 
+@pytest.mark.slow
 def test_the_same_command_again_measures_nothing_in_whatever_format(
     transfer: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_the_same_command_again_measures_nothing_in_whatever_format(
     assert times(tmp_path / "r") == before
 
 
+@pytest.mark.slow
 def test_a_limit_asks_for_the_first_examples_alone(transfer: Callable[..., Ended]) -> None:
     ended = transfer("--json", *SERIAL, "--limit", 30)
     assert ended.code == 0
@@ -124,6 +126,7 @@ class TestSweep:
         swept = {"{kind: fgsm, epsilon: 8/255}": "{kind: fgsm, epsilons: [2/255, 6/255, 12/255]}"}
         return small_suite(**swept, **{"num_examples: 150": "num_examples: 50", ", robust_accuracy": ""})
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("condition", "title", "column"),
         [
@@ -145,6 +148,7 @@ class TestSweep:
 
 
 class TestMissing:
+    @pytest.mark.slow
     def test_where_an_attack_fails_the_rest_is_shown_and_the_gap_told(
         self, transfer: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -236,6 +240,7 @@ class TestRefused:
         assert max(values) < 0.8
 
 
+@pytest.mark.slow
 def test_python_programs_get_the_same_report(
     small_suite: Callable[..., Path], transfer: Callable[..., Ended], tmp_path: Path
 ) -> None:

@@ -227,6 +227,7 @@ class TestCatalogue:
         assert robench("validate", suite, folder / "my.yaml", "--registry", folder / "my.yaml").code == 0
         assert "unknown dataset 'photos'" in robench("validate", suite).stderr
 
+    @pytest.mark.slow
     def test_an_audit_is_on_what_the_model_was_trained_on(self, robench: Robench, folder: Path) -> None:
         asked = ("audit", "--registry", folder / "my.yaml", "--num-examples", 4, "--device", "cpu")
         assert "the data on which to audit 'other' is not determined" in robench(*asked, "--model", "other").stderr

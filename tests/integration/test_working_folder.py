@@ -86,6 +86,7 @@ def check_results(robench: Robench, place: Path, monkeypatch: pytest.MonkeyPatch
     assert (plan["kept"], plan["todo"]) == (3, 0)
 
 
+@pytest.mark.slow
 def test_results_of_a_run_are_in_one_place(robench: Robench, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_results(robench, place, monkeypatch, ("--executor", "serial"))
 
