@@ -208,9 +208,7 @@ def is_causal(weights: Matrix) -> bool:
 
 
 def projection_error(declaration: Any, inside: Inside) -> Numbers:
-    return {
-        "projection_error": each_head(inside, printed_error if declaration.formula == "paper" else released_error),
-    }
+    return {"projection_error": each_head(inside, printed_error if declaration.formula == "paper" else released_error)}
 
 
 def printed_error(layer: Layer, head: int) -> float:

@@ -301,9 +301,7 @@ CAUSAL_REFERENCES: Mapping[str, Reference] = {
     ),
     "mom": replace(REFERENCES["mom"], declarations=of_paper("mom"), head=median_head(reference_mom.mom_of)),
     "fourier-mom": replace(
-        REFERENCES["fourier-mom"],
-        declarations=of_paper("fourier-mom"),
-        head=median_head(reference_mom.fourier_mom_of),
+        REFERENCES["fourier-mom"], declarations=of_paper("fourier-mom"), head=median_head(reference_mom.fourier_mom_of)
     ),
     "mgk": replace(REFERENCES["mgk"], head=mgk_head),
     "primal": replace(

@@ -16,7 +16,7 @@ class HonestAnalysis(AnalysisBase):
     title: ClassVar[str] = "largest weights"
     needs: ClassVar[tuple[Part, ...]] = ("weights",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "largest": Statistic(meaning="largest weight", axes=("layer", "head")),
+        "largest": Statistic(meaning="largest weight", axes=("layer", "head"))
     }
 
 
@@ -65,7 +65,7 @@ class HonestFormula(AnalysisBase):
     title: ClassVar[str] = "a parabola"
     subject: ClassVar[Subject] = "formula"
     statistics: ClassVar[Mapping[str, Statistic]] = {
-        "square": Statistic(meaning="square", axes=("x",), x="number", is_of_examples=False),
+        "square": Statistic(meaning="square", axes=("x",), x="number", is_of_examples=False)
     }
 
 

@@ -173,9 +173,7 @@ REFERENCES: Mapping[str, Reference] = {
     "bilateral": replace(PLAIN, declarations=BILATERALS, treats_tokens_alike=False, exceptions=(PLAIN,)),
     "alibi": Reference(head=alibi_head, declarations=(Alibi(),), treats_tokens_alike=False),
     "attnscale": Reference(
-        head=attnscale_head,
-        declarations=(AttnScale(),),
-        more_shapes=lambda geometry: {"lamb": (geometry.num_heads,)},
+        head=attnscale_head, declarations=(AttnScale(),), more_shapes=lambda geometry: {"lamb": (geometry.num_heads,)}
     ),
     "rvt": Reference(
         head=rvt_head,

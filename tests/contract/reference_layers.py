@@ -75,9 +75,7 @@ FINITE = Reference(
 REFERENCES: Mapping[str, Reference] = {
     "twicing": Reference(head=twicing_head, declarations=(Twicing(),)),
     "neutreno": Reference(
-        head=neutreno_head,
-        declarations=tuple(Neutreno(alpha=alpha) for alpha in (0.0, 0.6, 2.5)),
-        needs_layers=(0,),
+        head=neutreno_head, declarations=tuple(Neutreno(alpha=alpha) for alpha in (0.0, 0.6, 2.5)), needs_layers=(0,)
     ),
     "elliptical": Reference(
         head=elliptical_head,

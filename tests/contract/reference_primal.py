@@ -150,5 +150,5 @@ REFERENCES: Mapping[str, Reference] = {
             )
             for declaration in PRIMAL_DECLARATIONS
         ),
-    ),
+    )
 }

@@ -15,12 +15,7 @@ from robench.core.identity import key_of
 from robench.corruptions import COLOUR_TYPES, COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS, TYPES
 from robench.corruptions import corruption_impl as portions
 from robench.corruptions.corruption import Corruption
-from robench.testing.corruption import (
-    CORRUPTION_CHECKS,
-    corrupted,
-    names_its_type_and_severity,
-    repeated_severities,
-)
+from robench.testing.corruption import CORRUPTION_CHECKS, corrupted, names_its_type_and_severity, repeated_severities
 from robench.testing.expectations import DECLARATION_CHECKS
 
 DRAW_NOTHING = {

@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torchattacks
-from attack_examples import (
-    MEAN,
-    NUM_CLASSES,
-    SHAPE,
-    STD,
-    CurvedVictim,
-    LinearVictim,
-    around_the_middle,
-    attacked,
-)
+from attack_examples import MEAN, NUM_CLASSES, SHAPE, STD, CurvedVictim, LinearVictim, around_the_middle, attacked
 
 import robench
 from robench.attacks.cw import Cw

@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from attack_examples import (
-    NUM_CLASSES,
-    SHAPE,
-    STD,
-    CurvedVictim,
-    LinearVictim,
-    around_the_middle,
-    attacked,
-)
+from attack_examples import NUM_CLASSES, SHAPE, STD, CurvedVictim, LinearVictim, around_the_middle, attacked
 from pyautoattack.fab_pt import FABAttack_PT
 
 import robench

@@ -226,10 +226,7 @@ class TestFolders:
             (lambda folder: (folder / "config.json").unlink(), r"has no config\.json"),
             (lambda folder: (folder / "config.json").write_text("{"), r"config\.json is not JSON"),
             (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json is a list, wanted an object"),
-            (
-                lambda folder: _stating(folder, auto_map={"AutoModel": "x.Y"}),
-                r"needs code of its own \(config",
-            ),
+            (lambda folder: _stating(folder, auto_map={"AutoModel": "x.Y"}), r"needs code of its own \(config"),
             (lambda folder: _stating(folder, model_type="nothing"), "transformers cannot load"),
             (
                 lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),

@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 import torch
 from reference_base import Reference, head_projections, layer
-from reference_kernel import (
-    REFERENCES,
-    RKDE_DECLARATIONS,
-    Reweighting,
-    densities,
-    mgk_head,
-    psi,
-)
+from reference_kernel import REFERENCES, RKDE_DECLARATIONS, Reweighting, densities, mgk_head, psi
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -32,13 +25,7 @@ from robench.attention.kernels import gaussian_gram, gaussian_kernels, weights_a
 from robench.attention.mgk import Mgk
 from robench.attention.mgk_impl import MgkAttention
 from robench.attention.rkde import Rkde
-from robench.attention.rkde_impl import (
-    LOG_WEIGHTS,
-    RkdeAttention,
-    quotients,
-    robust_log_weights,
-    squared_distances,
-)
+from robench.attention.rkde_impl import LOG_WEIGHTS, RkdeAttention, quotients, robust_log_weights, squared_distances
 from robench.core.declared import Declaration
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)

@@ -34,11 +34,7 @@ EXACT = [
     (Square(epsilon=EPSILON, num_queries=20, p_init=0.8, num_restarts=2), (40, 0), 2),
     (Apgd(epsilon=EPSILON, radii="shrinking", **SEARCH), (36, 36), 2),
     (Sea(epsilon=EPSILON, num_steps=5, num_draws=2), (30, 30), 3),
-    (
-        Cw(num_steps=5, num_search_steps=3, initial_c=0.1, learning_rate=0.01, stops_early=False),
-        (15, 15),
-        3,
-    ),
+    (Cw(num_steps=5, num_search_steps=3, initial_c=0.1, learning_rate=0.01, stops_early=False), (15, 15), 3),
 ]
 AT_MOST = [
     Fab(num_steps=5, num_targets=3, num_restarts=2, epsilon=Fraction(1)),

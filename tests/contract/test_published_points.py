@@ -219,10 +219,7 @@ class TestUnit:
 
     @pytest.mark.parametrize(
         ("change", "error", "message"),
-        [
-            (1.5, ContractError, "after normalisation, wanted"),
-            (0.3, BudgetExceededError, "moved an input by"),
-        ],
+        [(1.5, ContractError, "after normalisation, wanted"), (0.3, BudgetExceededError, "moved an input by")],
     )
     def test_what_leaves_the_limits_or_the_budget_is_refused(self, change: float, error: Any, message: str) -> None:
         declared = replace(PGD, **UNIT)

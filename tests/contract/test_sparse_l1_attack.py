@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attack_examples import (
-    SHAPE,
-    LinearVictim,
-    SmoothVictim,
-    anywhere,
-    attacked,
-    margins,
-    predicted_by,
-)
+from attack_examples import SHAPE, LinearVictim, SmoothVictim, anywhere, attacked, margins, predicted_by
 
 from robench.attacks.regions import along_largest
 from robench.attacks.sparse_l1 import SparseL1

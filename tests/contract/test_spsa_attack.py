@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attack_examples import (
-    SHAPE,
-    LinearVictim,
-    SmoothVictim,
-    anywhere,
-    attacked,
-    margins,
-)
+from attack_examples import SHAPE, LinearVictim, SmoothVictim, anywhere, attacked, margins
 
 import robench
 from robench.attacks.spsa import Spsa

@@ -91,8 +91,7 @@ REFUSALS = {
     "member's norm": custom(r"have norm linf, as the ensemble, got l2 in members\[1\]", FGSM, replace(FAB, norm="l2")),
     "member's clip": custom("have clip box, as the ensemble, got none", replace(FGSM, clip="none")),
     "member's backend": custom(
-        "have backend robench, as the ensemble, got autoattack",
-        replace(APGD, stop="at_success", backend="autoattack"),
+        "have backend robench, as the ensemble, got autoattack", replace(APGD, stop="at_success", backend="autoattack")
     ),
     "members of plus": of(AUTO, "^members must be empty with variant plus", variant="plus", members=(FGSM,)),
     "autoattack labels": of(AUTO, "^labels must be true for autoattack, which uses early stopping", labels="predicted"),

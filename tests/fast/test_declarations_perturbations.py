@@ -53,10 +53,7 @@ class Silent(PerturbationBase):
     ("question", "wanted"),
     [
         ("is_clean", {"clean"}),
-        (
-            "is_attack",
-            set(KINDS) - {"clean", "corruption", "word-swap", "character-edits", "textattack-augmenter"},
-        ),
+        ("is_attack", set(KINDS) - {"clean", "corruption", "word-swap", "character-edits", "textattack-augmenter"}),
         ("is_minimum_norm", {"cw", "fab"}),
         ("is_iterated", {"pgd", "apgd"}),
         ("is_single_step", {"fgsm"}),

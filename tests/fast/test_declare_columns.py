@@ -45,7 +45,7 @@ def test_threat_models_come_last_one_column_a_budget() -> None:
     noise = Condition(name="noise", dataset=DIGITS, perturbation=UniformNoise(epsilon=Fraction(1, 10)))
     columns = columns_of((fgsm("fgsm"), CLEAN, noise, pgd), ("robust_accuracy", "top1_accuracy"))
     assert [(column.key, column.conditions) for column in columns[4:]] == [
-        ("linf-8/255/robust_accuracy", ("clean", "fgsm", "pgd")),
+        ("linf-8/255/robust_accuracy", ("clean", "fgsm", "pgd"))
     ]
     assert [column.label for column in columns[4:]] == ["linf-8/255 robust accuracy"]
     assert [column.metric for column in columns[4:]] == ["robust_accuracy"]

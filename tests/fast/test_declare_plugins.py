@@ -196,10 +196,7 @@ class TestByTarget:
         ("metric", "shown"),
         [
             ("their_plugins.declared:ERROR", "metrics[0]: unknown metric 'their_plugins.declared:ERROR'"),
-            (
-                python("Fade"),
-                "metrics[0].target: target 'their_plugins.declared:Fade' is the class Fade",
-            ),
+            (python("Fade"), "metrics[0].target: target 'their_plugins.declared:Fade' is the class Fade"),
             (python("ERROR", depth=3), "metrics[0].depth: unknown field 'depth'"),
             ({"kind": "python"}, "metrics[0].target: missing"),
             ({"kind": "pyton", "target": "a:b"}, "metrics[0]: must be text, got a mapping"),

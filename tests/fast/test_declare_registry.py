@@ -329,14 +329,8 @@ SHARE = "must be a proportion in [0, 1], 0.97 for 97 per cent, got"
             f"training: {{{TRAINING.replace('digits', 'digit')}}}",
             f"training.dataset: unknown dataset 'digit'.{did_you_mean('digit', DATASETS)}",
         ),
-        (
-            f"training: {{{TRAINING.replace('rate: 1', 'rate: 0')}}}",
-            "training.learning_rate: must be above 0, got 0",
-        ),
-        (
-            f"training: {{kind: deid, {TRAINING}}}",
-            "training.kind: unknown training 'deid'. Did you mean 'deit'?",
-        ),
+        (f"training: {{{TRAINING.replace('rate: 1', 'rate: 0')}}}", "training.learning_rate: must be above 0, got 0"),
+        (f"training: {{kind: deid, {TRAINING}}}", "training.kind: unknown training 'deid'. Did you mean 'deit'?"),
     ],
 )
 def test_a_wrong_field_is_one_problem_with_its_line(tmp_path: Path, added: str, problem: str) -> None:

@@ -168,10 +168,7 @@ def test_contradictions_are_problems_of_their_field_or_of_the_whole() -> None:
         ({}, f"attention.kind: missing. Known: {KINDS}."),
         ({"kind": 3}, f"attention.kind: must be one of {KINDS}, got 3"),
         ({"kind": "softmax", "scale": 2}, "attention.scale: unknown field 'scale'. Known: kind."),
-        (
-            {"kind": "rpc", "layers": "al"},
-            "attention.layers: unknown value 'al'. Did you mean 'all'? Or a list.",
-        ),
+        ({"kind": "rpc", "layers": "al"}, "attention.layers: unknown value 'al'. Did you mean 'all'? Or a list."),
         ({"kind": "rpc", "layers": 3}, "attention.layers: must be a list, got 3"),
         ({"kind": "rpc", "layers": [0, "1"]}, "attention.layers[1]: must be a whole number, got '1'"),
         ({"kind": "rpc", "layers": None}, "attention.layers: must be a list, got null"),

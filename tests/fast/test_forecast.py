@@ -115,10 +115,7 @@ def test_measured_ratios_are_the_other_bound_of_each_kind_of_pass() -> None:
     low, high = 21 * 10 + 26 * 8, 21 * 12 + 26 * 10
     assert found == (pytest.approx(50_000 * low * 2e-4), pytest.approx(50_000 * high * 2e-4))
     found = seconds(forecast(measured).training(ENTRIES["symvit"]))
-    assert found == (
-        pytest.approx(300 * 1_281_167 * 3 * 8 * 2e-4),
-        pytest.approx(300 * 1_281_167 * 3 * 20 * 2e-4),
-    )
+    assert found == (pytest.approx(300 * 1_281_167 * 3 * 8 * 2e-4), pytest.approx(300 * 1_281_167 * 3 * 20 * 2e-4))
 
 
 def test_what_is_unknown_makes_all_of_it_unknown() -> None:

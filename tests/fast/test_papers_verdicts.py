@@ -142,13 +142,7 @@ def test_equal_scores_have_the_deviation_of_one_example() -> None:
 
 @pytest.mark.parametrize(
     ("gains", "unit", "margin"),
-    [
-        ((), "%", 0.5),
-        ((), "", 0.7044),
-        ((1.4,), "%", 0.7),
-        ((-1.4, 0.9), "%", 0.45),
-        ((0.02,), "%", 0.02),
-    ],
+    [((), "%", 0.5), ((), "", 0.7044), ((1.4,), "%", 0.7), ((-1.4, 0.9), "%", 0.45), ((0.02,), "%", 0.02)],
 )
 def test_a_margin_is_half_a_printed_gain_and_at_least_one_printed_unit(
     gains: tuple[float, ...], unit: str, margin: float

@@ -143,11 +143,7 @@ def test_a_table_may_state_that_it_claims_nothing(tmp_path: Path) -> None:
             "    line: 10",
             "rows[1]: 'Mixed' needs a baseline, since no other has it as baseline; name one of the rows",
         ),
-        (
-            "baseline: Theirs",
-            "baseline: [Theirs, Mixed]",
-            "line 15: rows[0].baseline: must be text, got a list",
-        ),
+        ("baseline: Theirs", "baseline: [Theirs, Mixed]", "line 15: rows[0].baseline: must be text, got a list"),
         (
             "runs: 1",
             "runs: 1\nclaims: none",

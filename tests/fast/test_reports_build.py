@@ -384,10 +384,7 @@ class TestNotes:
     def test_failed_shards_are_counted_with_the_first_error_in_dataset_order(self):
         failures = [failure(PGD, 4, 6, "a later one"), failure(PGD, 0, 2, "the first"), failure(CLEAN, 2, 4, "other")]
         notes = only_row(build_report(SUITE, [record(FGSM)], failures)).notes
-        assert notes == (
-            "clean: 1 shard failed; first error: other",
-            "pgd: 2 shards failed; first error: the first",
-        )
+        assert notes == ("clean: 1 shard failed; first error: other", "pgd: 2 shards failed; first error: the first")
 
     def test_a_failure_whose_examples_are_in_is_not_mentioned(self):
         failures = [failure(PGD, 0, 4, limit=4), failure(CLEAN, 0, 2)]

@@ -139,8 +139,7 @@ class TestComparisons:
             assert (flag.name, flag.is_raised, flag.value) == (name, True, 0.5)
 
     @pytest.mark.parametrize(
-        ("stronger", "weaker"),
-        [(pgd(), Fgsm(epsilon=EPSILON)), (pgd(2 * EPSILON), pgd()), (pgd(), pgd(num_steps=40))],
+        ("stronger", "weaker"), [(pgd(), Fgsm(epsilon=EPSILON)), (pgd(2 * EPSILON), pgd()), (pgd(), pgd(num_steps=40))]
     )
     def test_the_expected_order_is_kept_unraised(self, stronger: BoundedAttack, weaker: BoundedAttack) -> None:
         flags = compared((stronger, 10), (weaker, 10))

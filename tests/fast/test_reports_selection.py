@@ -41,8 +41,7 @@ class TestTile:
                 join(tiles, num_examples)
 
     @given(
-        st.lists(st.tuples(BOUNDS, st.sampled_from(["cpu", "cuda"]), st.sampled_from("123")), max_size=8),
-        st.randoms(),
+        st.lists(st.tuples(BOUNDS, st.sampled_from(["cpu", "cuda"]), st.sampled_from("123")), max_size=8), st.randoms()
     )
     def test_the_order_of_the_records_does_not_matter(self, shards, draw):
         records = [record(*bounds, device=device, time=time) for bounds, device, time in shards]

@@ -33,10 +33,7 @@ SWEEP = Condition(
     name="fgsm", dataset=DIGITS, perturbation=Sweep(attacks=tuple(Fgsm(epsilon=each) for each in EPSILONS))
 )
 SEARCH = Condition(
-    name="fab",
-    dataset=DIGITS,
-    perturbation=Fab(norm="l2", num_steps=3),
-    distances=(Fraction(1, 2), Fraction(2)),
+    name="fab", dataset=DIGITS, perturbation=Fab(norm="l2", num_steps=3), distances=(Fraction(1, 2), Fraction(2))
 )
 # One character an example, 1 for right, by budget.
 VERDICTS = {"2/255": "111110", "1/51": "101110", "8/255": "100010"}

@@ -30,11 +30,7 @@ def with_file(checkpoint: Checkpoint, **weights: str) -> Checkpoint:
 
 
 def planned(
-    entries: dict[str, Checkpoint],
-    folder: Path,
-    model: str,
-    num_seeds: int | None = 3,
-    of: str = "imagenet-shift",
+    entries: dict[str, Checkpoint], folder: Path, model: str, num_seeds: int | None = 3, of: str = "imagenet-shift"
 ) -> Plan:
     suites = {of: suite(of)}
     (name,) = {each.name for each in suites[of].conditions} & {"clean", "dev"}

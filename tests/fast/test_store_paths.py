@@ -8,13 +8,7 @@ import pytest
 from examples import HEADER
 from robench.core.errors import StoreError
 from robench.store.damaged import check_place
-from robench.store.paths import (
-    FAILURE_SUFFIX,
-    RECORD_SUFFIX,
-    Paths,
-    kept_files,
-    measurement_folders,
-)
+from robench.store.paths import FAILURE_SUFFIX, RECORD_SUFFIX, Paths, kept_files, measurement_folders
 from robench.store.sealed import DamagedError, candidate
 
 SHARD = dataclasses.replace(HEADER, key="a1" * 16, measurement_key="b2" * 16, checkpoint="../../etc", condition="a/b")

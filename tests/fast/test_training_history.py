@@ -42,11 +42,7 @@ def test_it_has_losses_and_scores_of_every_epoch_and_no_times(tmp_path: Path) ->
         "dataset": "digits",
         "num_epochs": 4,
         "epochs": [
-            {
-                "epoch": 1,
-                "loss_nats": 1.0,
-                "validation": {"top1_accuracy": 0.5, "loss_nats": 1.25, "num_examples": 8},
-            },
+            {"epoch": 1, "loss_nats": 1.0, "validation": {"top1_accuracy": 0.5, "loss_nats": 1.25, "num_examples": 8}},
             {"epoch": 2, "loss_nats": 0.5, "validation": None},
         ],
     }
@@ -162,11 +158,7 @@ def test_scores_of_language_models_have_no_accuracy(tmp_path: Path) -> None:
     kept = history(tmp_path)
     scores = ValidationScores(top1_accuracy=None, loss_nats=4.5, num_examples=8192)
     kept.add(EpochReport(epoch=1, num_epochs=2, loss_nats=5.0, examples_per_second=1.0, validation=scores))
-    assert found(tmp_path)["epochs"][0]["validation"] == {
-        "top1_accuracy": None,
-        "loss_nats": 4.5,
-        "num_examples": 8192,
-    }
+    assert found(tmp_path)["epochs"][0]["validation"] == {"top1_accuracy": None, "loss_nats": 4.5, "num_examples": 8192}
     assert read_history(tmp_path / "mine.history.json").epochs == (Epoch(epoch=1, loss_nats=5.0, validation=scores),)
 
 
