@@ -4,6 +4,15 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from robench.attention.base import AttentionBase
+from robench.core.declared import Declaration
+from robench.core.identity import to_plain
+
+
+def title(declaration: Declaration) -> str:
+    """Return its fields as an id of a test."""
+    plain = to_plain(declaration)
+    assert isinstance(plain, dict)
+    return "-".join(str(value) for name, value in plain.items() if name != "layers")
 
 
 def one_per_form(declarations: Iterable[AttentionBase]) -> list[AttentionBase]:

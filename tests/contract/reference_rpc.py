@@ -77,3 +77,16 @@ REFERENCES: Mapping[str, Reference] = {
     "symmetric": Reference(head=symmetric_head, projections=("k", "v"), declarations=(Symmetric(),)),
     "rpc": Reference(head=rpc_head, projections=("k", "v"), declarations=RPC_DECLARATIONS),
 }
+
+
+def bites(steps: Sequence[Pursuit]) -> None:
+    """Check that the thresholds of references keep some entries and drop others, and somewhere all."""
+    entries = [[entry for row in step.sparse for entry in row] for step in steps]
+    shares = [sum(entry != 0 for entry in step) / len(step) for step in entries]
+    assert sum(0 < share < 1 for share in shares) >= len(shares) / 3
+    assert any(share == 0 for share in shares)
+
+
+def kink_distance(step: Pursuit) -> float:
+    """Return how near a threshold an entry comes, at which gradients jump."""
+    return min(abs(abs(entry) - step.threshold) for row in step.candidates for entry in row)

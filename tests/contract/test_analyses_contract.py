@@ -9,6 +9,7 @@ import planted_analyses as planted
 import pytest
 import torch
 from analysis_references import REFERENCES, Inside, Layer
+from presence import present
 
 from robench.analyses import ANALYSES
 from robench.analyses.base import AnalysisBase, Pass, TokenLayout
@@ -70,8 +71,7 @@ def inside_of(seen: Pass, place: int) -> Inside:
 
 
 def lists_of(part: torch.Tensor | None, place: int) -> Any:
-    assert part is not None
-    return part[place].tolist()
+    return present(part)[place].tolist()
 
 
 def require_as_referenced(declaration: AnalysisBase, passes: tuple[Pass, ...]) -> None:

@@ -8,8 +8,10 @@ import pytest
 import torch
 from attention_references import REFERENCES
 from attention_settings import one_per_form, one_per_kind
+from attention_settings import title as title
+from presence import present
 from reference_base import Reference, head_projections, layer
-from reference_rpc import RPC_DECLARATIONS, pursuits
+from reference_rpc import RPC_DECLARATIONS, Pursuit, bites, kink_distance, pursuits
 from timm.layers.attention import Attention
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
@@ -25,7 +27,6 @@ from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 from robench.core.declared import Declaration
-from robench.core.identity import to_plain
 from robench.models.transformer import PlainResidual
 from robench.models.transformer_impl import PlainBlock, parts_of
 from robench.testing.attention import (
@@ -45,12 +46,6 @@ DECLARATIONS = [declaration for reference in REFERENCES.values() for declaration
 COUPLED = [Nystrom(num_landmarks=count, formula="released") for count in (2, 3)]
 
 WITHOUT_COST = [Rpc(sparsity=0.0, formula="paper"), Rpc(sparsity=0.0, formula="released")]
-
-
-def title(declaration: Declaration) -> str:
-    fields = to_plain(declaration)
-    assert isinstance(fields, dict)
-    return "-".join(str(value) for name, value in fields.items() if name != "layers")
 
 
 def reference_of(declaration: Declaration) -> Reference:
@@ -244,31 +239,21 @@ def rpc(declaration: Rpc, symmetric_state: dict[str, Tensor]) -> nn.Module:
 class TestRpc:
     @pytest.mark.parametrize("formula", ["paper", "released"])
     def test_the_thresholds_of_these_tests_bite(self, formula: str) -> None:
-        shares = []
-        for declaration, spread in product(RPC_DECLARATIONS, SPREADS):
-            state = made(declaration, spread=spread).state_dict()
-            projections = head_projections(
-                REFERENCES["rpc"], tokens()[0].tolist(), state["qkv.weight"].tolist(), state["qkv.bias"].tolist(), 2, 0
-            )
-            if declaration.formula == formula:
-                steps = pursuits(declaration, projections, full_width=6)
-                entries = [[entry for row in step.sparse for entry in row] for step in steps]
-                shares += [sum(entry != 0 for entry in step) / len(step) for step in entries]
-        assert sum(0 < share < 1 for share in shares) >= len(shares) / 3
-        assert any(share == 0 for share in shares)
+        declarations = [each for each in RPC_DECLARATIONS if each.formula == formula]
+        settings = product(declarations, SPREADS)
+        bites([step for each, spread in settings for step in self.steps(made(each, spread=spread), each, tokens()[0])])
 
     def test_gradients_are_checked_away_from_kinks(self) -> None:
         geometry = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
-        x_NC = tokens(batch=1, num_tokens=3, dim=4, seed=3)[0].tolist()
-        for declaration in RPC_DECLARATIONS:
-            state = made(declaration, spread=0.7, geometry=geometry).state_dict()
-            for head in range(2):
-                projections = head_projections(
-                    REFERENCES["rpc"], x_NC, state["qkv.weight"].tolist(), state["qkv.bias"].tolist(), 2, head
-                )
-                for step in pursuits(declaration, projections, full_width=4):
-                    entries = [abs(entry) for row in step.candidates for entry in row]
-                    assert min(abs(entry - step.threshold) for entry in entries) > 1e-4
+        x_NC = tokens(batch=1, num_tokens=3, dim=4, seed=3)[0]
+        for declaration, head in product(RPC_DECLARATIONS, range(2)):
+            module = made(declaration, spread=0.7, geometry=geometry)
+            assert min(kink_distance(step) for step in self.steps(module, declaration, x_NC, head)) > 1e-4
+
+    def steps(self, module: nn.Module, declaration: Rpc, x_NC: Tensor, head: int = 0) -> list[Pursuit]:
+        weight, bias = (module.get_parameter(f"qkv.{name}").tolist() for name in ("weight", "bias"))
+        projections = head_projections(REFERENCES["rpc"], x_NC.tolist(), weight, bias, 2, head)
+        return pursuits(declaration, projections, full_width=x_NC.shape[-1])
 
     @pytest.mark.parametrize("declaration", [*RPC_DECLARATIONS, *WITHOUT_COST], ids=title)
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -286,8 +271,7 @@ class TestRpc:
         assert torch.allclose(
             output_BNC, module.get_submodule("proj")(mean_BNC), rtol=0, atol=100 * torch.finfo(dtype).eps
         )
-        assert x_BNC.grad is not None
-        assert x_BNC.grad.isfinite().all()
+        assert present(x_BNC.grad).isfinite().all()
         assert gradients_are_finite(module)
 
 

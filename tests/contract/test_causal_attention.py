@@ -7,6 +7,7 @@ import pytest
 import torch
 from attention_references import REFERENCES
 from attention_settings import one_per_form, one_per_kind
+from attention_settings import title as title
 from causal_references import CAUSAL_REFERENCES
 from reference_base import layer
 from torch import Tensor
@@ -17,13 +18,13 @@ from robench.attention.build import build_attention
 from robench.attention.geometry import Geometry
 from robench.attention.state import ForwardState
 from robench.core.errors import DeclarationError
-from robench.core.identity import to_plain
 from robench.testing.attention import (
     ATTENTION_CHECKS,
     Check,
     StandaloneLayer,
     builds_in_a_backbone,
     earlier_values,
+    layer_of,
     positions,
     tokens_for,
 )
@@ -39,12 +40,6 @@ WITHOUT = {
     "rvt": "its learned matrix has a weight for each pair of places of an image",
 }
 SINGLE_TOLERANCE = 1e-5
-
-
-def title(declaration: AttentionBase) -> str:
-    fields = to_plain(declaration)
-    assert isinstance(fields, dict)
-    return "-".join(str(value) for name, value in fields.items() if name != "layers")
 
 
 def geometry_of(declaration: AttentionBase, geometry: Geometry = GEOMETRY) -> Geometry:
@@ -64,11 +59,9 @@ class CausalLayer(StandaloneLayer):
 def made(
     declaration: AttentionBase, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY
 ) -> StandaloneLayer:
-    module = CausalLayer(declaration, geometry_of(declaration, geometry)).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.layer.parameters():
-            parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    geometry = geometry_of(declaration, geometry)
+    module = CausalLayer(declaration, geometry).double()
+    module.load_state_dict(layer_of(declaration, geometry, seed=seed, spread=spread).state_dict())
     return module
 
 

@@ -7,7 +7,9 @@ from typing import ClassVar
 
 import pytest
 import torch
+from attention_laws import close
 from causal_references import CAUSAL_REFERENCES
+from presence import present
 from test_causal_attention import GEOMETRY, geometry_of, made
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
@@ -59,12 +61,7 @@ def gradients(module: nn.Module) -> dict[str, Tensor]:
     output_BNC = module(X)
     (output_BNC * drawn(*output_BNC.shape)).sum().backward()
     found = {name: each.grad for name, each in module.named_parameters() if each.grad is not None}
-    assert X.grad is not None
-    return {**found, "tokens": X.grad, "output": output_BNC.detach()}
-
-
-def close(one: Tensor, other: Tensor, up_to: float = 1e-12) -> bool:
-    return torch.allclose(one, other, rtol=0, atol=up_to)
+    return {**found, "tokens": present(X.grad), "output": output_BNC.detach()}
 
 
 def output(declaration: AttentionBase) -> Tensor:
@@ -101,8 +98,7 @@ class TestRunning:
         x_BNC = (scale * tokens_for(geometry)).float().requires_grad_()
         output_BNC = made(declaration, geometry=geometry).float()(x_BNC)
         output_BNC.sum().backward()
-        assert x_BNC.grad is not None
-        assert bool(output_BNC.isfinite().all() and x_BNC.grad.isfinite().all())
+        assert bool(output_BNC.isfinite().all() and present(x_BNC.grad).isfinite().all())
 
     @pytest.mark.parametrize("declaration", [Linear(), LinearTwicing(), Performer(num_features=8)], ids=str)
     def test_a_later_chunk_changes_nothing_before_it(self, declaration: AttentionBase) -> None:

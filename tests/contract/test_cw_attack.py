@@ -9,6 +9,7 @@ import pytest
 import torch
 import torchattacks
 from attack_examples import MEAN, NUM_CLASSES, SHAPE, STD, CurvedVictim, LinearVictim, around_the_middle, attacked
+from presence import present
 
 import robench
 from robench.attacks.cw import Cw
@@ -23,13 +24,11 @@ STRONG = Cw(num_steps=100, num_search_steps=6, initial_c=0.05, learning_rate=0.0
 
 
 def found(result: Perturbed) -> torch.Tensor:
-    assert result.found is not None
-    return result.found
+    return present(result.found)
 
 
 def gradients(result: Perturbed) -> torch.Tensor:
-    assert result.num_gradients is not None
-    return result.num_gradients
+    return present(result.num_gradients)
 
 
 def distances(result: Perturbed, batch: Batch) -> torch.Tensor:

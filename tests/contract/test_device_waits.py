@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from counting_device import DEVICE, waits_counted
+from presence import present
 from test_perturbations_contract import EXAMPLES
 
 from robench.attacks.base import Attack
@@ -177,8 +178,7 @@ def test_saturated_examples_wait_no_more_and_have_the_bits_of_a_cpu(
 
 def test_each_further_step_waits_within_its_bound(stepping: str) -> None:
     declared, (a_step, besides) = DECLARED[stepping], WAITS_A_STEP.get(stepping, OTHERS_A_STEP)
-    longer = lengthened(declared)
-    assert longer is not None
+    longer = present(lengthened(declared))
     num_searches = getattr(declared, "num_restarts", 1)
     short, long = (counted(each).total() for each in (declared, longer))
     assert long - short <= a_step * MORE * num_searches

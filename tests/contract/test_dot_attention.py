@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from attention_laws import close
+from presence import present
 from reference_base import head_projections
 from reference_dot import ASYMMETRIC_DECLARATIONS, REFERENCES, asymmetric_pursuits
+from reference_rpc import bites, kink_distance
 from torch import Tensor, nn
 
 from robench.attention.alibi import Alibi
 from robench.attention.alibi_impl import falling_logits
 from robench.attention.attnscale import AttnScale
+from robench.attention.base import AttentionBase
 from robench.attention.bilateral import Bilateral
 from robench.attention.bilateral_impl import Kept, sinusoids
 from robench.attention.build import build_attention, declaration_at
@@ -29,11 +33,11 @@ from robench.attention.scaled import Scaled
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
-from robench.core.declared import Declaration
 from robench.core.errors import ContractError
 from robench.core.identity import key_of, to_plain
 from robench.models.build import build
 from robench.models.vit import Vit
+from robench.testing.attention import tokens
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=0)
 SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}
@@ -43,26 +47,15 @@ DEIT_TINY: dict[str, Any] = {
 KEEPING = [Bilateral(), Bilateral(positions="sinusoid")]
 
 
-def made(declaration: Declaration, *, seed: int = 0, geometry: Geometry = GEOMETRY) -> nn.Module:
+def made(declaration: AttentionBase, *, seed: int = 0, geometry: Geometry = GEOMETRY) -> nn.Module:
     """A layer in float64 whose common parameters are the same for all kinds; its own are scattered too."""
     module = build_attention(declaration, geometry).double()
-    scatter(module, seed)
-    return module
-
-
-def scatter(module: nn.Module, seed: int = 0) -> None:
     generator = torch.Generator().manual_seed(seed)
-    common: list[Tensor] = []
-    own: list[Tensor] = []
-    for name, parameter in module.named_parameters():
-        (common if name.startswith(("qkv", "proj")) else own).append(parameter)
+    named = sorted(module.named_parameters(), key=lambda pair: not pair[0].startswith(("qkv", "proj")))
     with torch.no_grad():
-        for tensor in common + own:
-            tensor.copy_(0.5 * torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
-
-
-def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
-    return torch.randn(batch, num_tokens, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        for _, parameter in named:
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return module
 
 
 def with_positions(positions_NC: Tensor | None = None) -> ForwardState:
@@ -85,10 +78,6 @@ def mean_output(module: nn.Module, x_BNC: Tensor) -> Tensor:
     mean_B1C = parts(module, x_BNC)[2].mean(dim=1, keepdim=True)
     output_BNC: Tensor = module.get_submodule("proj")(mean_B1C.expand_as(x_BNC))
     return output_BNC
-
-
-def close(one: Tensor, other: Tensor, up_to: float = 1e-12) -> bool:
-    return torch.allclose(one, other, rtol=0, atol=up_to)
 
 
 def differ(one: Tensor, other: Tensor) -> bool:
@@ -115,21 +104,14 @@ class TestRpcAsymmetric:
 
     @pytest.mark.parametrize("formula", ["paper", "released"])
     def test_the_thresholds_of_the_references_bite(self, formula: str) -> None:
-        shares = []
-        for declaration in ASYMMETRIC_DECLARATIONS:
-            if declaration.formula == formula:
-                for step in self.steps(declaration):
-                    entries = [entry for row in step.sparse for entry in row]
-                    shares.append(sum(entry != 0 for entry in entries) / len(entries))
-        assert sum(0 < share < 1 for share in shares) >= len(shares) / 3
-        assert any(share == 0 for share in shares)
+        declarations = [each for each in ASYMMETRIC_DECLARATIONS if each.formula == formula]
+        bites([step for declaration in declarations for step in self.steps(declaration)])
 
     def test_gradients_are_checked_away_from_kinks(self) -> None:
         geometry = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
         for declaration, head in product(ASYMMETRIC_DECLARATIONS, range(2)):
             for step in self.steps(declaration, head=head, geometry=geometry, scale=1.4, seed=3):
-                entries = [abs(entry) for row in step.candidates for entry in row]
-                assert min(abs(entry - step.threshold) for entry in entries) > 1e-4
+                assert kink_distance(step) > 1e-4
 
     def steps(
         self,
@@ -154,9 +136,8 @@ class TestRpcAsymmetric:
         x_BNC = tokens().float().requires_grad_()
         output_BNC = module(x_BNC)
         output_BNC.square().sum().backward()
-        assert torch.allclose(output_BNC, mean_output(module, x_BNC), rtol=0, atol=1e-5)
-        assert x_BNC.grad is not None
-        assert x_BNC.grad.isfinite().all()
+        assert close(output_BNC, mean_output(module, x_BNC), 1e-5)
+        assert present(x_BNC.grad).isfinite().all()
 
     def test_the_first_layer_alone_cleans_its_keys_unless_told_otherwise(self) -> None:
         kinds = [type(declaration_at(RpcAsymmetric(), layer)) for layer in range(3)]
@@ -164,12 +145,14 @@ class TestRpcAsymmetric:
         assert declaration_at(RpcAsymmetric(elsewhere="symmetric"), 1) == Symmetric()
 
 
-class TestScaled:
-    @pytest.mark.parametrize("parameterization", ["matrix", "scalar"])
-    def test_it_starts_as_softmax_attention(self, parameterization: Any) -> None:
-        declaration = Scaled(parameterization=parameterization)
-        assert not build_attention(declaration, GEOMETRY).get_parameter("s").any()
-        assert torch.equal(filled(made(declaration), "s", 0.0)(tokens()), softmax_output())
+@pytest.mark.parametrize(
+    ("declaration", "name"),
+    [(Scaled(parameterization="matrix"), "s"), (Scaled(parameterization="scalar"), "s"), (AttnScale(), "lamb")],
+    ids=str,
+)
+def test_scaled_attention_starts_as_softmax_attention(declaration: AttentionBase, name: str) -> None:
+    assert not build_attention(declaration, GEOMETRY).get_parameter(name).any()
+    assert close(filled(made(declaration), name, 0.0)(tokens()), softmax_output())
 
 
 class TestBilateral:
@@ -200,11 +183,6 @@ class TestBilateral:
         with pytest.raises(ValueError, match=f"position_bandwidth has no effect with positions {positions}, got 2.0"):
             Bilateral(positions=positions, position_bandwidth=2.0)
         assert to_plain(Bilateral(positions=positions)) == {"kind": "bilateral", "positions": positions}
-
-
-def gradient_of(tensor: Tensor) -> Tensor:
-    assert tensor.grad is not None
-    return tensor.grad
 
 
 def calls_of(module: nn.Module, name: str = "qkv") -> list[int]:
@@ -314,7 +292,7 @@ class TestWhatBilateralAttentionKeeps:
         for module in (self.kept(declaration).requires_grad_(True), made(declaration).train()):
             for _ in range(2):
                 module(tokens(), with_positions()).square().sum().backward()
-            gradients.append(gradient_of(module.get_parameter("qkv.weight")))
+            gradients.append(present(module.get_parameter("qkv.weight").grad))
         assert torch.equal(*gradients)
 
     def test_what_was_kept_in_inference_mode_serves_under_gradients_later(self, declaration: Bilateral) -> None:
@@ -334,8 +312,7 @@ class TestNewPositions:
         module(tokens(), state)
         other = with_positions(tokens(seed=12)[0])
         assert torch.equal(module(tokens(), other), made(Bilateral())(tokens(), other))
-        assert other.positions_NC is not None
-        other.positions_NC += 1.0
+        present(other.positions_NC).add_(1.0)
         assert torch.equal(module(tokens(), other), made(Bilateral())(tokens(), other))
 
 
@@ -384,11 +361,10 @@ class TestBilateralModel:
             part = model.get_submodule(f"blocks.{layer}.attn")
             part.register_forward_pre_hook(lambda part, inputs: states.append(inputs[1]))
         model(torch.zeros(2, 3, 8, 8))
-        for state in states:
-            assert state.positions_NC is not None
-            assert state.positions_NC.shape == (5, 12)
-            assert state.positions_NC.requires_grad
-            assert torch.equal(state.positions_NC, model.get_parameter("pos_embed")[0])
+        for positions_NC in (present(state.positions_NC) for state in states):
+            assert positions_NC.shape == (5, 12)
+            assert positions_NC.requires_grad
+            assert torch.equal(positions_NC, model.get_parameter("pos_embed")[0])
         assert len(states) == 3
 
     def test_changed_positions_of_a_whole_model_are_seen_outside_training(self) -> None:
@@ -432,10 +408,6 @@ class TestSinusoids:
 
 
 class TestAttnScale:
-    def test_it_starts_as_softmax_attention(self) -> None:
-        assert not build_attention(AttnScale(), GEOMETRY).get_parameter("lamb").any()
-        assert close(filled(made(AttnScale()), "lamb", 0.0)(tokens()), softmax_output())
-
     def test_what_differs_from_the_mean_grows_by_one_plus_lambda(self) -> None:
         module = filled(made(AttnScale()), "lamb", 1.5)
         mean_BNC = mean_output(module, tokens())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from attack_examples import NUM_CLASSES, SHAPE, STD, CurvedVictim, LinearVictim, around_the_middle, attacked
+from presence import present
 from pyautoattack.fab_pt import FABAttack_PT
 
 import robench
@@ -59,8 +60,7 @@ class TestLinearModel:
         batch = batch_of(victim)
         declared = Fab(norm=norm, num_steps=20, num_targets=num_targets, num_final_steps=num_final_steps)
         result = attacked(declared, batch, victim)
-        assert result.found is not None
-        assert bool(result.found.all())
+        assert bool(present(result.found).all())
         assert bool(is_fooled(victim, result, batch).all())
         ratio = distances(result, batch, norm) / least_distances(victim, batch, norm)
         assert float(ratio.min()) > 1 - 1e-4
@@ -118,8 +118,7 @@ class TestMechanisms:
         batch = batch_of(victim, 24, spread=0.5)
         declared = Fab(norm="l2", **{"num_steps": 12, "num_final_steps": 0, **fields})
         result = attacked(declared, batch, victim)
-        assert result.found is not None
-        return float(distances(result, batch, "l2")[result.found].mean() + 10 * (~result.found).sum())
+        return float(distances(result, batch, "l2")[present(result.found)].mean() + 10 * (~present(result.found)).sum())
 
     def test_without_overshooting_the_boundary_is_met_and_not_crossed(self) -> None:
         victim = LinearVictim()
@@ -198,25 +197,22 @@ class TestStopAtSuccess:
         batch = batch_of(victim, 40)
         epsilon = float(least_distances(victim, batch, "linf").median()) * 1.02
         result = attacked(self.declared(epsilon, stop="at_success"), batch, victim)
-        assert result.num_gradients is not None
         within = distances(result, batch, "linf") <= epsilon
-        assert int(result.num_gradients[within].max()) < 30
-        assert int(result.num_gradients[~within].min()) == 30
+        assert int(present(result.num_gradients)[within].max()) < 30
+        assert int(present(result.num_gradients)[~within].min()) == 30
 
 
 class TestLaws:
     def test_a_victim_that_draws_is_asked_anew_for_the_boundary_of_each_class(self) -> None:
         class Drawing(LinearVictim):
             def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-                assert seeds is not None
-                asked.append(tuple(seeds))
+                asked.append(tuple(present(seeds)))
                 return super().outputs(inputs)
 
         asked: list[tuple[int, ...]] = []
         batch = batch_of(LinearVictim(), 8)
         result = attacked(Fab(num_steps=4, num_final_steps=0), batch, Drawing())
-        assert result.num_queries is not None
-        assert set(result.num_queries.tolist()) == {1 + 4 * NUM_CLASSES + 1}
+        assert set(present(result.num_queries).tolist()) == {1 + 4 * NUM_CLASSES + 1}
         # All predictions have one set of seeds, and every other pass has its own.
         assert len(set(asked)) == 4 * (NUM_CLASSES - 1) + 1
         assert torch.equal(result.inputs, attacked(Fab(num_steps=4, num_final_steps=0), batch, LinearVictim()).inputs)
@@ -227,11 +223,9 @@ class TestLaws:
         wrong = replace(batch, targets=(batch.targets + torch.arange(8) % 2) % NUM_CLASSES)
         result = attacked(Fab(num_steps=5), wrong, victim)
         odd = torch.arange(8) % 2 == 1
-        assert result.found is not None
-        assert result.num_gradients is not None
-        assert bool(result.found.all())
+        assert bool(present(result.found).all())
         assert torch.equal(result.inputs[odd], wrong.inputs[odd])
-        assert not bool(result.num_gradients[odd].any())
+        assert not bool(present(result.num_gradients)[odd].any())
         everything = attacked(Fab(num_steps=5), replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
         assert torch.equal(everything.inputs, batch.inputs)
 
@@ -286,8 +280,7 @@ def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> N
     ours = fab(Fab(num_steps=10, num_targets=1, num_final_steps=0), problem)
     lengths = [length_of(points.double() - batch.inputs.double(), "linf")[is_right] for points in (ours.points, theirs)]
     found = victim.outputs(theirs).detach().argmax(1) != batch.targets
-    assert ours.found is not None
-    assert torch.equal(ours.found, found)
+    assert torch.equal(present(ours.found), found)
     assert float((lengths[0] / lengths[1]).median()) < 1.001
     stated = float(lengths[1].median())
     assert float(((lengths[0] > stated) != (lengths[1] > stated)).double().mean()) <= 0.05

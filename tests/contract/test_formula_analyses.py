@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference_formulas
 import torch
+from presence import present
 from torch import Tensor
 
 from robench.analyses import ANALYSES, softmax_bounds_impl
@@ -77,8 +78,7 @@ def test_the_same_numbers_come_again_and_the_global_generator_is_left_alone(decl
 def test_kept_results_are_read_again(declaration: AnalysisBase, tmp_path: Path) -> None:
     """Random samples are kept as examples."""
     ((made, path),) = analyse(AnalysisRequest(analysis=declaration, results=tmp_path))
-    assert path is not None
-    read = read_analysis(path)
+    read = read_analysis(present(path))
     has_samples = any(each.is_of_examples for each in declaration.statistics.values())
     assert len(read.examples) == (FEW["num_samples"] if has_samples else 0)
     for one, other in zip(made.numbers, read.numbers, strict=True):
@@ -166,8 +166,7 @@ def test_the_theorem_on_boosting_holds_above_t_alone() -> None:
 
 def test_capacities_approach_their_asymptotes() -> None:
     found = computed(SmoothingPowers(max_power=100_000, num_powers=9))
-    n_X = found["capacity"].x
-    assert n_X is not None
+    n_X = present(found["capacity"].x)
     quotients_X = found["twicing_capacity"].values / found["twicing_capacity_asymptote"].values
     assert bool(((quotients_X - 1 + 3 / (8 * n_X)).abs() < 0.2 / n_X**2).all())
     torch.testing.assert_close(found["capacity"].values / found["capacity_asymptote"].values, n_X / (n_X + 1))
@@ -176,8 +175,7 @@ def test_capacities_approach_their_asymptotes() -> None:
 def test_densities_integrate_to_one_and_outliers_weigh_less() -> None:
     few = {"num_samples": 300, "num_outliers": 30, "grid_size": 41}
     found = computed(DensityContours(**few, num_blocks=65))
-    grid_G = found["kde"].x
-    assert grid_G is not None
+    grid_G = present(found["kde"].x)
     for name in ("truth", "kde", "rkde", "mom"):
         total = float(found[name].values.sum() * (grid_G[1] - grid_G[0]) ** 2)
         assert total == pytest.approx(1, abs=5e-3), name

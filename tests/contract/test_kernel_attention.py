@@ -5,54 +5,38 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import Any
 
 import pytest
 import torch
+from attention_laws import LargestTensor, close
+from presence import present
 from reference_base import Reference, head_projections, layer
 from reference_kernel import REFERENCES, RKDE_DECLARATIONS, Reweighting, densities, mgk_head, psi
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from robench.attention import sinc_products
+from robench.attention.base import AttentionBase
+from robench.attention.build import build_attention
 from robench.attention.fourier import Fourier
 from robench.attention.fourier_impl import FourierAttention
 from robench.attention.geometry import Geometry
 from robench.attention.heads import attend, merge_heads, split_heads
 from robench.attention.kde import Kde
-from robench.attention.kde_impl import KdeAttention
 from robench.attention.kernels import gaussian_gram, gaussian_kernels, weights_above
 from robench.attention.mgk import Mgk
-from robench.attention.mgk_impl import MgkAttention
 from robench.attention.rkde import Rkde
-from robench.attention.rkde_impl import LOG_WEIGHTS, RkdeAttention, quotients, robust_log_weights, squared_distances
-from robench.core.declared import Declaration
+from robench.attention.rkde_impl import LOG_WEIGHTS, quotients, robust_log_weights, squared_distances
+from robench.testing.attention import layer_of, tokens
 
 GEOMETRY = Geometry(dim=6, num_heads=2, num_tokens=5, depth=1, layer=0)
 SMALLEST = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
 FORMULAS = ("paper", "released")
 LOSSES = ("huber", "hampel", "welsch", "tukey")
-IMPLEMENTATIONS: dict[type, Callable[[Any, Geometry], nn.Module]] = {
-    Kde: KdeAttention,
-    Rkde: RkdeAttention,
-    Fourier: FourierAttention,
-    Mgk: MgkAttention,
-}
 EVERY = [declaration for reference in REFERENCES.values() for declaration in reference.declarations]
 
 
-def made(declaration: Declaration, *, seed: int = 0, spread: float = 0.5, geometry: Geometry = GEOMETRY) -> nn.Module:
-    """A layer in float64 whose parameters are all of size ``spread``."""
-    module = IMPLEMENTATIONS[type(declaration)](declaration, geometry).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(spread * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return module
-
-
-def tokens(*, batch: int = 2, num_tokens: int = 5, dim: int = 6, seed: int = 1) -> Tensor:
-    return torch.randn(batch, num_tokens, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def made(declaration: AttentionBase, *, spread: float = 0.5, geometry: Geometry = GEOMETRY) -> nn.Module:
+    return layer_of(declaration, geometry, spread=spread).layer
 
 
 def rkde(loss: str, threshold: float, formula: str, num_iterations: int = 1) -> Rkde:
@@ -66,10 +50,6 @@ def projections(module: nn.Module, x_BNC: Tensor, number: int = 3) -> tuple[Tens
 def projected(module: nn.Module, mixed_BHND: Tensor) -> Tensor:
     output_BNC: Tensor = module.get_submodule("proj")(merge_heads(mixed_BHND))
     return output_BNC
-
-
-def equal(left: Tensor, right: Tensor, tolerance: float = 1e-12) -> bool:
-    return torch.allclose(left, right, rtol=0, atol=tolerance)
 
 
 def has_finite_gradients(module: nn.Module, x: Tensor) -> bool:
@@ -86,36 +66,23 @@ class TestDeclarations:
 
 @pytest.mark.parametrize("declaration", EVERY, ids=str)
 class TestEveryKernel:
-    def test_tokens_that_are_all_the_same_have_finite_gradients(self, declaration: Declaration) -> None:
+    def test_tokens_that_are_all_the_same_have_finite_gradients(self, declaration: AttentionBase) -> None:
         module, x_BNC = made(declaration), tokens(num_tokens=1).repeat(1, 5, 1).requires_grad_()
         output_BNC = module(x_BNC)
         output_BNC.square().sum().backward()
-        assert equal(output_BNC, output_BNC[:, :1].expand(-1, 5, -1))
+        assert close(output_BNC, output_BNC[:, :1].expand(-1, 5, -1))
         assert has_finite_gradients(module, x_BNC)
 
     def test_nothing_larger_than_tokens_by_tokens_is_made(
-        self, declaration: Declaration, monkeypatch: pytest.MonkeyPatch
+        self, declaration: AttentionBase, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sinc_products, "BUDGET_ON_CPU", 0)
         geometry = Geometry(dim=16, num_heads=2, num_tokens=128, depth=1, layer=0)
-        module = IMPLEMENTATIONS[type(declaration)](declaration, geometry)
+        module = build_attention(declaration, geometry)
         with LargestTensor() as largest:  # type: ignore[no-untyped-call]  # torch's own
             module(torch.randn(1, 128, 16).requires_grad_()).sum().backward()
         # Two heads of tokens by, at most, two keys a token and one for the floor.
         assert 2 * 128 * 128 <= largest.num_elements <= 2 * 128 * (2 * 128 + 1)
-
-
-class LargestTensor(TorchDispatchMode):
-    """Watches how many elements the largest tensor has that any operation returns."""
-
-    num_elements = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        for each in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(each, Tensor):
-                self.num_elements = max(self.num_elements, each.numel())
-        return result
 
 
 class TestKde:
@@ -123,15 +90,15 @@ class TestKde:
         module = made(Kde())
         q_BHND, k_BHND, v_BHND = projections(module, tokens())
         unit_BHND = k_BHND / k_BHND.square().sum(dim=-1, keepdim=True).sqrt()
-        assert equal(module(tokens()), projected(module, attend(q_BHND, unit_BHND, v_BHND)))
+        assert close(module(tokens()), projected(module, attend(q_BHND, unit_BHND, v_BHND)))
 
     def test_the_released_one_has_queries_of_twice_the_length(self) -> None:
         paper, released = made(Kde()), made(Kde(formula="released"))
-        assert not equal(paper(tokens()), released(tokens()), 1e-3)
+        assert not close(paper(tokens()), released(tokens()), 1e-3)
         with torch.no_grad():
             paper.get_parameter("qkv.weight")[:6] *= 2
             paper.get_parameter("qkv.bias")[:6] *= 2
-        assert equal(paper(tokens()), released(tokens()))
+        assert close(paper(tokens()), released(tokens()))
 
 
 class TestRobustLosses:
@@ -155,8 +122,7 @@ class TestRobustLosses:
         squares = torch.tensor([0.0, 1e-40, 0.2, 0.3, 50.0]).requires_grad_()
         weights = LOG_WEIGHTS[loss](squares, 0.5, 0.0).exp()
         weights.sum().backward()
-        assert squares.grad is not None
-        assert squares.grad.isfinite().all()
+        assert present(squares.grad).isfinite().all()
 
 
 def rho_huber(x: float, a: float) -> float:
@@ -229,7 +195,7 @@ class TestRkde:
     @pytest.mark.parametrize(("loss", "formula"), list(product(LOSSES, FORMULAS)))
     def test_a_threshold_that_no_point_passes_gives_kde(self, loss: str, formula: str) -> None:
         robust = made(rkde(loss, 1e5, formula, num_iterations=3))
-        assert equal(robust(tokens()), made(Kde(formula=formula))(tokens()), 1e-8)  # type: ignore[arg-type]  # parametrised
+        assert close(robust(tokens()), made(Kde(formula=formula))(tokens()), 1e-8)  # type: ignore[arg-type]  # parametrised
 
     @pytest.mark.parametrize(
         ("loss", "threshold", "formula"),
@@ -246,7 +212,7 @@ class TestRkde:
         self, loss: str, threshold: float, formula: str, num_iterations: int
     ) -> None:
         robust = made(rkde(loss, threshold, formula, num_iterations))
-        assert equal(robust(tokens()), made(Kde(formula=formula))(tokens()))  # type: ignore[arg-type]  # parametrised
+        assert close(robust(tokens()), made(Kde(formula=formula))(tokens()))  # type: ignore[arg-type]  # parametrised
 
     @pytest.mark.parametrize("num_iterations", [1, 5])
     @pytest.mark.parametrize("loss", LOSSES)
@@ -267,7 +233,7 @@ class TestRkde:
         low, high = (0.0, math.sqrt(2)) if formula == "paper" else (1.0, math.sqrt(3))
         for num_iterations in (1, 2, 6):
             log_weights_BHM = robust_log_weights(gram_BHMM, rkde(loss, 0.9, formula, num_iterations))
-            assert equal(log_weights_BHM.exp().sum(dim=-1), torch.ones(2, 2, dtype=torch.float64))
+            assert close(log_weights_BHM.exp().sum(dim=-1), torch.ones(2, 2, dtype=torch.float64))
             h_BHM = squared_distances(gram_BHMM, log_weights_BHM, formula).sqrt()  # type: ignore[arg-type]  # parametrised
             assert h_BHM.min() >= low
             assert h_BHM.max() <= high
@@ -278,8 +244,8 @@ class TestRkde:
         weights = [robust_log_weights(gram_BHMM, rkde("huber", threshold, "paper", n)) for n in (1, 2, 3, 4, 60, 61)]
         objectives = [huber_objective(gram_BHMM, each, threshold) for each in weights]
         assert all(later <= earlier + 1e-12 for earlier, later in pairwise(objectives))
-        assert equal(weights[-1], weights[-2], 1e-8)
-        assert not equal(weights[0], weights[1], 1e-4)
+        assert close(weights[-1], weights[-2], 1e-8)
+        assert not close(weights[0], weights[1], 1e-4)
 
     def test_a_quotient_without_bound_is_held(self) -> None:
         scores_BHNM = torch.tensor([[[[4000.0, 0.0]]]]).requires_grad_()
@@ -288,8 +254,7 @@ class TestRkde:
         weights_BHNM = quotients(scores_BHNM, joint_BHM.unsqueeze(-2), marginal_BHM.unsqueeze(-2))
         weights_BHNM.sum().backward()
         assert weights_BHNM.flatten().tolist() == pytest.approx([torch.finfo(torch.float32).max ** 0.25, 0.5], rel=1e-4)
-        assert scores_BHNM.grad is not None
-        assert scores_BHNM.grad.isfinite().all()
+        assert present(scores_BHNM.grad).isfinite().all()
 
 
 class TestKernels:
@@ -369,12 +334,12 @@ class TestMgk:
         q_BHND, *keys, v_BHND = projections(module, tokens(), 4)
         kernels_BHNM = torch.exp(-(0.5 + place) / math.sqrt(3) * torch.cdist(q_BHND, keys[place]).square())
         weights_BHNM = kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + 1e-6)
-        assert equal(module(tokens()), projected(module, weights_BHNM @ v_BHND))
+        assert close(module(tokens()), projected(module, weights_BHNM @ v_BHND))
 
     def test_shares_count_as_their_nearest_within_zero_and_one(self) -> None:
         output_BNC = with_shares(made(Mgk()), 1.0, 0.25)(tokens())
         assert torch.equal(with_shares(made(Mgk()), 7.0, 0.25)(tokens()), output_BNC)
-        assert not equal(with_shares(made(Mgk()), 0.8, 0.25)(tokens()), output_BNC, 1e-4)
+        assert not close(with_shares(made(Mgk()), 0.8, 0.25)(tokens()), output_BNC, 1e-4)
         without = with_shares(made(Mgk()), 0.3, 0.0)(tokens())
         assert torch.equal(with_shares(made(Mgk()), 0.3, -2.0)(tokens()), without)
 
@@ -392,4 +357,4 @@ class TestMgk:
         parameters = {name: value.tolist() for name, value in module.state_dict().items()}
         assert {name: len(parameters[name]) for name in ("qkv.weight", "pi2")} == {"qkv.weight": 30, "pi2": 2}
         wanted = torch.tensor(layer(reference, declaration, tokens().tolist(), parameters, 2, {}), dtype=torch.float64)
-        assert equal(module(tokens()), wanted, 1e-10)
+        assert close(module(tokens()), wanted, 1e-10)

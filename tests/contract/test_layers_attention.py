@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from presence import present
 from reference_base import head_projections
 from reference_layers import CONNECTIONS, REFERENCES, block_of_softmax, relevances
 from timm.models.vision_transformer import Block
@@ -19,7 +20,7 @@ from robench.attention.build import build_attention, declaration_at
 from robench.attention.elliptical import Elliptical
 from robench.attention.elliptical_impl import sensitivity
 from robench.attention.geometry import Geometry
-from robench.attention.heads import split_heads
+from robench.attention.heads import merge_heads, split_heads
 from robench.attention.neutreno import Neutreno
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
@@ -32,6 +33,7 @@ from robench.models.build import build
 from robench.models.transformer import Boost, FeatScale, PlainResidual
 from robench.models.transformer_impl import build_block, parts_of
 from robench.models.vit import Vit
+from robench.testing.attention import tokens
 
 SMALL: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_classes": 5, "depth": 3, "dim": 12, "num_heads": 3}
 NEEDING = [Neutreno(), Elliptical()]
@@ -40,8 +42,7 @@ CONNECTED = [PlainResidual(), Boost(), FeatScale(), FeatScale(formula="released"
 
 def made(declaration: Declaration, *, layer: int = 0, seed: int = 0) -> nn.Module:
     """A layer of two heads of width 3, in float64, whose parameters are the same for all kinds."""
-    module = build_attention(declaration, Geometry(dim=6, num_heads=2, num_tokens=5, depth=3, layer=layer)).double()
-    return scattered(module, seed)
+    return scattered(build_attention(declaration, geometry(layer)).double(), seed)
 
 
 def scattered(module: nn.Module, seed: int = 0) -> nn.Module:
@@ -50,10 +51,6 @@ def scattered(module: nn.Module, seed: int = 0) -> nn.Module:
         for parameter in module.parameters():
             parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
     return module
-
-
-def tokens(seed: int = 1) -> Tensor:
-    return torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def projections(module: nn.Module, x_BNC: Tensor) -> tuple[Tensor, ...]:
@@ -73,8 +70,7 @@ class TestTwicing:
         module = made(Twicing())
         q, k, v = projections(module, tokens())
         weights = (q @ k.transpose(-2, -1) / 3**0.5).softmax(dim=-1)
-        heads_BHND = (2 * weights - weights @ weights) @ v
-        output_BNC = module.get_submodule("proj")(heads_BHND.transpose(1, 2).reshape(2, 5, 6))
+        output_BNC = module.get_submodule("proj")(merge_heads((2 * weights - weights @ weights) @ v))
         assert (module(tokens()) - output_BNC).abs().max() <= 1e-12
 
     def test_it_costs_one_more_product_with_the_values_and_no_square_of_the_weights(self) -> None:
@@ -89,10 +85,8 @@ class TestTwicing:
         declaration = Twicing(layers=(0, 2))
         assert [type(declaration_at(declaration, layer)) for layer in range(3)] == [Twicing, Softmax, Twicing]
         states = [build_attention(declaration, geometry(layer)).state_dict() for layer in range(3)]
-        for one, other in pairwise(states):
-            assert {name: value.shape for name, value in one.items()} == {
-                name: value.shape for name, value in other.items()
-            }
+        shapes = [{name: value.shape for name, value in state.items()} for state in states]
+        assert all(one == other for one, other in pairwise(shapes))
 
 
 def geometry(layer: int) -> Geometry:
@@ -139,8 +133,7 @@ class TestNeutreno:
     def test_gradients_reach_the_values_of_the_first_layer(self) -> None:
         first_BHND = heads().requires_grad_()
         made(Neutreno(), layer=1)(tokens(), after(first_BHND)).sum().backward()
-        assert first_BHND.grad is not None
-        assert (first_BHND.grad != 0).all()
+        assert (present(first_BHND.grad) != 0).all()
 
 
 class TestElliptical:
@@ -176,8 +169,7 @@ class TestElliptical:
         output_BNC = module(x_BNC, after(projections(module, x_BNC)[2].detach()))
         assert torch.equal(output_BNC, made(Softmax()).to(dtype)(x_BNC))
         output_BNC.sum().backward()
-        assert x_BNC.grad is not None
-        assert x_BNC.grad.isfinite().all()
+        assert present(x_BNC.grad).isfinite().all()
 
     @pytest.mark.parametrize("size", [1e-45, 1e-30, 1e30])
     def test_changes_of_any_size_give_finite_float32_outputs(self, size: float) -> None:
@@ -196,12 +188,9 @@ class TestElliptical:
         q, k, v = projections(module, held_BNC)
         change = (v - heads()).abs().mean(dim=-2, keepdim=True)
         relevance = (change / change.amax(dim=-1, keepdim=True)).detach()
-        heads_BHND = ((q * relevance) @ k.transpose(-2, -1) / 3**0.5).softmax(dim=-1) @ v
-        module.get_submodule("proj")(heads_BHND.transpose(1, 2).reshape(2, 5, 6)).square().sum().backward()
+        module.get_submodule("proj")(merge_heads(softmax_heads(q * relevance, k, v))).square().sum().backward()
         assert earlier_BHND.grad is None
-        assert x_BNC.grad is not None
-        assert held_BNC.grad is not None
-        assert torch.allclose(x_BNC.grad, held_BNC.grad, rtol=0, atol=1e-12)
+        assert torch.allclose(present(x_BNC.grad), present(held_BNC.grad), rtol=0, atol=1e-12)
 
     def test_the_relevances_of_the_contract_test_differ_between_coordinates(self) -> None:
         state = made(Elliptical(), layer=1).state_dict()
@@ -264,11 +253,8 @@ class TestFiniteDifferences:
         q, k, v = projections(module, held_BNC)
         held = sensitivity(q, k, v)
         assert not held.requires_grad
-        heads_BHND = ((q * held) @ k.transpose(-2, -1) / 3**0.5).softmax(dim=-1) @ v
-        module.get_submodule("proj")(heads_BHND.transpose(1, 2).reshape(2, 5, 6)).square().sum().backward()
-        assert x_BNC.grad is not None
-        assert held_BNC.grad is not None
-        assert torch.allclose(x_BNC.grad, held_BNC.grad, rtol=0, atol=1e-12)
+        module.get_submodule("proj")(merge_heads(softmax_heads(q * held, k, v))).square().sum().backward()
+        assert torch.allclose(present(x_BNC.grad), present(held_BNC.grad), rtol=0, atol=1e-12)
 
     def test_delta_belongs_to_the_other_estimator(self) -> None:
         with pytest.raises(ValueError, match=r"delta has no effect with estimator finite_differences, got 2\.0"):
@@ -312,7 +298,7 @@ def logits_by_hand(model: Any, heads_of: Any) -> Tensor:
     for layer, block in enumerate(model.blocks):
         q, k, v = split_heads(block.attn.qkv(block.norm1(x_BNC)), num_heads=3, num_projections=3)
         values.append(v)
-        x_BNC = x_BNC + block.attn.proj(heads_of(layer, q, k, v, values).transpose(1, 2).reshape(2, 5, 12))
+        x_BNC = x_BNC + block.attn.proj(merge_heads(heads_of(layer, q, k, v, values)))
         x_BNC = x_BNC + block.mlp(block.norm2(x_BNC))
     logits: Tensor = model.head(model.norm(x_BNC)[:, 0])
     return logits

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 import reference_linear
 import torch
+from attention_laws import LargestTensor, close
+from attention_settings import title
+from presence import present
 from reference_base import layer
 from scipy.stats import kstest  # type: ignore[import-untyped]  # its stubs are no dependency
-from test_attention_contract import GEOMETRY, made, title, tokens
+from test_attention_contract import GEOMETRY, made, tokens
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from robench.attention.base import Formula
 from robench.attention.build import build_attention
@@ -67,25 +68,11 @@ def difference_to_softmax(module: nn.Module) -> float:
         return float((module(tokens()) - made(Softmax(), spread=0.2)(tokens())).abs().max())
 
 
-class LargestTensor(TorchDispatchMode):
-    """Notes the size of the largest tensor that any operation returns."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        self.numel = max([self.numel, *sizes])
-        return result
-
-
 def largest_tensor(declaration: Declaration, num_tokens: int) -> int:
     module = made(declaration, geometry=replace(GEOMETRY, num_tokens=num_tokens))
-    x_BNC = tokens(batch=1, num_tokens=num_tokens)
-    largest = LargestTensor()  # type: ignore[no-untyped-call]  # its base is untyped
-    with largest:
-        module(x_BNC).sum().backward()
-    return largest.numel
+    with LargestTensor() as largest:  # type: ignore[no-untyped-call]  # its base is untyped
+        module(tokens(batch=1, num_tokens=num_tokens)).sum().backward()
+    return int(largest.num_elements)
 
 
 class TestCost:
@@ -105,7 +92,7 @@ def test_other_sizes_equal_the_slow_reference_too(declaration: Declaration) -> N
     parameters = {name: value.tolist() for name, value in module.state_dict().items()}
     reference = reference_linear.REFERENCES[declaration.kind]
     wanted = torch.tensor(layer(reference, declaration, x_BNC.tolist(), parameters, 2, {}), dtype=torch.float64)
-    assert torch.allclose(module(x_BNC), wanted, rtol=0, atol=1e-10)
+    assert close(module(x_BNC), wanted, 1e-10)
 
 
 @pytest.mark.parametrize("declaration", AVERAGING, ids=title)
@@ -129,13 +116,13 @@ class TestFeatureFactors:
         products_BHNM = queries_BHNF @ keys_BHMF.transpose(-2, -1)
         spread_BHNF, gather_BHFM = feature_factors(queries_BHNF.log(), keys_BHMF.log())
         wanted_BHNM = products_BHNM / products_BHNM.sum(dim=-1, keepdim=True)
-        assert torch.allclose(spread_BHNF @ gather_BHFM, wanted_BHNM, rtol=0, atol=1e-14)
+        assert close(spread_BHNF @ gather_BHFM, wanted_BHNM, 1e-14)
 
     def test_a_factor_common_to_the_features_of_a_query_or_to_all_keys_cancels(self) -> None:
         log_queries, log_keys = normal(1, 1, 5, 4), normal(1, 1, 6, 4, seed=1)
         spread, gather = feature_factors(log_queries, log_keys)
         moved_spread, moved_gather = feature_factors(log_queries + normal(1, 1, 5, 1, seed=2), log_keys - 700)
-        assert torch.allclose(moved_spread @ moved_gather, spread @ gather, rtol=0, atol=1e-12)
+        assert close(moved_spread @ moved_gather, spread @ gather)
 
     def test_features_far_below_the_smallest_number_still_have_weights(self) -> None:
         log_queries, log_keys = 1e5 * normal(1, 1, 5, 4), 1e5 * normal(1, 1, 6, 4, seed=1) - 1e6
@@ -154,8 +141,7 @@ class TestLinear:
     def test_gradients_of_features_are_finite_where_their_logarithm_is_not(self) -> None:
         x = torch.tensor([-1e4, -1.0, 0.0, 1e30], requires_grad=True)
         log_feature(x).sum().backward()
-        assert x.grad is not None
-        assert torch.allclose(x.grad, torch.tensor([1.0, 1.0, 1.0, 1e-30]))
+        assert torch.allclose(present(x.grad), torch.tensor([1.0, 1.0, 1.0, 1e-30]))
 
     def test_queries_whose_features_all_underflow_have_weights(self) -> None:
         module = made(Linear()).float()
@@ -232,7 +218,7 @@ class TestReleasedPerformer:
 
     def test_without_its_epsilon_it_is_the_printed_form(self) -> None:
         paper, released = self.outputs(1.0, epsilon=1e-30)
-        assert torch.allclose(paper, released, rtol=0, atol=1e-12)
+        assert close(paper, released)
 
     def test_the_two_differ_in_proportion_to_the_epsilon_where_queries_and_keys_are_short(self) -> None:
         sizes = []
@@ -285,7 +271,7 @@ def row_stochastic(size: int, sharpness: float = 4.0) -> Tensor:
 class TestPseudoInverse:
     def test_enough_steps_give_the_inverse_of_what_has_one(self) -> None:
         weights = row_stochastic(6)
-        assert torch.allclose(pseudo_inverse(weights, num_steps=20), weights.inverse(), rtol=0, atol=1e-9)
+        assert close(pseudo_inverse(weights, num_steps=20), weights.inverse(), 1e-9)
 
     def test_each_step_cubes_what_is_missing(self) -> None:
         weights = row_stochastic(5, sharpness=1.0)
@@ -294,7 +280,7 @@ class TestPseudoInverse:
             missing = identity - weights @ pseudo_inverse(weights, num_steps)
             next_missing = identity - weights @ pseudo_inverse(weights, num_steps + 1)
             wanted = missing @ missing @ missing @ (3 * identity + missing) / 4
-            assert torch.allclose(next_missing, wanted, rtol=0, atol=1e-10)
+            assert close(next_missing, wanted, 1e-10)
 
     def test_the_start_is_near_enough_to_converge_from(self) -> None:
         for sharpness in (0.0, 1.0, 10.0):
@@ -304,13 +290,13 @@ class TestPseudoInverse:
 
     def test_landmarks_that_are_all_alike_have_their_pseudo_inverse(self) -> None:
         weights = torch.full((1, 1, 7, 7), 1 / 7, dtype=torch.float64)
-        assert torch.allclose(pseudo_inverse(weights), torch.linalg.pinv(weights), rtol=0, atol=1e-10)
+        assert close(pseudo_inverse(weights), torch.linalg.pinv(weights), 1e-10)
 
     def test_a_shared_scale_is_the_one_that_the_largest_column_of_all_gives(self) -> None:
         weights = row_stochastic(5, sharpness=1.0)
         sums_BH = weights.sum(dim=-2).amax(dim=-1)
         start = pseudo_inverse(weights, num_steps=0, common_scale=True)
-        assert torch.allclose(start, weights.transpose(-2, -1) / sums_BH.max(), rtol=0, atol=1e-14)
+        assert close(start, weights.transpose(-2, -1) / sums_BH.max(), 1e-14)
         largest = sums_BH == sums_BH.max()
         assert largest.sum() == 1
         shared, own = (pseudo_inverse(weights, common_scale=common_scale) for common_scale in (True, False))
@@ -337,7 +323,7 @@ class TestSegmentMeans:
     ) -> None:
         x_BHND = normal(2, 3, num_tokens, 4)
         wanted = torch.stack([part.mean(dim=2) for part in x_BHND.split(lengths, dim=2)], dim=2)
-        assert torch.allclose(segment_means(x_BHND, num_segments), wanted, rtol=0, atol=1e-14)
+        assert close(segment_means(x_BHND, num_segments), wanted, 1e-14)
         assert [len(segment) for segment in reference_linear.segments(num_tokens, num_segments)] == lengths
 
 
@@ -358,7 +344,7 @@ class TestNystrom:
         q_BHND, k_BHND = (each.repeat_interleave(3, dim=2) for each in distinct)
         v_BHND = normal(1, 1, 12, 8, seed=2)
         approximation = attend_through_landmarks(q_BHND, k_BHND, v_BHND, 4, num_steps=40)
-        assert torch.allclose(approximation, attend(q_BHND, k_BHND, v_BHND), rtol=0, atol=1e-9)
+        assert close(approximation, attend(q_BHND, k_BHND, v_BHND), 1e-9)
 
     def test_the_convolution_adds_a_value_at_a_distance_of_at_most_17_tokens(self) -> None:
         geometry = replace(GEOMETRY, num_tokens=40)
@@ -375,7 +361,7 @@ class TestNystrom:
                 for token in range(max(0, -distance), min(40, 40 - distance)):
                     shifted_BNC[:, token] = values_BNC[:, token + distance]
                 added_BNC = nn.functional.linear(shifted_BNC, module.get_parameter("proj.weight"))
-                assert torch.allclose(module(x_BNC) - without_BNC, added_BNC, rtol=0, atol=1e-10)
+                assert close(module(x_BNC) - without_BNC, added_BNC, 1e-10)
 
 
 class TestReleasedNystrom:
@@ -391,13 +377,13 @@ class TestReleasedNystrom:
         _, released = self.modules(3)
         alone_BNC = released(tokens(batch=1))
         copies_BNC = released(tokens(batch=1).expand(3, -1, -1))
-        assert torch.allclose(copies_BNC, alone_BNC.expand(3, -1, -1), rtol=0, atol=1e-9)
+        assert close(copies_BNC, alone_BNC.expand(3, -1, -1), 1e-9)
         among_BNC = released(torch.cat([tokens(batch=1), 3 * tokens(batch=5, seed=2)]))
         assert (among_BNC[:1] - alone_BNC).abs().max() > 1e-3
 
     def test_with_one_landmark_there_is_no_scale_to_share(self) -> None:
         paper, released = self.modules(1)
-        assert torch.allclose(paper(tokens()), released(tokens()), rtol=0, atol=1e-12)
+        assert close(paper(tokens()), released(tokens()))
         assert not Nystrom(num_landmarks=1, formula="released").is_coupled
 
     @pytest.mark.parametrize("num_landmarks", [5, 64])

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from attention_settings import title
+from presence import present
 from reference_base import Situation, head_projections
 from reference_primal import EVERY_SETTING, PRIMAL_DECLARATIONS, head_scores, printed_loss, released_loss
-from test_attention_contract import GEOMETRY, gradients_are_finite, made, title, tokens
+from test_attention_contract import GEOMETRY, gradients_are_finite, made, tokens
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -39,8 +41,7 @@ def losses_of(module: nn.Module, x_BNC: Tensor) -> Tensor:
     """What a layer adds to the losses of a state that asks for them, (B,)."""
     state = ForwardState(losses_B=[])
     module(x_BNC, state)
-    assert state.losses_B is not None
-    (loss_B,) = state.losses_B
+    (loss_B,) = present(state.losses_B)
     return loss_B
 
 
@@ -98,8 +99,7 @@ class TestDuality:
         solve(module, x_BNC)
         losses_of(module, x_BNC).sum().backward()
         for weight in (module.we, module.wr):
-            assert weight.grad is not None
-            assert weight.grad.abs().max() < 1e-12
+            assert present(weight.grad).abs().max() < 1e-12
 
     def test_the_printed_loss_falls_without_bound_as_the_weights_grow_together(self) -> None:
         module, x_BNC = primal(SAMPLINGS[3]), tokens(batch=1)
@@ -190,9 +190,8 @@ class TestLoss:
         state = ForwardState(losses_B=[])
         for layer in (second, first):
             layer(tokens(), state)
-        assert state.losses_B is not None
         alone = [losses_of(second, tokens()), losses_of(first, tokens())]
-        assert all(torch.equal(one, other) for one, other in zip(state.losses_B, alone, strict=True))
+        assert all(torch.equal(one, other) for one, other in zip(present(state.losses_B), alone, strict=True))
         assert not torch.equal(*alone)
 
 

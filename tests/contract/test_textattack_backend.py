@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import ROOT, Robench
+from presence import present
 from textattack_programs import ASKING, DYING, FAILING, RETURNING, UNIMPORTABLE, program, run
 from word_search_models import TABLE, BagOfWords, labels_of, sentences
 
@@ -41,9 +42,7 @@ class TestTasks:
     def returned(self, program: Callable[[str], None], declaration: Any, text: str) -> dict[str, Any]:
         program(ASKING)
         found = run(declaration, [text])
-        assert found.num_queries is not None
-        assert found.num_gradients is not None
-        assert (found.num_queries.tolist(), found.num_gradients.tolist()) == ([3], [0])
+        assert (present(found.num_queries).tolist(), present(found.num_gradients).tolist()) == ([3], [0])
         (answer,) = decoded(found.inputs)
         value: dict[str, Any] = json.loads(answer)
         return value

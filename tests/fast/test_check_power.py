@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from paired_records import SUITE, flipped, store_of
+from presence import present
 from scipy import stats
 
 from robench.comparison import baseline_of, check_results
@@ -17,11 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def script() -> Any:
-    specification = spec_from_file_location("check_power", ROOT / "scripts" / "check_power.py")
-    assert specification is not None
-    assert specification.loader is not None
+    specification = present(spec_from_file_location("check_power", ROOT / "scripts" / "check_power.py"))
     module = module_from_spec(specification)
-    specification.loader.exec_module(module)
+    present(specification.loader).exec_module(module)
     return module
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from paired_records import CLEAN, FGSM, SUITE, record, store_of
+from presence import present
 from scipy import stats
 
 from robench.comparison import RENDERERS, Comparison, compare_models
@@ -34,11 +35,8 @@ class TestNumbers:
         comparison = compared()
         clean, fgsm, robust = comparison.rows
         assert [row.column.key for row in comparison.rows] == ["clean/top1_accuracy", "fgsm/top1_accuracy", "robust"]
-        assert clean.difference is not None
-        assert clean.difference.value == pytest.approx(0.1)
-        assert fgsm.first.estimate is not None
-        assert fgsm.second.estimate is not None
-        assert (fgsm.first.estimate.value, fgsm.second.estimate.value) == (0.5, 0.4)
+        assert present(clean.difference).value == pytest.approx(0.1)
+        assert (present(fgsm.first.estimate).value, present(fgsm.second.estimate).value) == (0.5, 0.4)
         assert fgsm.p_value == pytest.approx(stats.binomtest(3, 7, 0.5).pvalue)
         assert fgsm.only_first == ("digits/0001", "digits/0002", "digits/0003", "digits/0004")
         assert fgsm.only_second == ("digits/0005", "digits/0006", "digits/0007")
@@ -49,10 +47,8 @@ class TestNumbers:
     def test_the_models_turned_around_turn_every_sign(self) -> None:
         one, other = compared(), compare_models([SUITE], both(), "two", "one")
         for row, turned in zip(one.rows, other.rows, strict=True):
-            assert row.difference is not None
-            assert turned.difference is not None
-            assert turned.difference.value == -row.difference.value
-            assert turned.difference.low == pytest.approx(-(row.difference.high or 0))
+            assert present(turned.difference).value == -present(row.difference).value
+            assert present(turned.difference).low == pytest.approx(-(present(row.difference).high or 0))
             assert (turned.only_first, turned.only_second) == (row.only_second, row.only_first)
             assert turned.p_value == row.p_value
 
@@ -69,8 +65,7 @@ class TestNumbers:
     def test_a_limit_compares_the_first_examples(self) -> None:
         comparison = compared(limit=5)
         fgsm = comparison.rows[1]
-        assert fgsm.first.estimate is not None
-        assert (fgsm.first.estimate.value, fgsm.first.num_examples) == (1.0, 5)
+        assert (present(fgsm.first.estimate).value, fgsm.first.num_examples) == (1.0, 5)
         assert comparison.limit == 5
         assert "first 5 examples" in RENDERERS["text"](comparison)
 
@@ -157,21 +152,18 @@ class TestSeeds:
     def test_means_are_compared_by_welchs_test(self) -> None:
         fgsm = self.compared().rows[1]
         expected = stats.ttest_ind([0.5, 0.6, 0.7], [0.4, 0.3, 0.3], equal_var=False)
-        interval = expected.confidence_interval()
-        assert fgsm.difference is not None
-        assert (fgsm.difference.value, fgsm.difference.low, fgsm.difference.high) == pytest.approx(
-            (0.6 - 1 / 3, interval.low, interval.high), abs=1e-12
-        )
+        wanted = (0.6 - 1 / 3, *expected.confidence_interval())
+        found = present(fgsm.difference)
+        assert (found.value, found.low, found.high) == pytest.approx(wanted, abs=1e-12)
         assert fgsm.p_value == pytest.approx(expected.pvalue, abs=1e-12)
         assert fgsm.test == "Welch's t over seeds"
         assert (fgsm.only_first, fgsm.only_second) == (None, None)
-        assert fgsm.first.estimate is not None
-        assert fgsm.first.estimate.of_seeds == (0.5, 0.6, 0.7)
+        assert present(fgsm.first.estimate).of_seeds == (0.5, 0.6, 0.7)
 
     def test_seeds_that_do_not_differ_leave_no_doubt(self) -> None:
         clean = self.compared().rows[0]
-        assert clean.difference is not None
-        assert (clean.difference.value, clean.difference.low, clean.difference.high, clean.p_value) == (0, 0, 0, 1)
+        found = present(clean.difference)
+        assert (found.value, found.low, found.high, clean.p_value) == (0, 0, 0, 1)
         assert difference_over_seeds([0.5, 0.5], [0.25, 0.25])[1] == 0
 
     def test_the_notes_say_what_the_intervals_are_of(self) -> None:

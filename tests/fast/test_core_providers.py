@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 from plugin_examples import Installer
+from presence import present
 
 from robench.attacks.pgd import Pgd
 from robench.core.errors import DeclarationError
@@ -55,15 +56,13 @@ class TestProvider:
 
     def test_of_code_without_a_distribution_is_its_digest(self, install: Installer) -> None:
         package = install(entries={})
-        provider = provider_of(brighten(package))
-        assert provider is not None
+        provider = present(provider_of(brighten(package)))
         assert provider.code == code_digest(declared_in(package))
         assert str(provider) == f"{package}.declared"
 
     def test_a_class_that_its_distribution_does_not_name_is_code(self, install: Installer) -> None:
         package = install(entries={"corruption:their-fade": "Fade"})
-        provider = provider_of(declared_in(package).Brighten)
-        assert provider is not None
+        provider = present(provider_of(declared_in(package).Brighten))
         assert not provider.distribution
 
     def test_a_broken_entry_names_nothing(self, install: Installer) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from presence import present
 
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
@@ -148,8 +149,7 @@ class TestCorruptions:
     def test_its_type_and_severity_tell_its_family(self) -> None:
         snow = Corruption(type="snow", severity=3)
         assert snow.corruption == ("snow", 3)
-        found = corrupted_of(Condition(name="a", dataset=DIGITS, perturbation=snow))
-        assert found is not None
+        found = present(corrupted_of(Condition(name="a", dataset=DIGITS, perturbation=snow)))
         assert (found.family, found.type, found.severity) == ("digits-c", "snow", 3)
 
     def test_published_sets_are_a_list_of_their_own(self) -> None:

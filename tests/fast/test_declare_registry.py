@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from presence import present
 
 from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
@@ -164,8 +165,7 @@ def test_fields_that_are_stated_as_in_the_shipped_entry_are_no_mistake(tmp_path:
     stated = entry.replace("seed: 0", "seed: 9").replace("classification\n", "classification\n    of: digits-symvit\n")
     (mine,) = read_registry(write(tmp_path, f"checkpoints:\n  mine:\n{stated}")).values()
     assert mine.entry == "digits-symvit"
-    assert mine.training is not None
-    assert mine.training.seed == 9
+    assert present(mine.training).seed == 9
 
 
 def test_initial_weights_of_a_shipped_recipe_are_found_from_any_registry(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import yaml
 from click.testing import CliRunner
 from conftest import ROOT
 from leaderboard_examples import ADV, FINE, MASKED, NUM_EXAMPLES, SHIFT, adv_suite, fill, shift_suite
+from presence import present
 
 from examples import record_of
 from robench.cli import export_command
@@ -167,8 +168,7 @@ class TestCells:
         of_adv = [row for row in means if row["suite"] == "adv"]
         assert len(of_adv) == len(adv_suite().columns)
         for row in of_adv:
-            estimate = wanted.cells[row["column"]].estimate
-            assert estimate is not None
+            estimate = present(wanted.cells[row["column"]].estimate)
             assert (row["value"], row["low"], row["high"]) == (estimate.value, estimate.low, estimate.high)
             assert (row["training_seed"], row["num_seeds"]) == (None, 2)
             assert row["interval"].startswith("Student's t")

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT
 from papers_examples import registry, shipped_tables, suite
+from presence import present
 
 from robench.attention.softmax import Softmax
 from robench.cli.table_command import command
@@ -40,8 +41,7 @@ def condition(suite_name: str, name: str, **changes: object) -> Condition:
 
 
 def seconds(hours: Hours | None) -> tuple[float, float]:
-    assert hours is not None
-    return hours.low * 3600, hours.high * 3600
+    return present(hours).low * 3600, present(hours).high * 3600
 
 
 def once(value: float) -> tuple[object, object]:

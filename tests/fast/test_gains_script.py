@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 import pytest
 from gains import gains_of, summary_of
+from presence import present
 from scipy import stats
 
 from robench.comparison.compare import ComparedColumn, Comparison
@@ -69,22 +70,15 @@ def test_p_values_are_corrected_over_all_models_and_columns() -> None:
 def test_a_choice_of_columns_is_a_smaller_family() -> None:
     (alone,) = gains_of([ONE], {"s/pgd"})
     (_, beside) = gains_of([ONE])
-    assert alone.p_value is not None
-    assert beside.p_value is not None
-    assert alone.p_value == pytest.approx(beside.p_value / 2)
-    assert alone.detectable is not None
-    assert beside.detectable is not None
-    assert alone.detectable[0] < beside.detectable[0]
+    assert present(alone.p_value) == pytest.approx(present(beside.p_value) / 2)
+    assert present(alone.detectable)[0] < present(beside.detectable)[0]
 
 
 def test_seeds_that_it_takes_are_those_of_a_simulation() -> None:
     (found,) = gains_of([comparison("one", column("clean", [0.50, 0.52, 0.54], [0.46, 0.48, 0.50]))])
-    assert found.seeds_needed is not None
-    low, high = found.seeds_needed
-    assert low is not None
-    assert high is not None
+    low, high = present(found.seeds_needed)
     random = np.random.default_rng(0)
-    for count, tail in ((low, 0.9), (high, 0.1)):
+    for count, tail in ((present(low), 0.9), (present(high), 0.1)):
         # The ends of the 80 % interval of a standard deviation of 0.02 that 4 degrees of freedom estimate.
         std = 0.02 * sqrt(4 / stats.chi2(4).ppf(tail))
         rates = []

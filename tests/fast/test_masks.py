@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from presence import present
 from test_pictures import pixels
 
 from robench.core.errors import UsageError
@@ -146,8 +147,7 @@ def test_a_page_says_the_right_pixels_and_begins_with_the_largest_drop(page: str
     assert page.count("83.1 % of pixels right") == 3 * 3
     assert re.findall(r"</svg>(.*?)</li>", page) == ["sky", "&lt;b&gt;road", "tree"]
     assert 'class="stripes"></span>not counted' in page
-    found = re.search(r'id="data">(.*?)</script>', page)
-    assert found is not None
+    found = present(re.search(r'id="data">(.*?)</script>', page))
     (first, *_) = json.loads(found[1])["examples"]
     assert first["drops"] == pytest.approx([0.6, 0.1, 0, 0])
     assert first["words"] == "b  sky <b>road tree"

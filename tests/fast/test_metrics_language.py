@@ -5,6 +5,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from presence import present
 
 from examples import readings
 from robench.core.errors import ContractError, IncompleteError
@@ -59,9 +60,7 @@ def test_there_is_no_interval_below_30_texts(name: str) -> None:
     numbers = [(30.0 + place % 7, 10, 16.0 + place % 5, 8) for place in range(30)]
     assert measured(name, *numbers[:29]).low is None
     found = measured(name, *numbers)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.value < found.high
+    assert present(found.low) < found.value < present(found.high)
 
 
 def test_the_interval_resamples_whole_texts() -> None:
@@ -73,9 +72,7 @@ def test_the_interval_resamples_whole_texts() -> None:
     wanted = np.percentile(np.exp(losses[drawn].sum(1) / lengths[drawn].sum(1)), [2.5, 97.5])
     assert (found.low, found.high) == pytest.approx(tuple(wanted), rel=0.01)
     # Were words drawn one by one, 3 million of them would leave almost no width.
-    assert found.high is not None
-    assert found.low is not None
-    assert found.high - found.low > 3
+    assert present(found.high) - present(found.low) > 3
 
 
 def test_swapped_words_of_clean_texts_have_no_perplexity() -> None:
@@ -128,7 +125,6 @@ def test_texts_weigh_by_their_kept_words_in_the_damage() -> None:
     ("name", "value"), [("perplexity", exp(55 / 15)), ("kept_damage", 100 * (exp((24 - 18) / 12) - 1))]
 )
 def test_they_are_paired_by_text_in_comparisons(name: str, value: float) -> None:
-    contributions = METRICS[name].contributed(readings(texts(*TWO)))
-    assert contributions is not None
+    contributions = present(METRICS[name].contributed(readings(texts(*TWO))))
     samples = [sample.values[None, :] for sample in contributions.samples]
     assert contributions.statistic(samples)[0] == pytest.approx(value)

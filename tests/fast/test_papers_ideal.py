@@ -15,6 +15,7 @@ from statistics import fmean, stdev
 
 import pytest
 from papers_examples import load_published, registry, shipped_tables, suite
+from presence import present
 
 from robench.comparison.spread import PER_CENT, Seeds
 from robench.core.checkpoint import Checkpoint
@@ -78,9 +79,7 @@ def suites() -> dict[str, Suite]:
 
 
 def cell_of(table: PublishedTable, row: str, column: str) -> PublishedCell:
-    cell = table.cell(row, column)
-    assert cell is not None
-    return cell
+    return present(table.cell(row, column))
 
 
 def evidence_of(paper: str, number: int, row: str, column: str) -> list[Evidence]:

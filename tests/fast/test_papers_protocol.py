@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from papers_examples import load_published, registry, suite
+from presence import present
 
 from robench.declare import published_tables
 from robench.declare.printed import PublishedCell
@@ -232,8 +233,7 @@ def test_every_measurable_cell_is_compared_and_only_known_ones_differ() -> None:
 
 def test_readings_by_code_and_text_have_conditions_and_protocols_of_their_own() -> None:
     def readings(paper: str, number: int, row: str, column: str) -> dict[str | None, tuple[str | None, dict[str, str]]]:
-        printed = load_published(paper, number).cell(row, column)
-        assert printed is not None
+        printed = present(load_published(paper, number).cell(row, column))
         attack = ("norm", "epsilon", "num_steps")
         return {
             by: (read.condition, {name: read.protocol[name] for name in attack if name in read.protocol})
@@ -359,8 +359,7 @@ def test_two_prints_of_one_model_that_no_training_can_agree_with_are_marked() ->
     }
     for several in apart.values():
         for each in several:
-            assert each.inconsistent is not None
-            assert "no training of this model can agree with both" in each.inconsistent
+            assert "no training of this model can agree with both" in present(each.inconsistent)
 
 
 def test_a_recipe_is_stated_by_settings_and_not_by_a_length_alone() -> None:
@@ -400,8 +399,7 @@ def test_a_recipe_is_stated_by_settings_and_not_by_a_length_alone() -> None:
 )
 def test_protocols_of_word_swap_are_compared_field_by_field(name: str, stated: str, is_equal: bool) -> None:
     of_cell = measured("wikitext-103-swap", "swap-4/perplexity", "wikitext-softmax-small")
-    printed = load_published("twicing", 4).rows[0].cells[1]
-    assert printed is not None
+    printed = present(load_published("twicing", 4).rows[0].cells[1])
     assert differing_fields(replace(printed, protocol={name: stated}), of_cell, of_authors=False) == (
         () if is_equal else (name,)
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from papers_examples import TWIN, printed, records, registry, suite, table_with
+from presence import present
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.identity import key_of
@@ -146,8 +147,7 @@ class TestEntries:
         )
         (row,) = rows_of(store, mine, other)
         assert (row.model, row.seeds) == (ENTRY, (ENTRY, "mine", "mine@1"))
-        estimate = row.cells["clean/top1_accuracy"].estimate
-        assert estimate is not None
+        estimate = present(row.cells["clean/top1_accuracy"].estimate)
         assert estimate.of_seeds == (0.7, 0.9, 0.8)
 
     def test_the_authors_weights_have_a_row_of_their_own_before_the_seeds(self) -> None:

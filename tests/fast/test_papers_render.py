@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 from papers_examples import CLEAN, FLAG, THEIRS, TWIN, basis_with, cell_of, printed, report_with, table_with
+from presence import present
 
 from robench.core.rendered import Rendered
 from robench.papers import FORMATS, TWIN_FORMATS, PaperTable, TwinTable
@@ -70,9 +71,7 @@ def twins() -> TwinTable:
     """A measured twin of two rows, and one that is not."""
     other = replace(TWIN, model="digits-rpc-symvit")
     cells = (printed(twin=TWIN), printed(row="Again", twin=TWIN), printed(row="Theirs", twin=other))
-    found = twins_of(table_with(*cells), basis_with(report_with("digits-symvit", TWINS, "digits-shift")))
-    assert found is not None
-    return found
+    return present(twins_of(table_with(*cells), basis_with(report_with("digits-symvit", TWINS, "digits-shift"))))
 
 
 def everywhere(text: str) -> PaperTable:
@@ -176,8 +175,7 @@ class TestTwins:
             for column, (condition, metric) in parts.items()
         ]
         reports = report_with("digits-symvit", measured, "digits-shift")
-        found = twins_of(table_with(*cells, columns=tuple(places)), basis_with(reports))
-        assert found is not None
+        found = present(twins_of(table_with(*cells, columns=tuple(places)), basis_with(reports)))
         assert [column.is_at_ceiling for column in found.columns] == [True, False, False]
         assert "above 99.5 %: digits-shift: clean top-1 accuracy." in TWIN_FORMATS["text"](found)
 
@@ -338,15 +336,13 @@ class TestLayout:
         assert (same.grid.headings, same.paragraphs[0].split(";")[0]) == (("Clean",), "Cells: printed number, in %")
         other = printed("3", column="Cost", unit="GMac", missing="x", metric=None)
         grid = page_of(table_of(table_with(printed(), other, columns=("Clean", "Cost")), basis_with())).sections[0].grid
-        assert grid is not None
-        assert grid.headings == ("Clean (%)", "Cost (GMac)")
+        assert present(grid).headings == ("Clean (%)", "Cost (GMac)")
 
     def test_means_over_seeds_say_of_how_many(self) -> None:
         seeds = (0.70, 0.71, 0.72)
         reports = report_with("symvit", {CLEAN: cell_of(0.71, 0.69, 0.73, of_seeds=seeds)}, seeds=("a", "b", "c"))
         page = page_of(table_of(table_with(printed()), basis_with(reports)))
-        assert page.sections[0].grid is not None
-        assert page.sections[0].grid.facts["model"] == ("symvit (3 seeds)",)
+        assert present(page.sections[0].grid).facts["model"] == ("symvit (3 seeds)",)
         assert ONE_CHECKPOINT not in page.closing
 
     def test_a_table_without_results_does_not_count_them(self) -> None:

@@ -21,6 +21,7 @@ from papers_examples import (
     suite,
     table_with,
 )
+from presence import present
 
 from robench.comparison.evidence import Difference
 from robench.core.report import Cell, Report
@@ -158,8 +159,7 @@ def test_twins_are_a_table_of_their_own_and_give_the_printed_number_nothing() ->
     assert [cell.verdict.name for cell in table.cells] == ["not measured"] * 2
     assert all(cell.ours.measured is None for cell in table.cells)
     assert num_measured([table]) == (0, 2)
-    assert twins is not None
-    ((row,), (twin,)) = twins.rows, twins.cells
+    ((row,), (twin,)) = present(twins).rows, present(twins).cells
     assert (row.model, row.twin_of, twin.twin_of) == ("digits-symvit", "Ours", (("Ours", "Clean"),))
     assert (twin.ours.measured, twin.ours.low, twin.ours.high) == pytest.approx((97.0, 95.0, 98.0))
 

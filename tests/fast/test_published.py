@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from papers_examples import load_published, registry, suite
+from presence import present
 
 from robench.core.errors import DeclarationError, UnknownNameError, UsageError
 from robench.declare import published_tables, read_published, shipped, shipped_suites
@@ -113,8 +114,7 @@ def test_null_is_no_cell(table: PublishedTable) -> None:
 
 
 def test_a_cell_is_defaults_overlaid_by_its_column_overlaid_by_its_row(table: PublishedTable) -> None:
-    cell = table.cell("Ours", "IN-R error")
-    assert cell is not None
+    cell = present(table.cell("Ours", "IN-R error"))
     assert (cell.row, cell.column, cell.unit, cell.model) == ("Ours", "IN-R error", "%", "symvit")
     assert (cell.suite, cell.column_key, cell.complement) == ("imagenet-shift", "r/top1_accuracy", True)
     assert cell.protocol == {"training": "deit", "examples": "30000", "epsilon": "0.10", "epochs": "300"}
@@ -123,8 +123,7 @@ def test_a_cell_is_defaults_overlaid_by_its_column_overlaid_by_its_row(table: Pu
 
 def test_a_row_has_the_last_word(tmp_path: Path) -> None:
     row = "model: deit-tiny\n    unit: s\n    complement: false\n    protocol: {examples: 12}\n    condition: a"
-    cell = read_published(write(tmp_path, TABLE.replace("model: deit-tiny", row))).cell("Theirs", "Clean")
-    assert cell is not None
+    cell = present(read_published(write(tmp_path, TABLE.replace("model: deit-tiny", row))).cell("Theirs", "Clean"))
     assert (cell.unit, cell.complement, cell.condition, cell.protocol["examples"]) == ("s", False, "a", "12")
 
 
@@ -132,9 +131,7 @@ def test_a_cell_is_read_by_code_and_by_text(tmp_path: Path) -> None:
     by_code, by_text = "{protocol: {epsilon: 0.2, training: null}}", "{condition: a, inferred: [clip]}"
     fields = f"condition: clean, readings: {{code: {by_code}, text: {by_text}}}, inferred: [norm],"
     table = read_published(write(tmp_path, TABLE.replace("condition: clean,", fields)))
-    cell, other = table.cell("Ours", "Clean"), table.cell("Ours", "IN-R error")
-    assert cell is not None
-    assert other is not None
+    cell, other = present(table.cell("Ours", "Clean")), present(table.cell("Ours", "IN-R error"))
     stated = {"training": "deit", "examples": "50000", "epsilon": "0.10", "epochs": "300"}
     assert (cell.condition, dict(cell.protocol), cell.inferred) == ("clean", stated, ("norm",))
     assert [(by, read.condition, dict(read.protocol), read.inferred) for by, read in cell.as_read] == [
@@ -155,13 +152,11 @@ def test_a_twin_differs_from_its_cell_in_what_is_stated_of_it(table: PublishedTa
         None,
         None,
     ]
-    assert twins[1] is not None
-    assert twins[1].column_key == "digits-r/top1_accuracy"
+    assert present(twins[1]).column_key == "digits-r/top1_accuracy"
 
 
 def test_a_missing_cell_keeps_its_model_and_has_no_column(table: PublishedTable) -> None:
-    cell = table.cell("Ours", "PPL")
-    assert cell is not None
+    cell = present(table.cell("Ours", "PPL"))
     assert (cell.model, cell.missing, cell.column_key, cell.unit) == ("symvit", "no language model", None, "")
 
 
@@ -488,9 +483,7 @@ def test_errors_by_type_follow_from_accuracies_but_where_an_inconsistency_says_w
     for row in (row.label.removesuffix(", mCE") for row in table.rows if row.label.endswith(", mCE")):
         reference = REFERENCES["imagenet-c"].corrupted[row.lower().replace(" ", "_")]
         for column in table.columns:
-            accuracy, error = table.cell(f"{row}, top-1", column), table.cell(f"{row}, mCE", column)
-            assert accuracy is not None
-            assert error is not None
+            accuracy, error = (present(table.cell(f"{row}, {kind}", column)) for kind in ("top-1", "mCE"))
             follows = float(100 - accuracy.value) / reference
             tolerance = float(accuracy.rounding) / reference + float(error.rounding)
             if error.inconsistent is not None:
@@ -511,10 +504,9 @@ def test_means_over_types_are_those_of_the_table_of_types() -> None:
             printed = means.cell(model, column)
             cells = [by_type.cell(row.label, model) for row in by_type.rows if row.label.endswith(f", {kind}")]
             values = [cell.value for cell in cells if cell is not None]
-            assert printed is not None
             assert len(values) == 15
             # Both the fifteen and their mean are rounded.
-            assert abs(printed.value - sum(values) / 15) <= 2 * printed.rounding
+            assert abs(present(printed).value - sum(values) / 15) <= 2 * present(printed).rounding
 
 
 def test_losses_are_logarithms_of_perplexities_but_where_an_inconsistency_says_what_is() -> None:
@@ -522,9 +514,8 @@ def test_losses_are_logarithms_of_perplexities_but_where_an_inconsistency_says_w
     for number in (1, 5, 6):
         table = load_published("rkde", number)
         for row in table.rows:
-            for perplexity, loss in zip(row.cells[::2], row.cells[1::2], strict=True):
-                assert perplexity is not None
-                assert loss is not None
+            cells = [present(cell) for cell in row.cells]
+            for perplexity, loss in zip(cells[::2], cells[1::2], strict=True):
                 low, high = (log(perplexity.value + sign * perplexity.rounding) for sign in (-1, 1))
                 is_rounding = low - float(loss.rounding) <= float(loss.value) <= high + float(loss.rounding)
                 text = f"printed {loss.printed}; {log(perplexity.value):.2f} is the logarithm of the printed perplexity"
@@ -536,8 +527,7 @@ def test_losses_are_logarithms_of_perplexities_but_where_an_inconsistency_says_w
 def test_seconds_a_sample_of_training_are_no_seconds_a_sample() -> None:
     table = load_published("rpc", 13)
     for row in table.rows:
-        cell = table.cell(row.label, "Sec/Sample (Training)")
-        assert cell is not None
+        cell = present(table.cell(row.label, "Sec/Sample (Training)"))
         days = round(1_281_167 * 300 * float(cell.value) / 86_400)
         said = f"printed {cell.printed} s a sample; 300 epochs of 1,281,167 images would take {days} days"
         assert cell.inconsistent == said

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from papers_examples import load_published, registry
+from presence import present
 
 from robench.datasets import DATASETS
 from robench.declare import published_tables
@@ -83,9 +84,7 @@ def cells(paper: str, number: int) -> list[PublishedCell]:
 
 def both(cell: PublishedCell) -> list[Any]:
     """Return the architectures of a cell's entry and of its twin."""
-    assert cell.model is not None
-    assert cell.twin is not None
-    return [models()[cell.model], models()[cell.twin.model]]
+    return [models()[present(cell.model)], models()[present(cell.twin).model]]
 
 
 def test_as_many_cells_are_measurable_and_have_twins_as_are_counted_here() -> None:
@@ -150,10 +149,8 @@ def test_trends_over_parameters_are_of_one_formula() -> None:
     for (number, column), model in chosen.items():
         for label, name in rows.items():
             again = load_published("rkde", number).cell(label, column)
-            first = load_published("rkde", 2).cell(model, f"{name} top-1")
-            assert again is not None
-            assert first is not None
-            assert again.printed == first.printed
+            first = present(load_published("rkde", 2).cell(model, f"{name} top-1"))
+            assert present(again).printed == first.printed
     formulas = {
         part.attention.formula for number in (7, 8, 9, 10) for cell in cells("rkde", number) for part in both(cell)
     }
@@ -171,8 +168,7 @@ def test_rows_of_rpc_have_their_iterations_and_layers_in_entry_and_twin() -> Non
     ]
     assert len(labelled) == 28 + 56 + 120 + 2 + 5
     for cell in labelled:
-        found = re.search(r"(\d)iter/(layer1|all-layer)", f"{cell.row} {cell.column}")
-        assert found is not None
+        found = present(re.search(r"(\d)iter/(layer1|all-layer)", f"{cell.row} {cell.column}"))
         for architecture in both(cell):
             attention = architecture.attention
             assert attention.num_iterations == int(found[1])
@@ -397,8 +393,7 @@ def test_models_of_long_sequences_have_the_sizes_and_the_recipe_of_the_released_
 def test_language_models_are_those_of_their_rows(paper: str, number: int) -> None:
     is_medium = (paper, number) == ("rkde", 5)
     for cell in cells(paper, number):
-        assert cell.model is not None
-        found = models()[cell.model]
+        found = models()[present(cell.model)]
         medium = is_medium or "(med)" in cell.row
         assert (found.depth, found.dim, found.context) == ((16, 256, 384) if medium else (16, 128, 256))
         assert (found.norm, found.positions, found.stride, found.vocabulary_size) == ("post", "backward", 1, 267_735)

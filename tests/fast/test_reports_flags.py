@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from presence import present
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of
 from robench.attacks.base import BoundedAttack
@@ -134,16 +135,14 @@ class TestComparisons:
         self, stronger: BoundedAttack, weaker: BoundedAttack, name: str
     ) -> None:
         for flags in (compared((stronger, 30), (weaker, 10)), compared((weaker, 10), (stronger, 30))):
-            assert flags is not None
-            (flag,) = flags
+            (flag,) = present(flags)
             assert (flag.name, flag.is_raised, flag.value) == (name, True, 0.5)
 
     @pytest.mark.parametrize(
         ("stronger", "weaker"), [(pgd(), Fgsm(epsilon=EPSILON)), (pgd(2 * EPSILON), pgd()), (pgd(), pgd(num_steps=40))]
     )
     def test_the_expected_order_is_kept_unraised(self, stronger: BoundedAttack, weaker: BoundedAttack) -> None:
-        flags = compared((stronger, 10), (weaker, 10))
-        assert flags is not None
+        flags = present(compared((stronger, 10), (weaker, 10)))
         assert [flag.is_raised for flag in flags] == [False]
 
     @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from presence import present
 from safetensors import safe_open
 
 from examples import HEADER, NEXT_HEADER
@@ -154,8 +155,7 @@ class TestFolder:
         folder.put(examples)
         assert folder.has(shard.measurement_key, shard.key)
         assert not folder.has(shard.key, shard.measurement_key)
-        kept = got(folder, examples)
-        assert kept is not None
+        kept = present(got(folder, examples))
         assert same(kept, examples)
         assert folder.get(shard.measurement_key, NEXT_HEADER.key) is None
 
@@ -188,8 +188,7 @@ class TestFolder:
         with caplog.at_level(logging.WARNING):
             folder.put(examples_of(points={ONE_BUDGET: examples_of().points[ONE_BUDGET] + 1}))
         assert "not reproducible; the first examples stay" in caplog.text
-        kept = got(folder, examples_of())
-        assert kept is not None
+        kept = present(got(folder, examples_of()))
         assert same(kept, examples_of())
 
     def test_a_damaged_file_is_set_aside_and_its_place_is_free_again(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from presence import present
 from test_pictures import example, shot
 
 from robench.core.errors import UsageError
@@ -32,8 +33,7 @@ def shown(page: str) -> list[str]:
 
 
 def facts(page: str) -> Any:
-    found = re.search(r'id="data">(.*?)</script>', page)
-    assert found is not None
+    found = present(re.search(r'id="data">(.*?)</script>', page))
     return json.loads(found[1])
 
 
