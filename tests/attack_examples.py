@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from presence import present
 
+from robench.attacks.rows import length_of
 from robench.core.declared import Declaration
 from robench.core.protocols import Batch, Model, Perturbed
 from robench.testing.models import NUM_CLASSES, SHAPE, by_rows, perturbed, rows_of
@@ -60,6 +62,71 @@ class FunctionVictim:
         self.shown.append(inputs.detach().clone())
         self.seeds.append(None if seeds is None else tuple(seeds))
         return self.function(inputs)
+
+
+class Module(torch.nn.Module):
+    """A victim as libraries take models: a module, with a parameter by which they ask for the device."""
+
+    def __init__(self, victim: Model) -> None:
+        super().__init__()
+        self.victim = victim
+        self.place = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.victim.outputs(inputs)
+
+
+def class_distances(
+    victim: LinearVictim, batch: Batch, norm: str = "l2", confidence: float = 0.0, scale: Any = None
+) -> torch.Tensor:
+    """The closed form without a box, to each class (B, K): its gap and confidence over its gradient's dual norm."""
+    logits = victim.outputs(batch.inputs).double()
+    weight = victim.weight.double() * (1.0 if scale is None else scale.double().expand(SHAPE).flatten())
+    gaps = logits.gather(1, batch.targets[:, None]) - logits + confidence
+    dual = {"linf": "l1", "l2": "l2", "l1": "linf"}[norm]
+    steepness = torch.stack([length_of(weight - weight[label], dual) for label in batch.targets])
+    return torch.where(steepness == 0, torch.inf, gaps / steepness.clamp(min=1e-12))
+
+
+def least_distances(victim: LinearVictim, batch: Batch, *arguments: Any, **named: Any) -> torch.Tensor:
+    """The least over classes, (B,)."""
+    return class_distances(victim, batch, *arguments, **named).amin(1)
+
+
+def distances(result: Perturbed, batch: Batch, norm: str = "l2") -> torch.Tensor:
+    return length_of(result.inputs.double() - batch.inputs.double(), norm)
+
+
+def nearest_seen(declaration: Declaration, batch: Batch, victim: LinearVictim, norm: str) -> torch.Tensor:
+    """Attack, and check that the nearest point that fooled the victim is what comes back; return what was found."""
+    seen: list[torch.Tensor] = []
+    plain = victim.outputs
+
+    def watched(inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        logits = plain(inputs)
+        if len(inputs) == len(batch.ids):
+            lengths = length_of(inputs.detach().double() - batch.inputs.double(), norm)
+            seen.append(torch.where(logits.detach().argmax(1) != batch.targets, lengths, torch.inf))
+        return logits
+
+    victim.outputs = watched  # type: ignore[method-assign]  # a victim that is watched
+    result = attacked(declaration, batch, victim)
+    best = torch.stack(seen).amin(0)
+    expected = torch.where(best < torch.inf, best, 0.0)
+    torch.testing.assert_close(distances(result, batch, norm), expected, atol=1e-9, rtol=0)
+    return present(result.found)
+
+
+def check_returned_clean_where_wrong(declaration: Declaration, victim: LinearVictim, batch: Batch) -> None:
+    """Check that a search for the nearest returns what is wrong already clean, found and unasked."""
+    odd = torch.arange(len(batch.ids)) % 2 == 1
+    wrong = replace(batch, targets=(batch.targets + odd) % NUM_CLASSES)
+    result = attacked(declaration, wrong, victim)
+    assert bool(present(result.found).all())
+    assert torch.equal(result.inputs[odd], wrong.inputs[odd])
+    assert not bool(present(result.num_gradients)[odd].any())
+    everything = attacked(declaration, replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
+    assert torch.equal(everything.inputs, batch.inputs)
 
 
 def around_the_middle(victim: Model, num_examples: int = 16, seed: int = 1, spread: float = 0.3) -> Batch:

@@ -42,6 +42,7 @@ from robench.testing.models import DrawingModel, drawing_batch, rows_of
 
 EPSILON = Fraction(16, 255)
 SOON: dict[str, Any] = {"epsilon": EPSILON, "stop": "at_success"}
+L1_BUDGET = {"epsilon": Fraction(3), "step_size": Fraction(1)}
 MEMBERS: tuple[Any, ...] = (
     Cw(num_steps=10, num_search_steps=2, initial_c=1.0, learning_rate=0.05),
     Apgd(**SOON, num_steps=3),
@@ -62,15 +63,7 @@ LEAVING: dict[str, Any] = {
     ),
     "square-restarts": Square(**SOON, num_queries=20, p_init=0.8, num_restarts=2),
     "spsa-restarts": MEMBERS[5],
-    "sparse-l1-restarts": SparseL1(
-        epsilon=Fraction(3),
-        stop="at_success",
-        num_steps=4,
-        step_size=Fraction(1),
-        sparsity=0.9,
-        num_restarts=2,
-        random_start=True,
-    ),
+    "sparse-l1-restarts": SparseL1(**SOON | L1_BUDGET, num_steps=4, sparsity=0.9, num_restarts=2, random_start=True),
     "fab-targets": Fab(**SOON, num_steps=3, num_targets=3, num_restarts=2),
     "fab-restarts": Fab(**SOON, num_steps=3, num_restarts=2),
     "cw-early": Cw(num_steps=20, num_search_steps=4, initial_c=0.5, learning_rate=0.1),

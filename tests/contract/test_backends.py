@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from fractions import Fraction
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyautoattack
 import pytest
 import torch
 import torchattacks
+from attack_examples import Module, rows_of
 from cleverhans.torch.attacks.projected_gradient_descent import projected_gradient_descent
 from conftest import ROOT
 from presence import present
@@ -69,17 +71,6 @@ PREPROCESSING = ImagePreprocessing(mean=(0.4, 0.4, 0.4), std=(0.25, 0.25, 0.25))
 VICTIM = LoadedModel(Curved(), PREPROCESSING)
 
 
-class Plain(nn.Module):
-    """The victim as a user of the library would write it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marker = nn.Parameter(torch.zeros(()))
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        return VICTIM.outputs(pixels)
-
-
 def batch_of(num_examples: int = 12, seed: int = 1) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.rand(num_examples, *SHAPE, generator=generator)
@@ -101,8 +92,10 @@ def run(
     return perturb(declared, batch, victim, ExampleDraws(list(seeds)), size)
 
 
-def part_of(batch: Batch, rows: slice) -> Batch:
-    return Batch(ids=batch.ids[rows], inputs=batch.inputs[rows].clone(), targets=batch.targets[rows].clone())
+@cache
+def ran(declared: Any) -> Perturbed:
+    """The first run, which several tests look at."""
+    return run(declared)
 
 
 def examples() -> dict[str, Any]:
@@ -160,13 +153,13 @@ EACH = pytest.mark.parametrize("declared", QUICK.values(), ids=QUICK.keys())
 @EACH
 class TestEveryAttackOfALibrary:
     def test_stays_in_range_and_budget(self, declared: Any) -> None:
-        result = run(declared)
+        result = ran(declared)
         assert result.inputs.dtype == torch.float32
         assert not result.inputs.requires_grad
         IMAGES.rules.check_perturbed(result.inputs, BATCH.inputs, declared, VICTIM)
 
     def test_same_seeds_give_the_same_bytes_whatever_ran_before(self, declared: Any) -> None:
-        first = run(declared)
+        first = ran(declared)
         torch.manual_seed(99)
         run(replace(declared), batch_of(5, seed=7), first=50)
         assert torch.equal(run(declared).inputs, first.inputs)
@@ -190,23 +183,23 @@ class TestEveryAttackOfALibrary:
 
     def test_a_batch_is_its_own_whoever_else_is_in_the_shard(self, declared: Any) -> None:
         together = run(declared, size=6)
-        halves = [run(declared, part_of(BATCH, slice(start, start + 6)), first=start, size=6) for start in (0, 6)]
+        halves = [run(declared, rows_of(BATCH, range(start, start + 6)), first=start, size=6) for start in (0, 6)]
         assert torch.equal(together.inputs, torch.cat([half.inputs for half in halves]))
 
     def test_exact_makes_an_example_its_own(self, declared: Any) -> None:
-        exact, few = replace(declared, exact=True), part_of(BATCH, slice(0, 3))
+        exact, few = replace(declared, exact=True), rows_of(BATCH, range(0, 3))
         together = run(exact, few, size=3)
-        alone = run(exact, part_of(few, slice(2, 3)), first=2, size=3)
+        alone = run(exact, rows_of(few, range(2, 3)), first=2, size=3)
         assert torch.equal(together.inputs[2], alone.inputs[0])
 
     def test_passes_are_counted(self, declared: Any) -> None:
-        result = run(declared)
+        result = ran(declared)
         assert int(present(result.num_queries).min()) >= 1
         is_blind = declared.kind in ("square", "spsa")
         assert bool((present(result.num_gradients) == 0).all()) is is_blind
 
     def test_what_counts_as_found_is_what_the_victim_gets_wrong(self, declared: Any) -> None:
-        result = run(declared)
+        result = ran(declared)
         if declared.kind not in ("cw", "fab"):
             assert result.found is None
             return
@@ -311,20 +304,20 @@ def test_fgsm_of_every_library_is_robenchs() -> None:
 def test_pgd_is_torchattacks_byte_for_byte() -> None:
     declared = EXAMPLES["torchattacks-pgd-linf"]
     torch.manual_seed(seeded())
-    theirs = torchattacks.PGD(Plain(), eps=8 / 255, alpha=2 / 255, steps=4)(BATCH.inputs, BATCH.targets)
+    theirs = torchattacks.PGD(Module(VICTIM), eps=8 / 255, alpha=2 / 255, steps=4)(BATCH.inputs, BATCH.targets)
     assert torch.equal(run(declared).inputs, theirs)
 
 
 def test_pgd_is_cleverhans_byte_for_byte() -> None:
     torch.manual_seed(seeded())
     theirs = projected_gradient_descent(
-        Plain(), BATCH.inputs, 0.5, 0.125, 4, 2, clip_min=0, clip_max=1, y=BATCH.targets
+        Module(VICTIM), BATCH.inputs, 0.5, 0.125, 4, 2, clip_min=0, clip_max=1, y=BATCH.targets
     )
     assert torch.equal(run(EXAMPLES["cleverhans-pgd-l2"]).inputs, theirs.detach())
 
 
 def test_sparse_l1_is_foolbox_byte_for_byte() -> None:
-    shown = foolbox.PyTorchModel(Plain().eval(), bounds=(0, 1))
+    shown = foolbox.PyTorchModel(Module(VICTIM).eval(), bounds=(0, 1))
     attack = foolbox.attacks.SparseL1DescentAttack(quantile=0.9, abs_stepsize=0.75, steps=4)
     _, theirs, _ = attack(shown, BATCH.inputs, BATCH.targets, epsilons=3.0)
     assert torch.equal(run(EXAMPLES["foolbox-sparse-l1-l1"]).inputs, theirs)
@@ -340,14 +333,14 @@ def _one_thread() -> Iterator[None]:
 
 
 def test_apgd_is_pyautoattacks_byte_for_byte() -> None:
-    attack = APGDAttack(Plain(), n_iter=8, norm="L2", n_restarts=2, eps=0.5, seed=seeded(), device="cpu")
+    attack = APGDAttack(Module(VICTIM), n_iter=8, norm="L2", n_restarts=2, eps=0.5, seed=seeded(), device="cpu")
     theirs = attack.perturb(BATCH.inputs, BATCH.targets)
     assert torch.equal(run(EXAMPLES["autoattack-apgd-l2"]).inputs, theirs)
 
 
 def test_autoattack_is_pyautoattacks_byte_for_byte() -> None:
-    few, declared = part_of(BATCH, slice(0, 4)), replace(EXAMPLES["autoattack-autoattack-linf"], epsilon=Fraction(1, 9))
-    theirs = pyautoattack.AutoAttack(Plain(), norm="Linf", eps=1 / 9, version="rand", seed=seeded())
+    few, declared = rows_of(BATCH, range(0, 4)), replace(EXAMPLES["autoattack-autoattack-linf"], epsilon=Fraction(1, 9))
+    theirs = pyautoattack.AutoAttack(Module(VICTIM), norm="Linf", eps=1 / 9, version="rand", seed=seeded())
     expected, _ = theirs.run_standard_evaluation(few.inputs, few.targets, batch_size=4)
     result = run(declared, few)
     assert torch.equal(result.inputs, expected)
@@ -368,7 +361,7 @@ def test_autoattack_keeps_a_debuggers_trace() -> None:
     before = sys.gettrace()
     try:
         sys.settrace(trace)
-        run(replace(EXAMPLES["autoattack-autoattack-linf"], epsilon=Fraction(1, 2)), part_of(BATCH, slice(0, 2)))
+        run(replace(EXAMPLES["autoattack-autoattack-linf"], epsilon=Fraction(1, 2)), rows_of(BATCH, range(0, 2)))
         after = sys.gettrace()
     finally:
         sys.settrace(before)
@@ -378,7 +371,7 @@ def test_autoattack_keeps_a_debuggers_trace() -> None:
 def test_autoattack_has_no_more_targets_than_there_are_classes() -> None:
     """Six classes have five targets; the package alone fails on an index."""
     declared = AutoAttack(backend="autoattack", epsilon=Fraction(1, 10_000), variant="standard")
-    one = part_of(BATCH, slice(2, 3))
+    one = rows_of(BATCH, range(2, 3))
     result = run(declared, one)
     IMAGES.rules.check_perturbed(result.inputs, one.inputs, declared, VICTIM)
     assert torch.equal(result.inputs, one.inputs), "what stands comes back clean"
@@ -413,7 +406,7 @@ def test_more_targets_than_classes_are_refused_by_name(backend: Any) -> None:
 
 def test_autoattack_with_too_few_classes_is_refused_as_robenchs_own() -> None:
     three = LoadedModel(Curved(num_classes=3), PREPROCESSING)
-    few = replace(part_of(BATCH, slice(0, 2)), targets=torch.tensor([0, 1]))
+    few = replace(rows_of(BATCH, range(0, 2)), targets=torch.tensor([0, 1]))
     for backend in ("robench", "autoattack"):
         declared = AutoAttack(backend=backend, epsilon=EPSILON, variant="standard")  # type: ignore[arg-type]  # both are
         with pytest.raises(
@@ -436,7 +429,7 @@ def test_a_library_has_the_schedule_of_square_that_is_declared(backend: str, mon
     library = torchattacks.Square if backend == "torchattacks" else import_module("pyautoattack.square").SquareAttack
     met, own = [], library.p_selection
     monkeypatch.setattr(library, "p_selection", lambda self, trial: met.append(own(self, trial)) or met[-1])
-    right, rescaled = part_of(BATCH, slice(2, 6)), example(backend, "square", "linf", share=50)
+    right, rescaled = rows_of(BATCH, range(2, 6)), example(backend, "square", "linf", share=50)
     for schedule, smallest in (("rescaled", 0.8 / 512), ("fixed", 0.8 / 2)):
         met.clear()
         run(replace(rescaled, schedule=schedule), right)
@@ -446,7 +439,7 @@ def test_a_library_has_the_schedule_of_square_that_is_declared(backend: str, mon
 def test_a_black_image_of_foolbox_is_none_that_was_found() -> None:
     """Where its cw finds nothing it gives zeros, and counts them as found if the victim gets black wrong."""
     declared = Cw(backend="foolbox", num_steps=1, num_search_steps=1, initial_c=1e-3, learning_rate=1e-4)
-    right = part_of(BATCH, slice(2, 8))
+    right = rows_of(BATCH, range(2, 8))
     with torch.no_grad():
         assert bool((VICTIM.outputs(torch.zeros_like(right.inputs)).argmax(1) != right.targets).any())
     result = run(declared, right)

@@ -8,13 +8,28 @@ import numpy as np
 import pytest
 import torch
 import torchattacks
-from attack_examples import MEAN, NUM_CLASSES, SHAPE, STD, CurvedVictim, LinearVictim, around_the_middle, attacked
+from attack_examples import (
+    MEAN,
+    NUM_CLASSES,
+    SHAPE,
+    STD,
+    CurvedVictim,
+    LinearVictim,
+    Module,
+    around_the_middle,
+    attacked,
+    check_returned_clean_where_wrong,
+    class_distances,
+    distances,
+    least_distances,
+    margins,
+    nearest_seen,
+)
 from presence import present
 
 import robench
 from robench.attacks.cw import Cw
 from robench.attacks.cw_impl import _Adam
-from robench.attacks.rows import length_of
 from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws
@@ -31,31 +46,6 @@ def gradients(result: Perturbed) -> torch.Tensor:
     return present(result.num_gradients)
 
 
-def distances(result: Perturbed, batch: Batch) -> torch.Tensor:
-    return length_of(result.inputs.double() - batch.inputs.double(), "l2")
-
-
-def lead(victim: LinearVictim, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return how far the best other class is ahead of the label, (B,)."""
-    logits = victim.outputs(inputs).detach().double()
-    own = logits.gather(1, labels[:, None])[:, 0]
-    return logits.scatter(1, labels[:, None], -torch.inf).amax(1) - own
-
-
-def class_distances(victim: LinearVictim, batch: Batch, confidence: float = 0.0, scale: Any = None) -> torch.Tensor:
-    """The closed form without a box, to each class (B, K): its gap and the confidence over its gradient's length."""
-    logits = victim.outputs(batch.inputs).double()
-    weight = victim.weight.double() * (1.0 if scale is None else scale.double().expand(SHAPE).flatten())
-    gaps = logits.gather(1, batch.targets[:, None]) - logits + confidence
-    steepness = torch.stack([(weight - weight[label]).norm(dim=1) for label in batch.targets])
-    return torch.where(steepness == 0, torch.inf, gaps / steepness.clamp(min=1e-12))
-
-
-def least_distances(victim: LinearVictim, batch: Batch, confidence: float = 0.0, scale: Any = None) -> torch.Tensor:
-    """The least over classes, (B,)."""
-    return class_distances(victim, batch, confidence, scale).amin(1)
-
-
 class TestLinearModel:
     @pytest.mark.parametrize("confidence", [0.0, 0.5])
     @pytest.mark.parametrize("clip", ["box", "none"])
@@ -66,8 +56,8 @@ class TestLinearModel:
         declared = replace(STRONG, clip=clip, confidence=confidence, learning_rate=0.004 if clip == "box" else 0.002)
         result = attacked(declared, batch, victim)
         assert bool(found(result).all())
-        assert bool((lead(victim, result.inputs, batch.targets) > confidence - 1e-5).all())
-        ratio = distances(result, batch) / least_distances(victim, batch, confidence)
+        assert bool((margins(result.inputs, batch, victim) > confidence - 1e-5).all())
+        ratio = distances(result, batch) / least_distances(victim, batch, confidence=confidence)
         assert float(ratio.min()) > 1 - 1e-4
         assert float(ratio.max()) < 1.01
 
@@ -88,7 +78,7 @@ class TestLinearModel:
         for declared in (boxed, replace(boxed, clip="none", learning_rate=0.005)):
             result = attacked(declared, batch, victim)
             there = ((result.inputs.double() - batch.inputs.double()) / STD).flatten(1).norm(dim=1)
-            assert bool((lead(victim, result.inputs, batch.targets) > 0).all())
+            assert bool((margins(result.inputs, batch, victim) > 0).all())
             assert float((there / least_distances(victim, batch, scale=STD)).max()) < 1.01
 
 
@@ -140,7 +130,7 @@ class TestMechanisms:
         batch = around_the_middle(victim, spread=0.5)
         result = attacked(replace(STRONG, confidence=0.3), batch, victim)
         assert bool(found(result).any())
-        assert bool((lead(victim, result.inputs, batch.targets)[found(result)] > 0.3 - 1e-5).all())
+        assert bool((margins(result.inputs, batch, victim)[found(result)] > 0.3 - 1e-5).all())
 
     def test_a_continued_search_goes_on_from_where_the_last_ended(self) -> None:
         victim = LinearVictim()
@@ -165,22 +155,7 @@ class TestMechanisms:
     def test_the_nearest_point_ever_seen_is_returned(self) -> None:
         victim = CurvedVictim(seed=3)
         batch = around_the_middle(victim, spread=0.5)
-        seen: list[torch.Tensor] = []
-        plain = victim.outputs
-
-        def watched(inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-            logits = plain(inputs)
-            fooled = logits.detach().argmax(1) != batch.targets
-            lengths = (inputs.detach().double() - batch.inputs.double()).flatten(1).norm(dim=1)
-            seen.append(torch.where(fooled, lengths, torch.inf))
-            return logits
-
-        victim.outputs = watched  # type: ignore[method-assign]  # a victim that is watched
-        result = attacked(replace(QUICK, stops_early=False), batch, victim)
-        best = torch.stack(seen).amin(0)
-        assert bool(found(result).any())
-        expected = torch.where(best < torch.inf, best, 0.0)
-        torch.testing.assert_close(distances(result, batch), expected, atol=1e-9, rtol=0)
+        assert bool(nearest_seen(replace(QUICK, stops_early=False), batch, victim, "l2").any())
 
     def test_what_is_found_is_confirmed_by_the_final_prediction(self) -> None:
         class Wavering(LinearVictim):
@@ -203,30 +178,13 @@ class TestLaws:
     def test_torchattacks_stops_working_below_zero_where_this_does_not(self) -> None:
         victim = LinearVictim(constant=-20.0)
         batch = around_the_middle(victim)
-
-        class Model(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.any = torch.nn.Parameter(torch.zeros(1))
-
-            def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-                return victim.outputs(inputs)
-
-        theirs = torchattacks.CW(Model(), c=1, steps=60, lr=0.02)(batch.inputs, batch.targets)
+        theirs = torchattacks.CW(Module(victim), c=1, steps=60, lr=0.02)(batch.inputs, batch.targets)
         ours = attacked(replace(QUICK, num_search_steps=1, initial_c=1.0), batch, victim)
-        assert int((lead(victim, theirs, batch.targets) > 0).sum()) < int(found(ours).sum()) == 16
+        assert int((margins(theirs, batch, victim) > 0).sum()) < int(found(ours).sum()) == 16
 
     def test_what_is_wrong_already_is_returned_clean_and_found_unasked(self) -> None:
         victim = LinearVictim()
-        batch = around_the_middle(victim, 8)
-        wrong = replace(batch, targets=(batch.targets + torch.arange(8) % 2) % NUM_CLASSES)
-        result = attacked(QUICK, wrong, victim)
-        odd = torch.arange(8) % 2 == 1
-        assert bool(found(result).all())
-        assert torch.equal(result.inputs[odd], wrong.inputs[odd])
-        assert not bool(gradients(result)[odd].any())
-        everything = attacked(QUICK, replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
-        assert torch.equal(everything.inputs, batch.inputs)
+        check_returned_clean_where_wrong(QUICK, victim, around_the_middle(victim, 8))
 
     def test_images_of_zeros_and_ones_stay_images_of_numbers(self) -> None:
         victim = LinearVictim()
@@ -277,18 +235,9 @@ def clever_hans(
 
 class TestAsPapersCallIt:
     declared = Cw(
-        num_steps=10,
-        num_search_steps=5,
-        initial_c=0.01,
-        learning_rate=0.1,
-        stops_early=False,
-        continues=True,
-        space="normalised",
-        clip="none",
-        labels="predicted",
-        clip_min=0.0,
-        clip_max=1.0,
-    )
+        num_steps=10, num_search_steps=5, initial_c=0.01, learning_rate=0.1, stops_early=False, continues=True,
+        space="normalised", clip="none", labels="predicted", clip_min=0.0, clip_max=1.0,
+    )  # fmt: skip
 
     @pytest.mark.parametrize("target", ["other", "own"])
     @pytest.mark.parametrize("confidence", [0.0, 1.0])
@@ -322,21 +271,11 @@ class TestRefusals:
 def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> None:
     victim: Any = robench.load_checkpoint(checkpoint)
     batch = robench.load_dataset("digits").batch(0, 20)
-
-    class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.any = torch.nn.Parameter(torch.zeros(1))
-
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = victim.outputs(inputs)
-            return logits
-
-    library = torchattacks.CW(Model(), c=5, steps=15, lr=0.06)(batch.inputs, batch.targets)
+    library = torchattacks.CW(Module(victim), c=5, steps=15, lr=0.06)(batch.inputs, batch.targets)
     declared = Cw(num_steps=15, num_search_steps=1, initial_c=5.0, learning_rate=0.06, stops_early=False)
     ours = attacked(declared, batch, victim)
     theirs = Perturbed(inputs=library)
-    fooled = [lead(victim, result.inputs, batch.targets) > 0 for result in (ours, theirs)]
+    fooled = [margins(result.inputs, batch, victim) > 0 for result in (ours, theirs)]
     assert torch.equal(found(ours), fooled[0])
     assert bool((fooled[0] | ~fooled[1]).all())
     assert int(fooled[1].sum()) >= 10

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 import torch
-from attack_examples import NUM_CLASSES, SHAPE, STD, CurvedVictim, LinearVictim, around_the_middle, attacked
+from attack_examples import (
+    NUM_CLASSES,
+    STD,
+    CurvedVictim,
+    LinearVictim,
+    Module,
+    around_the_middle,
+    attacked,
+    check_returned_clean_where_wrong,
+    class_distances,
+    distances,
+    least_distances,
+    nearest_seen,
+)
 from presence import present
 from pyautoattack.fab_pt import FABAttack_PT
 
@@ -23,32 +36,14 @@ from robench.core.protocols import Batch, Perturbed
 from robench.perturbations.draws import ExampleDraws
 
 NORMS: tuple[Norm, ...] = ("linf", "l2", "l1")
-DUAL = {"linf": "l1", "l2": "l2", "l1": "linf"}
 
 
 def batch_of(victim: LinearVictim, num_examples: int = 16, seed: int = 1, spread: float = 0.05) -> Batch:
     return around_the_middle(victim, num_examples, seed, spread)
 
 
-def distances(result: Perturbed, batch: Batch, norm: str) -> torch.Tensor:
-    return length_of(result.inputs.double() - batch.inputs.double(), norm)
-
-
 def is_fooled(victim: LinearVictim, result: Perturbed, batch: Batch) -> torch.Tensor:
     return victim.outputs(result.inputs).detach().argmax(1) != batch.targets
-
-
-def least_distances(victim: LinearVictim, batch: Batch, norm: str) -> torch.Tensor:
-    """The closed form without a box: the least over classes of the logit gap over the dual norm of its gradient."""
-    logits, weight = victim.outputs(batch.inputs).double(), victim.weight.double()
-    gaps = logits.gather(1, batch.targets[:, None]) - logits
-    steepness = torch.stack([length_of(weight - weight[label], DUAL[norm]) for label in batch.targets])
-    shares = torch.where(gaps == 0, torch.inf, gaps / steepness.clamp(min=1e-12))
-    return shares.amin(1)
-
-
-def problem_for(declaration: Fab, batch: Batch, victim: LinearVictim) -> Any:
-    return problem_of(declaration, batch, victim, ExampleDraws(range(len(batch.ids))), len(batch.ids))
 
 
 @pytest.mark.parametrize("num_targets", [None, NUM_CLASSES - 1])
@@ -89,10 +84,7 @@ def test_the_search_onto_one_class_reaches_that_class(norm: Any) -> None:
     batch = batch_of(victim)
     second = victim.outputs(batch.inputs).argsort(dim=1, descending=True)[:, 1]
     one = attacked(Fab(norm=norm, num_steps=20, num_targets=1, num_final_steps=0), batch, victim)
-    towards = victim.weight[second] - victim.weight[batch.targets]
-    logits = victim.outputs(batch.inputs)
-    gap = (logits.gather(1, batch.targets[:, None]) - logits.gather(1, second[:, None]))[:, 0]
-    expected = (gap / length_of(towards, DUAL[norm])).double()
+    expected = class_distances(victim, batch, norm).gather(1, second[:, None])[:, 0]
     reached = victim.outputs(one.inputs).argmax(1) == second
     torch.testing.assert_close(distances(one, batch, norm)[reached], expected[reached], atol=0, rtol=0.011)
     assert bool((distances(one, batch, norm) <= 1.011 * expected).all())
@@ -101,13 +93,12 @@ def test_the_search_onto_one_class_reaches_that_class(norm: Any) -> None:
 def test_more_targets_never_end_farther() -> None:
     victim = CurvedVictim()
     batch = batch_of(victim, spread=0.5)
-    few, many = (
-        distances(attacked(Fab(num_steps=10, num_targets=n, num_final_steps=0), batch, victim), batch, "linf")
-        for n in (1, NUM_CLASSES - 1)
-    )
-    found_few = attacked(Fab(num_steps=10, num_targets=1, num_final_steps=0), batch, victim).found
-    assert bool((many <= few)[found_few].all())
-    assert bool((many < few)[found_few].any())
+    results = [
+        attacked(Fab(num_steps=10, num_targets=n, num_final_steps=0), batch, victim) for n in (1, NUM_CLASSES - 1)
+    ]
+    few, many = (distances(result, batch, "linf") for result in results)
+    assert bool((many <= few)[results[0].found].all())
+    assert bool((many < few)[results[0].found].any())
 
 
 class TestMechanisms:
@@ -170,22 +161,7 @@ class TestMechanisms:
     @pytest.mark.parametrize("norm", NORMS)
     def test_the_nearest_point_ever_seen_is_returned(self, norm: Any) -> None:
         victim = CurvedVictim(seed=3)
-        batch = batch_of(victim, spread=0.5)
-        seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-        plain = victim.outputs
-
-        def watched(inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
-            logits = plain(inputs)
-            if not inputs.requires_grad and len(inputs) == len(batch.ids):
-                fooled = logits.detach().argmax(1) != batch.targets
-                seen.append((length_of(inputs.double() - batch.inputs.double(), norm), fooled))
-            return logits
-
-        victim.outputs = watched  # type: ignore[method-assign]  # a victim that is watched
-        result = attacked(Fab(norm=norm, num_steps=15, num_targets=2), batch, victim)
-        best = torch.stack([torch.where(fooled, length, torch.inf) for length, fooled in seen]).amin(0)
-        expected = torch.where(best < torch.inf, best, 0.0)
-        torch.testing.assert_close(distances(result, batch, norm), expected, atol=1e-12, rtol=0)
+        nearest_seen(Fab(norm=norm, num_steps=15, num_targets=2), batch_of(victim, spread=0.5), victim, norm)
 
 
 class TestStopAtSuccess:
@@ -219,15 +195,7 @@ class TestLaws:
 
     def test_what_is_wrong_already_is_returned_clean_and_found_unasked(self) -> None:
         victim = LinearVictim()
-        batch = batch_of(victim, 8)
-        wrong = replace(batch, targets=(batch.targets + torch.arange(8) % 2) % NUM_CLASSES)
-        result = attacked(Fab(num_steps=5), wrong, victim)
-        odd = torch.arange(8) % 2 == 1
-        assert bool(present(result.found).all())
-        assert torch.equal(result.inputs[odd], wrong.inputs[odd])
-        assert not bool(present(result.num_gradients)[odd].any())
-        everything = attacked(Fab(num_steps=5), replace(batch, targets=(batch.targets + 1) % NUM_CLASSES), victim)
-        assert torch.equal(everything.inputs, batch.inputs)
+        check_returned_clean_where_wrong(Fab(num_steps=5), victim, batch_of(victim, 8))
 
 
 class TestNormalisedSpace:
@@ -240,15 +208,9 @@ class TestNormalisedSpace:
             Fab(norm=norm, num_steps=15, space="normalised", clip=clip, labels="predicted"), batch, victim
         )
         there = length_of((result.inputs.double() - batch.inputs.double()) / STD, norm)
-        rescaled = LinearVictim()
-        rescaled.weight = victim.weight * STD.expand(SHAPE).flatten()
-        # The same logits, over coordinates that are larger where the deviation is small.
-        logits, weight = victim.outputs(batch.inputs).double(), rescaled.weight.double()
-        gaps = logits.gather(1, batch.targets[:, None]) - logits
-        steepness = torch.stack([length_of(weight - weight[label], DUAL[norm]) for label in batch.targets])
-        least = torch.where(gaps == 0, torch.inf, gaps / steepness.clamp(min=1e-12)).amin(1)
         assert bool(is_fooled(victim, result, batch).all())
-        torch.testing.assert_close(there, least, atol=0, rtol=2e-3)
+        # Coordinates are larger where the deviation is small.
+        torch.testing.assert_close(there, least_distances(victim, batch, norm, scale=STD), atol=0, rtol=2e-3)
 
 
 class TestRefusals:
@@ -267,17 +229,11 @@ def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> N
     victim: Any = robench.load_checkpoint(checkpoint)
     batch = robench.load_dataset("digits").batch(0, 20)
     is_right = victim.outputs(batch.inputs).detach().argmax(1) == batch.targets
-
-    class Model(torch.nn.Module):
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            logits: torch.Tensor = victim.outputs(inputs)
-            return logits
-
-    library = FABAttack_PT(Model(), norm="Linf", n_iter=10, device="cpu", targeted=True)
+    library = FABAttack_PT(Module(victim), norm="Linf", n_iter=10, device="cpu", targeted=True)
     library.target_class = 2
     theirs = library.attack_single_run(batch.inputs, batch.targets, is_targeted=True)
-    problem = problem_for(Fab(num_steps=10, num_targets=1, num_final_steps=0), batch, victim)
-    ours = fab(Fab(num_steps=10, num_targets=1, num_final_steps=0), problem)
+    declared = Fab(num_steps=10, num_targets=1, num_final_steps=0)
+    ours = fab(declared, problem_of(declared, batch, victim, ExampleDraws(range(20)), 20))
     lengths = [length_of(points.double() - batch.inputs.double(), "linf")[is_right] for points in (ours.points, theirs)]
     found = victim.outputs(theirs).detach().argmax(1) != batch.targets
     assert torch.equal(present(ours.found), found)

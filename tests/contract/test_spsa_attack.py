@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attack_examples import SHAPE, LinearVictim, SmoothVictim, anywhere, attacked, margins
+from attack_examples import SHAPE, LinearVictim, Module, SmoothVictim, anywhere, attacked, margins
 
 import robench
 from robench.attacks.spsa import Spsa
@@ -164,14 +164,6 @@ def test_the_papers_protocol_moves_normalised_images(clip: Any, formula: Any) ->
 def test_on_a_published_checkpoint_it_agrees_with_torchattacks() -> None:
     victim, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
 
-    class Module(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.place = torch.nn.Parameter(torch.zeros(1))
-
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            return victim.outputs(inputs)
-
     declaration = replace(
         LINF, epsilon=Fraction(32, 255), num_steps=5, num_samples=8, learning_rate=Fraction(1, 20),
         random_start=False, returns="last",
@@ -180,7 +172,7 @@ def test_on_a_published_checkpoint_it_agrees_with_torchattacks() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         library = import_module("torchattacks").SPSA(
-            Module(), eps=32 / 255, delta=0.01, lr=0.05, nb_iter=5, nb_sample=8, max_batch_size=8
+            Module(victim), eps=32 / 255, delta=0.01, lr=0.05, nb_iter=5, nb_sample=8, max_batch_size=8
         )
         theirs = library(batch.inputs, batch.targets)
     with torch.no_grad():
