@@ -90,19 +90,15 @@ def test_numbers_are_exact(text: str, exact: Fraction) -> None:
 
 
 def test_a_key_given_twice_is_a_problem_that_names_both_lines() -> None:
-    document = read("a: 1\nb: 2\n\na: 3\n")
-    assert [str(problem) for problem in document.problems] == [
-        "line 4: a: the key 'a' is given twice, on line 1 and on line 4; keep one"
-    ]
-    assert document.value == {"a": 1, "b": 2}
+    text = "a: 1\nb: 2\n\na: 3\n"
+    assert messages(text) == ["line 4: a: the key 'a' is given twice, on line 1 and on line 4; keep one"]
+    assert read(text).value == {"a": 1, "b": 2}
 
 
 def test_a_key_given_three_times_in_a_nested_mapping_is_two_problems() -> None:
     document = read("top:\n  - {x: 1, x: 2,\n     x: 3}\n")
-    assert [(problem.place, problem.line) for problem in document.problems] == [
-        (("top", 0, "x"), 2),
-        (("top", 0, "x"), 3),
-    ]
+    place = ("top", 0, "x")
+    assert [(problem.place, problem.line) for problem in document.problems] == [(place, 2), (place, 3)]
 
 
 def test_aliases_are_refused_and_have_no_value() -> None:
@@ -114,11 +110,8 @@ def test_aliases_are_refused_and_have_no_value() -> None:
     assert document.value == {"a": 1, "b": UNREADABLE}
 
 
-def test_an_alias_of_nothing_is_refused_alike() -> None:
+def test_an_alias_of_nothing_and_an_anchor_used_twice_are_refused_alike() -> None:
     assert messages("a: *nothing") == ["line 1: a: aliases are not allowed (*nothing); write the value out"]
-
-
-def test_an_anchor_used_twice_is_refused_alike() -> None:
     assert len(messages("a: &x 1\nb: &x 2\n")) == 2
 
 
@@ -171,16 +164,8 @@ def test_keys_are_the_text_that_stands_there() -> None:
 
 def test_every_value_knows_its_line() -> None:
     document = read("\n# comment\na: 1\nb:\n  - x\n  - {c: 2,\n     d: 3}\ne: |\n  text\n")
-    assert document.lines == {
-        (): 3,
-        ("a",): 3,
-        ("b",): 4,
-        ("b", 0): 5,
-        ("b", 1): 6,
-        ("b", 1, "c"): 6,
-        ("b", 1, "d"): 7,
-        ("e",): 8,
-    }
+    of_lists = {("b",): 4, ("b", 0): 5, ("b", 1): 6, ("b", 1, "c"): 6, ("b", 1, "d"): 7}
+    assert document.lines == {(): 3, ("a",): 3, **of_lists, ("e",): 8}
 
 
 def test_every_scalar_knows_where_it_stands_in_the_text() -> None:
@@ -206,15 +191,23 @@ def test_files_larger_than_one_mebibyte_are_refused() -> None:
     assert "line 1: column 1: a file must be at most 1048576 bytes long" in refusal(fits + "\n")
 
 
-def test_a_device_is_not_read() -> None:
-    with pytest.raises(UsageError, match="cannot open /dev/zero: it is a device, not a regular file"):
-        read_yaml(Path("/dev/zero"))
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("/dev/zero", "cannot open /dev/zero: it is a device, not a regular file"),
+        ("pipe.yaml", "it is a named pipe, not a regular file; a YAML file was wanted"),
+        ("absent.yaml", r"no such file: .*absent\.yaml"),
+        ("", "is a folder; a YAML file was wanted"),
+        ("nul\0byte.yaml", "cannot open"),
+        ("x" * 300 + ".yaml", "cannot open"),
+        ("file.txt/below.yaml", "cannot open"),
+    ],
+)
+def test_what_is_no_file_that_can_be_read_is_a_usage_error(tmp_path: Path, name: str, message: str) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(UsageError, match="it is a named pipe, not a regular file; a YAML file was wanted"):
-        read_yaml(tmp_path / "pipe.yaml")
+    (tmp_path / "file.txt").write_text("a: 1")
+    with pytest.raises(UsageError, match=message):
+        read_yaml(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -256,23 +249,6 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing() -> None:
     document = read("\ufeffa: 1\r\nb: 0.5\r\n")
     assert document.value == {"a": 1, "b": Number("0.5")}
     assert document.lines[("b",)] == 2
-
-
-def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no such file: .*absent\.yaml"):
-        read_yaml(tmp_path / "absent.yaml")
-
-
-def test_a_folder_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is a folder; a YAML file was wanted"):
-        read_yaml(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["nul\0byte.yaml", "x" * 300 + ".yaml", "file.txt/below.yaml"])
-def test_a_path_that_cannot_be_is_a_usage_error(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file.txt").write_text("a: 1")
-    with pytest.raises(UsageError, match="cannot open"):
-        read_yaml(tmp_path / name)
 
 
 def test_the_same_content_is_read_once_and_another_one_anew(tmp_path: Path) -> None:

@@ -65,22 +65,11 @@ def test_parameters_and_tags_say_what_was_measured() -> None:
     run = next(each for each in runs_of(adv_suite(), report, MLFLOW) if each.params["model"] == "digits-vit")
     (weights,) = (row.weights for row in report.rows if row.model == "digits-vit")
     assert weights
-    assert run.params == {
-        "suite": "adv",
-        "suite_version": 1,
-        "model": "digits-vit",
-        "datasets": "digits",
-        "seed": 0,
-        "batch_size": 20,
-        "weights": weights,
-    }
-    assert run.tags == {
-        KEY: run.key,
-        "robench_version": "0.1, 0.2",
-        "devices": "cpu",
-        "notes": "none",
-        "flags": "zero gradients, smaller budget beats larger",
-    }
+    of_suite = {"suite": "adv", "suite_version": 1, "datasets": "digits", "seed": 0, "batch_size": 20}
+    assert run.params == {**of_suite, "model": "digits-vit", "weights": weights}
+    flags = "zero gradients, smaller budget beats larger"
+    of_run = {"robench_version": "0.1, 0.2", "devices": "cpu", "notes": "none", "flags": flags}
+    assert run.tags == {KEY: run.key, **of_run}
 
 
 def test_further_parameters_are_those_of_limits_and_precisions() -> None:
@@ -98,11 +87,8 @@ class TestKeys:
 
     def test_measuring_again_changes_no_key(self) -> None:
         records = made()
-        later = [
-            replace(each, provenance=replace(each.provenance, finished_at="2099-01-01T00:00:00Z", device="cuda"))
-            for each in records
-        ]
-        assert key_of(later) == key_of(records)
+        later = replace(records[0].provenance, finished_at="2099-01-01T00:00:00Z", device="cuda")
+        assert key_of([replace(each, provenance=later) for each in records]) == key_of(records)
 
     def test_missing_and_failed_shards_change_no_key(self) -> None:
         records = made()
@@ -126,13 +112,12 @@ class TestKeys:
         assert len(keys) == 7
 
     def test_audits_are_in_no_key(self) -> None:
-        with_audits, without = MemoryStore(), MemoryStore()
-        fill(with_audits, adv_suite(), {"digits-vit": 0.5}, flags={"digits-vit": (MASKED, FINE)})
-        fill(without, adv_suite(), {"digits-vit": 0.5})
-        first, second = (
-            runs_of(adv_suite(), report_of_store(adv_suite(), each), MLFLOW) for each in (with_audits, without)
-        )
-        assert first[0].key == second[0].key
+        runs = []
+        for flags in ({"digits-vit": (MASKED, FINE)}, {}):
+            store = MemoryStore()
+            fill(store, adv_suite(), {"digits-vit": 0.5}, flags=flags)
+            runs += runs_of(adv_suite(), report_of_store(adv_suite(), store), MLFLOW)
+        assert runs[0].key == runs[1].key
 
     def test_a_mean_has_a_key_of_its_own_that_changes_with_a_seed(self) -> None:
         keys = set()
@@ -198,9 +183,8 @@ def fake(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     folder = tmp_path / "planted"
     shutil.copytree(ROOT / "tests" / "planted_trackers", folder)
     monkeypatch.syspath_prepend(str(folder))
-    for name in list(sys.modules):
-        if name.partition(".")[0] in TRACKERS:
-            monkeypatch.delitem(sys.modules, name)
+    for name in imported():
+        monkeypatch.delitem(sys.modules, name)
     for name in [each for each in os.environ if each.startswith(("MLFLOW_", "WANDB_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("FAKE_FILE", str(tmp_path / "runs.json"))
@@ -208,9 +192,18 @@ def fake(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     (tmp_path / "adv.yaml").write_text(yaml.safe_dump(ADV))
     shutil.copytree(kept / "results", tmp_path / "results")
     yield folder
-    for name in list(sys.modules):
-        if name.partition(".")[0] in TRACKERS:
-            del sys.modules[name]
+    for name in imported():
+        del sys.modules[name]
+
+
+def imported() -> list[str]:
+    """Modules of trackers."""
+    return [name for name in sys.modules if name.partition(".")[0] in TRACKERS]
+
+
+def logged_by(folder: Path) -> Any:
+    """What a planted tracker was given."""
+    return json.loads((folder / "runs.json").read_text())
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -266,7 +259,7 @@ def test_columns_that_are_not_shown_are_logged_too_and_numbers_are_updated(
     text = (tmp_path / "runs.json").read_text()
     (tmp_path / "runs.json").write_text(text.replace('"devices": "', '"devices": "another '))
     assert ended(monkeypatch, *REPORT, "--columns", "clean*", "--log-to", "mlflow") == 0
-    logged = json.loads((tmp_path / "runs.json").read_text())
+    logged = logged_by(tmp_path)
     assert {run["place"] for run in logged} == {"mine"}
     # The half-measured row has become a whole one.
     assert [run["name"] for run in logged] == ["adv/digits-symvit", "adv/digits-vit"]
@@ -308,11 +301,11 @@ def test_interrupted_logging_kills_mlflows_run_which_the_next_one_finishes(
     monkeypatch.setenv("FAKE_INTERRUPT", "1")
     assert ended(monkeypatch, *REPORT, "--log-to", "mlflow") == 1
     assert "MLflow did not take the results (KeyboardInterrupt)" in capfd.readouterr().err
-    (killed,) = json.loads((tmp_path / "runs.json").read_text())
+    (killed,) = logged_by(tmp_path)
     assert (killed["status"], killed["metrics"]) == ("KILLED", {})
     monkeypatch.delenv("FAKE_INTERRUPT")
     assert ended(monkeypatch, *REPORT, "--log-to", "mlflow") == 0
-    assert [run["status"] for run in json.loads((tmp_path / "runs.json").read_text())] == ["FINISHED", "FINISHED"]
+    assert [run["status"] for run in logged_by(tmp_path)] == ["FINISHED", "FINISHED"]
 
 
 def test_variables_of_the_user_and_many_numbers_are_taken(
@@ -325,7 +318,7 @@ def test_variables_of_the_user_and_many_numbers_are_taken(
     many = {f"m{number}": float(number) for number in range(2500)}
     # The planted client refuses more than 1000 at a time, as a server does.
     log([replace(run, metrics=many)], "mlflow")
-    assert json.loads((tmp_path / "runs.json").read_text())[0]["metrics"] == many
+    assert logged_by(tmp_path)[0]["metrics"] == many
 
 
 def test_an_unwritable_folder_of_wandb_is_an_error(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,11 +330,7 @@ def test_an_unwritable_folder_of_wandb_is_an_error(fake: Path, tmp_path: Path, m
 @pytest.mark.parametrize("command", [("run", "--model", "digits-vit"), ("report",)], ids=" ".join)
 @pytest.mark.parametrize("name", TRACKERS)
 def test_a_missing_tracker_is_reported_before_anything_is_measured(
-    command: tuple[str, ...],
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    command: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # A folder without code, such as the one of wandb's runs, is not the package.
     (tmp_path / name).mkdir()
@@ -370,13 +359,7 @@ def test_an_unknown_tracker_is_named(monkeypatch: pytest.MonkeyPatch, capfd: pyt
     ],
 )
 def test_smoke_runs_rehearsals_and_parts_are_not_logged(
-    fake: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    smoke: bool,
-    part: object,
-    is_rehearsal: bool,
-    said: str,
+    fake: Path, tmp_path: Path, capfd: Any, smoke: bool, part: object, is_rehearsal: bool, said: str
 ) -> None:
     request: Any = SimpleNamespace(smoke=smoke, part=part, suites=(adv_suite(),), limit=None)
     run_command._log(("mlflow",), request, [report_of()], is_rehearsal=is_rehearsal)
@@ -388,7 +371,7 @@ def test_smoke_runs_rehearsals_and_parts_are_not_logged(
 def test_a_finished_run_is_logged_as_its_report(fake: Path, tmp_path: Path) -> None:
     request: Any = SimpleNamespace(smoke=False, part=None, suites=(adv_suite(),), limit=None)
     run_command._log(("mlflow",), request, [report_of()], is_rehearsal=False)
-    logged = {run["tags"][KEY] for run in json.loads((tmp_path / "runs.json").read_text())}
+    logged = {run["tags"][KEY] for run in logged_by(tmp_path)}
     assert logged == {run.key for run in runs_of(adv_suite(), report_of(), MLFLOW)}
 
 

@@ -7,6 +7,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paired_records import CLEAN, FGSM
+from paired_records import SUITE as PAIRED
 from presence import present
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_of, record_of
@@ -26,30 +28,13 @@ from robench.perturbations.clean import Clean
 from robench.reports import build_report, needs
 
 EPSILON = Fraction(8, 255)
-CLEAN = Condition(name="clean", dataset=DIGITS, perturbation=Clean())
-FGSM = Condition(name="fgsm", dataset=DIGITS, perturbation=Fgsm(epsilon=EPSILON))
 PGD = Condition(name="pgd", dataset=DIGITS, perturbation=Pgd(epsilon=EPSILON, step_size=EPSILON, num_steps=2))
 COLUMNS = (
     Column(key="clean/top1_accuracy", label="clean", metric="top1_accuracy", conditions=("clean",)),
     Column(key="pgd/top1_accuracy", label="PGD", metric="top1_accuracy", conditions=("pgd",)),
-    Column(
-        key="robust",
-        label="robust",
-        metric="robust_accuracy",
-        conditions=("clean", "fgsm", "pgd"),
-        roles=(Role(name="clean"), Role(), Role()),
-    ),
+    replace(PAIRED.columns[2], conditions=("clean", "fgsm", "pgd"), roles=(Role(name="clean"), Role(), Role())),
 )
-SUITE = Suite(
-    name="digits-adv",
-    version=1,
-    seed=0,
-    task="classification",
-    batch_size=2,
-    conditions=(CLEAN, FGSM, PGD),
-    metrics=("top1_accuracy", "robust_accuracy"),
-    columns=COLUMNS,
-)
+SUITE = replace(PAIRED, name="digits-adv", conditions=(CLEAN, FGSM, PGD), columns=COLUMNS, audit=True)
 # One character an example, 1 for right: clean 5 of 6, robust (every column of digits all ones) 2 of 6.
 VERDICTS = {"clean": "111110", "fgsm": "110111", "pgd": "101101"}
 TIME = "2026-11-21T10:00:00+00:00"
@@ -169,14 +154,10 @@ class TestNumbers:
         shuffled = [records[index] for index in order] + draw.sample(records[9:], 9)
         assert build_report(SUITE, shuffled, reversed(failures)) == wanted
 
-    def test_rows_come_by_name(self):
+    def test_rows_come_by_name_or_in_the_order_asked_for_and_once(self):
         records = [*whole(model="b"), *whole(model="c"), *whole(model="a")]
-        assert [row.model for row in build_report(SUITE, records).rows] == ["a", "b", "c"]
-
-    def test_rows_come_in_the_order_asked_for_and_once(self):
-        records = [*whole(model="a"), *whole(model="b"), *whole(model="c")]
-        report = build_report(SUITE, records, models=["c", "a", "c"])
-        assert [row.model for row in report.rows] == ["c", "a"]
+        for asked, wanted in ((None, ["a", "b", "c"]), (["c", "a", "c"], ["c", "a"])):
+            assert [row.model for row in build_report(SUITE, records, models=asked).rows] == wanted
 
     def test_a_suite_without_a_recorded_model_gives_no_rows(self):
         report = build_report(SUITE, [])
@@ -398,18 +379,14 @@ class TestNotes:
         row = only_row(build_report(SUITE, [], [failure(CLEAN)]))
         assert row.cells["clean/top1_accuracy"] == Cell(estimate=None, num_examples=0, missing=6)
 
-    def test_a_cell_that_mixes_kinds_of_device_says_so(self):
+    def test_a_cell_or_a_number_over_conditions_that_mixes_kinds_of_device_says_so(self):
+        said = "measured on different kinds of device (NVIDIA H200, cpu): "
         records = [record(CLEAN, 0, 4), record(CLEAN, 4, 6, device="NVIDIA H200"), record(PGD)]
         top5 = Column(key="top5", label="top-5", metric="top5_accuracy", conditions=("clean",))
-        assert only_row(build_report(suite(columns=(COLUMNS[0], top5)), records)).notes == (
-            f"measured on different kinds of device (NVIDIA H200, cpu): {COLUMNS[0].label}, top-5",
-        )
-
-    def test_so_does_a_number_over_conditions_of_different_kinds_of_device(self):
+        row = only_row(build_report(suite(columns=(COLUMNS[0], top5)), records))
+        assert row.notes == (f"{said}{COLUMNS[0].label}, top-5",)
         records = [record(CLEAN), record(FGSM), record(PGD, device="NVIDIA H200")]
-        assert only_row(build_report(SUITE, records)).notes == (
-            "measured on different kinds of device (NVIDIA H200, cpu): robust",
-        )
+        assert only_row(build_report(SUITE, records)).notes == (f"{said}robust",)
 
     def test_the_provenance_joins_the_distinct_values_of_the_records_used(self):
         records = [record(CLEAN, torch="2.16.0"), record(PGD, device="NVIDIA H200"), record(FGSM, seed=3, torch="1.0")]
@@ -422,13 +399,9 @@ class TestNotes:
         }
 
 
-class TestBadSuites:
-    def test_an_unknown_metric_is_named(self):
-        column = Column(key="x", label="x", metric="top1_acuracy", conditions=("clean",))
-        with pytest.raises(UnknownNameError, match="Did you mean 'top1_accuracy'"):
-            build_report(suite(columns=(column,)), [])
-
-    def test_an_unknown_condition_is_named(self):
-        column = Column(key="x", label="x", metric="top1_accuracy", conditions=("pdg",))
-        with pytest.raises(UnknownNameError, match="Did you mean 'pgd'"):
-            build_report(suite(columns=(column,)), [])
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [({"metric": "top1_acuracy"}, "top1_accuracy"), ({"conditions": ("pdg",)}, "pgd")]
+)
+def test_unknown_metrics_and_conditions_are_named(wrong, meant):
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{meant}'"):
+        build_report(suite(columns=(replace(COLUMNS[0], **wrong),)), [])
