@@ -14,6 +14,7 @@ from attention_settings import one_per_kind
 from hub_models import CONTEXT, TEXTS
 from test_attention_contract import DECLARATIONS
 
+from examples import CHECKPOINT
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
 from robench.core.checkpoint import Checkpoint, Weights
@@ -27,6 +28,7 @@ from robench.models.loading import load_model, resolve
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 
 CAUSAL = Transformers(task="causal-lm")
+CLASSIFIER = Transformers(task="text-classification")
 MODELS: dict[str, Callable[[], Any]] = {
     "gpt2": hub_models.gpt2,
     "llama": hub_models.llama,
@@ -41,17 +43,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def checkpoint(folder: Path, task: str = "causal-lm", **fields: Any) -> Checkpoint:
-    preprocessing = ImagePreprocessing(mean=(), std=()) if task.startswith("image") else NoPreprocessing(inputs="texts")
-    return Checkpoint(
-        name="tiny",
+    of_images = task.startswith("image")
+    return replace(
+        CHECKPOINT,
         architecture=parse_architecture({"kind": "transformers", "task": task, **fields}),
         weights=Weights(uri=str(folder), sha256=None),
-        preprocessing=preprocessing,
+        preprocessing=ImagePreprocessing(mean=(), std=()) if of_images else NoPreprocessing(inputs="texts"),
         task="language-modeling" if task == "causal-lm" else "classification",
-        training_data="none",
-        source="random",
-        licence="none",
         folder=folder.parent,
+        trained_on=None,
     )
 
 
@@ -89,9 +89,8 @@ def test_losses_are_rolling_likelihoods_summed_over_words(make: Callable[[], Any
     at = 0
     for word, loss in zip(words[:-1], losses[:-1], strict=False):
         end = text.index(word, at) + len(word)
-        pieces = [
-            piece for (start, stop), piece in zip(found["offset_mapping"], wanted, strict=True) if at <= start < end
-        ]
+        offsets = zip(found["offset_mapping"], wanted, strict=True)
+        pieces = [piece for (start, _), piece in offsets if at <= start < end]
         assert loss == pytest.approx(sum(pieces), rel=1e-4, abs=1e-6), word
         at = end
 
@@ -106,10 +105,7 @@ def test_context_is_read_and_not_scored() -> None:
 
 
 def test_no_text_depends_on_others_or_on_padding() -> None:
-    for make, architecture in (
-        (hub_models.gpt2, CAUSAL),
-        (hub_models.bert, replace(CAUSAL, task="text-classification")),
-    ):
+    for make, architecture in ((hub_models.gpt2, CAUSAL), (hub_models.bert, CLASSIFIER)):
         tokenizer = hub_models.tokenizer()
         alone = [adapted(make(), tokenizer, architecture)(encoded_batch([text]))[0] for text in TEXTS[:3]]
         tokenizer.padding_side = "left"
@@ -150,7 +146,7 @@ def test_softmax_in_place_of_the_models_own_changes_nothing_and_others_do(folder
 def test_each_mechanism_of_the_registry_runs_in_a_pretrained_model_or_says_why_not(folders: dict[str, Path]) -> None:
     refused = {}
     for declared in one_per_kind([each for each in DECLARATIONS if isinstance(each, AttentionBase)]):
-        architecture = replace(CAUSAL, task="text-classification", attention=declared)
+        architecture = replace(CLASSIFIER, attention=declared)
         try:
             module = adapted(hub_models.bert(), hub_models.tokenizer(), architecture)
             assert module(encoded_batch(TEXTS[:1])).isfinite().all(), declared.kind
@@ -173,8 +169,8 @@ def test_a_layer_with_a_window_or_another_scale_is_refused() -> None:
 def test_classifiers_read_the_first_tokens_of_a_long_text_and_count_the_others() -> None:
     tokenizer = hub_models.tokenizer()
     ids = tokenizer(TEXTS[0])["input_ids"]
-    whole = adapted(hub_models.bert(), tokenizer, replace(CAUSAL, task="text-classification"))
-    cut = adapted(hub_models.bert(), tokenizer, replace(CAUSAL, task="text-classification", context=16))
+    whole = adapted(hub_models.bert(), tokenizer, CLASSIFIER)
+    cut = adapted(hub_models.bert(), tokenizer, replace(CLASSIFIER, context=16))
     found = cut(encoded_batch([TEXTS[0], TEXTS[2]]))
     wanted = whole(encoded_batch([tokenizer.decode(ids[:16])])), whole(encoded_batch([TEXTS[2]]))
     torch.testing.assert_close(found, torch.cat(wanted))
@@ -184,6 +180,7 @@ def test_classifiers_read_the_first_tokens_of_a_long_text_and_count_the_others()
 
 
 TEXT = "We the <unk> café People"
+WEIGHTS = "model.safetensors"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +200,7 @@ def test_words_that_a_tokenizer_loses_are_counted(tokenizer: Any, lost: list[str
     for start in ("", "zzz qqq\x1e"):
         (found,) = model.text_reading(encoded_batch([start + TEXT]))["num_lost"].tolist()
         assert found == len(lost)
-    classifier = adapted(hub_models.bert(), tokenizer, replace(CAUSAL, task="text-classification"))
+    classifier = adapted(hub_models.bert(), tokenizer, CLASSIFIER)
     (found,) = classifier.text_reading(encoded_batch([TEXT]))["num_lost"].tolist()
     assert found == len([word for word in lost if word not in {"We", "People"}])
 
@@ -228,15 +225,9 @@ class TestFolders:
             (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json is a list, wanted an object"),
             (lambda folder: _stating(folder, auto_map={"AutoModel": "x.Y"}), r"needs code of its own \(config"),
             (lambda folder: _stating(folder, model_type="nothing"), "transformers cannot load"),
-            (
-                lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-                r"has pytorch_model\.bin, which may hold code: expected \*\.safetensors",
-            ),
-            (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
-            (
-                lambda folder: (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}'),
-                r"has both model\.safetensors and model\.safetensors\.index\.json with its shards",
-            ),
+            (lambda folder: (folder / WEIGHTS).rename(folder / "pytorch_model.bin"), r"has pytorch_model\.bin, which"),
+            (lambda folder: (folder / WEIGHTS).unlink(), "has no weights"),
+            (lambda folder: (folder / f"{WEIGHTS}.index.json").write_text("{}"), r"has both model\.safetensors and"),
             (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "transformers cannot load"),
             (lambda folder: (folder / "tokenizer.json").unlink(), r"has no tokenizer: expected tokenizer\.json"),
         ],

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from paired_records import CLEAN, FGSM, SUITE, record, store_of
@@ -100,17 +101,19 @@ class TestGaps:
         cell = json.loads(RENDERERS["json"](comparison))["rows"][1]
         assert (cell["second"], cell["difference"], cell["p"]) == ({"value": None, "missing": 6}, None, None)
 
-    def test_a_model_without_results_is_refused_with_advice(self) -> None:
-        with pytest.raises(UnknownNameError, match=r"'on'\. Did you mean 'one'\?.*robench run --suite small"):
-            compare_models([SUITE], both(), "two", "on")
-
-    def test_a_model_is_not_compared_with_itself(self) -> None:
-        with pytest.raises(UsageError, match="with itself"):
-            compare_models([SUITE], both(), "one", "one")
-
-    def test_a_limit_below_1_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="at least 1 example"):
-            compared(limit=0)
+    @pytest.mark.parametrize(
+        ("names", "limit", "error", "message"),
+        [
+            (("two", "on"), None, UnknownNameError, r"'on'\. Did you mean 'one'\?.*robench run --suite small"),
+            (("one", "one"), None, UsageError, "with itself"),
+            (("one", "two"), 0, UsageError, "at least 1 example"),
+        ],
+    )
+    def test_what_cannot_be_compared_is_refused(
+        self, names: tuple[str, str], limit: int | None, error: type[Exception], message: str
+    ) -> None:
+        with pytest.raises(error, match=message):
+            compare_models([SUITE], both(), *names, limit=limit)
 
     def test_other_data_are_refused(self) -> None:
         store = both()
@@ -183,15 +186,10 @@ class TestSeeds:
             self.compared(self.store("two@2"))
 
     def test_one_training_is_not_two_seeds(self) -> None:
-        store = self.store()
-        for name in self.TWO[:2]:
-            for condition in (CLEAN, FGSM):
-                store.put(
-                    record(condition, "1" * 10, name, weights="b", tensors="equal", time="2026-11-22T10:00:00+00:00")
-                )
-        with pytest.raises(
-            UsageError, match=f"{self.TWO[1]} has the weights of {self.TWO[0]}, and does not count again"
-        ):
+        store, equal = self.store(), {"weights": "b", "tensors": "equal", "time": "2026-11-22T10:00:00+00:00"}
+        for name, condition in product(self.TWO[:2], (CLEAN, FGSM)):
+            store.put(record(condition, "1" * 10, name, **equal))  # type: ignore[arg-type]  # texts
+        with pytest.raises(UsageError, match="two@1 has the weights of two, and does not count again"):
             self.compared(store)
 
     def test_one_training_has_no_interval_over_seeds(self) -> None:

@@ -37,17 +37,13 @@ SPARSE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def declare(kind: type[Any], backend: str, fields: dict[str, Any]) -> Any:
-    return kind(backend=backend, **fields)
+L2 = {"norm": "l2", "random_start": False}
+NORMALISED = {"epsilon": EPSILON, "space": "normalised"}
+UNCUT = {"stops_early": False, "continues": True, "clip": "none"}
 
 
 REFUSED: list[tuple[type[Any], str, dict[str, Any], str]] = [
-    (
-        Spsa,
-        "torchattacks",
-        SPSA | {"norm": "l2", "random_start": False},
-        "backend torchattacks has no spsa in l2, only in linf",
-    ),
+    (Spsa, "torchattacks", SPSA | L2, "backend torchattacks has no spsa in l2, only in linf"),
     (Pgd, "cleverhans", PGD | {"norm": "l1"}, "backend cleverhans has no pgd in l1, only in linf and l2"),
     (
         PERTURBATIONS["autoattack"],
@@ -63,18 +59,8 @@ REFUSED: list[tuple[type[Any], str, dict[str, Any], str]] = [
     (Pgd, "foolbox", PGD | {"num_restarts": 2}, "num_restarts must be 1 with backend foolbox"),
     (Fgsm, "foolbox", {"epsilon": EPSILON, "loss": "dlr"}, "loss must be ce with backend foolbox"),
     (Fgsm, "cleverhans", {"epsilon": EPSILON, "num_draws": 2}, "num_draws must be 1 with backend cleverhans"),
-    (
-        Fgsm,
-        "torchattacks",
-        {"epsilon": EPSILON, "space": "normalised"},
-        "space must be input with backend torchattacks",
-    ),
-    (
-        Fgsm,
-        "cleverhans",
-        {"epsilon": EPSILON, "space": "normalised"},
-        "clip must be none with space normalised and backend cleverhans",
-    ),
+    (Fgsm, "torchattacks", NORMALISED, "space must be input with backend torchattacks"),
+    (Fgsm, "cleverhans", NORMALISED, "clip must be none with space normalised and backend cleverhans"),
     (Spsa, "cleverhans", SPSA, "formula must be released with backend cleverhans"),
     (Spsa, "torchattacks", SPSA, "random_start must be false with backend torchattacks"),
     (SparseL1, "cleverhans", SPARSE, "projection must be rescale with backend cleverhans"),
@@ -82,12 +68,7 @@ REFUSED: list[tuple[type[Any], str, dict[str, Any], str]] = [
     (Square, "autoattack", SQUARE | {"loss": "dlr"}, "loss must be margin or ce with backend autoattack"),
     (Cw, "torchattacks", CW | {"confidence": 1.0}, "confidence must be 0.0 with backend torchattacks"),
     (Cw, "cleverhans", CW | {"stops_early": False}, "continues must be true with backend cleverhans"),
-    (
-        Cw,
-        "cleverhans",
-        CW | {"stops_early": False, "continues": True, "clip": "none"},
-        "clip_min and clip_max must be given with clip none",
-    ),
+    (Cw, "cleverhans", CW | UNCUT, "clip_min and clip_max must be given with clip none"),
     (Fab, "autoattack", FAB | {"num_targets": 3}, "must be at_success with backend autoattack and several searches"),
     (Fab, "torchattacks", FAB | {"num_final_steps": 3}, "num_final_steps must be 0 with backend torchattacks"),
     (Fab, "torchattacks", FAB | {"norm": "l1"}, "backend torchattacks has no fab in l1, only in linf and l2"),
@@ -100,7 +81,7 @@ def test_what_a_library_has_not_is_refused_by_name(
     kind: type[Any], backend: str, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  # the whole text is compared
-        declare(kind, backend, fields)
+        kind(backend=backend, **fields)
     assert message in str(refused.value)
     assert ";" not in str(refused.value), "one mistake, one message"
 
@@ -128,10 +109,8 @@ def test_the_table_speaks_of_kinds_and_fields_that_there_are() -> None:
 def test_robench_itself_is_the_default_and_in_no_key() -> None:
     plain = Fgsm(epsilon=EPSILON)
     assert "backend" not in str(to_plain(plain))
-    assert key_of(plain) != key_of(Fgsm(epsilon=EPSILON, backend="foolbox"))
-    assert key_of(Fgsm(epsilon=EPSILON, backend="foolbox")) != key_of(
-        Fgsm(epsilon=EPSILON, backend="foolbox", exact=True)
-    )
+    others = Fgsm(epsilon=EPSILON, backend="foolbox"), Fgsm(epsilon=EPSILON, backend="foolbox", exact=True)
+    assert len({key_of(each) for each in (plain, *others)}) == 3
 
 
 def test_only_a_library_that_meets_whole_batches_is_batch_dependent() -> None:

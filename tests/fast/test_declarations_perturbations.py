@@ -161,9 +161,8 @@ def test_other_tasks_and_domains_of_a_word_swap_are_refused() -> None:
     assert DELETE.problems_on(DATASETS["sotu"]) == []
     assert DELETE.problems_on(DATASETS["digits"]) == [("", "must serve texts, got dataset digits of images")]
     other: Any = type("Other", (), {"domain": "texts", "task": "regression", "name": "prices"})
-    assert DELETE.problems_on(other) == [
-        ("", "must serve classification or language-modeling, got dataset prices of regression")
-    ]
+    said = "must serve classification or language-modeling, got dataset prices of regression"
+    assert DELETE.problems_on(other) == [("", said)]
 
 
 def test_a_suite_states_substitutes_by_word(tmp_path: Path) -> None:
@@ -176,13 +175,7 @@ def test_a_suite_states_substitutes_by_word(tmp_path: Path) -> None:
     )
     (condition,) = read_suite(path).conditions
     given: Any = condition.perturbation
-    assert given == GreedyWordSwap(
-        ranking="unk",
-        num_queries=9,
-        most_changed=Fraction(1, 4),
-        substitutions="table",
-        table={"good": ("fine", "nice")},
-    )
+    assert given == replace(DELETE, ranking="unk", most_changed=Fraction(1, 4), table={"good": ("fine", "nice")})
     path.write_text(path.read_text().replace("nice]", "very nice]"))
     with pytest.raises(DeclarationError, match="single words without white space"):
         read_suite(path)

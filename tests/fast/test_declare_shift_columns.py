@@ -19,14 +19,10 @@ OUT = {"name": "o", "dataset": "digits-o", "negatives": "clean"}
 
 
 def corrupted(*types: str, severities: tuple[int, ...] = (1, 2, 3, 4, 5), dataset: str = "digits") -> list[Any]:
+    perturbations = [{"kind": "corruption", "type": each, "severity": level} for each in types for level in severities]
     return [
-        {
-            "name": f"{corruption}-{severity}",
-            "dataset": dataset,
-            "perturbation": {"kind": "corruption", "type": corruption, "severity": severity},
-        }
-        for corruption in types
-        for severity in severities
+        {"name": f"{each['type']}-{each['severity']}", "dataset": dataset, "perturbation": each}
+        for each in perturbations
     ]
 
 
@@ -68,16 +64,11 @@ class TestColumns:
         assert not set(columns[0].conditions) & set(columns[1].conditions)
 
     def test_the_extra_four_have_a_mean_of_their_own_and_an_error_each(self) -> None:
-        extra = [
-            {"name": f"{kind}-{s}", "dataset": f"imagenet-c/{kind}/{s}"}
-            for kind in EXTRA_CORRUPTIONS
-            for s in (1, 2, 3, 4, 5)
-        ]
+        pairs = [(kind, s) for kind in EXTRA_CORRUPTIONS for s in (1, 2, 3, 4, 5)]
+        extra = [{"name": f"{kind}-{s}", "dataset": f"imagenet-c/{kind}/{s}"} for kind, s in pairs]
         columns = parsed(extra, "mean_corruption_error", "corruption_error").columns
-        assert [column.key for column in columns] == [
-            "imagenet-c/mean_corruption_error",
-            *(f"imagenet-c/{kind}/corruption_error" for kind in EXTRA_CORRUPTIONS),
-        ]
+        own = [f"imagenet-c/{kind}/corruption_error" for kind in EXTRA_CORRUPTIONS]
+        assert [column.key for column in columns] == ["imagenet-c/mean_corruption_error", *own]
         assert len(columns[0].conditions) == 20
 
     @pytest.mark.parametrize(
@@ -116,46 +107,27 @@ class TestColumns:
         assert "positives: out of distribution" in columns[1].label
 
 
+MCE = "mean_corruption_error"
+LACKS_SEVERITIES = "corruption_error needs five severities of digits-c snow; add 3, 5"
+LACKS_JPEG = "is over 15 corruptions of digits-c; add jpeg_compression, or take mean_error"
+LACKS_CLEAN = "needs the images of imagenet-c-live without corruption; add {name: clean}"
+LACKS_REFERENCE = "a reference's errors, which imagenet-c, imagenet-c-live, digits-c have and digits-r-c has not"
+LACKS_TYPES = "is over 4 corruptions of imagenet-c; add speckle_noise, gaussian_blur, spatter, or take mean_error"
+UNDEFINED = "of digits-c is undefined: {} does not raise digits-vit's error"
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("conditions", "metric", "message"),
         [
             ([CLEAN], "mean_error", "mean_error needs corruptions at five severities; add conditions such as"),
-            (
-                [CLEAN, *corrupted("snow", severities=(1, 2, 4))],
-                "corruption_error",
-                "corruption_error needs five severities of digits-c snow; add 3, 5",
-            ),
-            (
-                [CLEAN, *corrupted(*COMMON_CORRUPTIONS[:-1])],
-                "mean_corruption_error",
-                "is over 15 corruptions of digits-c; add jpeg_compression, or take mean_error",
-            ),
-            (
-                corrupted(*COMMON_CORRUPTIONS, dataset="imagenet-1k"),
-                "relative_mean_corruption_error",
-                "needs the images of imagenet-c-live without corruption; add {name: clean}",
-            ),
-            (
-                [CLEAN, *corrupted(*COMMON_CORRUPTIONS)],
-                "relative_mean_corruption_error",
-                "of digits-c is undefined: defocus_blur does not raise digits-vit's error",
-            ),
-            (
-                [CLEAN, *corrupted("snow", dataset="digits-r")],
-                "corruption_error",
-                "needs a reference's errors, which imagenet-c, imagenet-c-live, digits-c have and digits-r-c has not",
-            ),
-            (
-                [{"name": f"s-{s}", "dataset": f"imagenet-c/saturate/{s}"} for s in (1, 2, 3, 4, 5)],
-                "mean_corruption_error",
-                "is over 4 corruptions of imagenet-c; add speckle_noise, gaussian_blur, spatter, or take mean_error",
-            ),
-            (
-                [CLEAN, *corrupted(*EXTRA_CORRUPTIONS)],
-                "relative_mean_corruption_error",
-                "of digits-c is undefined: gaussian_blur does not raise digits-vit's error",
-            ),
+            ([CLEAN, *corrupted("snow", severities=(1, 2, 4))], "corruption_error", LACKS_SEVERITIES),
+            ([CLEAN, *corrupted(*COMMON_CORRUPTIONS[:-1])], MCE, LACKS_JPEG),
+            (corrupted(*COMMON_CORRUPTIONS, dataset="imagenet-1k"), f"relative_{MCE}", LACKS_CLEAN),
+            ([CLEAN, *corrupted(*COMMON_CORRUPTIONS)], f"relative_{MCE}", UNDEFINED.format("defocus_blur")),
+            ([CLEAN, *corrupted("snow", dataset="digits-r")], "corruption_error", LACKS_REFERENCE),
+            ([{"name": f"s-{s}", "dataset": f"imagenet-c/saturate/{s}"} for s in range(1, 6)], MCE, LACKS_TYPES),
+            ([CLEAN, *corrupted(*EXTRA_CORRUPTIONS)], f"relative_{MCE}", UNDEFINED.format("gaussian_blur")),
             ([CLEAN], "aupr", "aupr needs a condition whose examples are out of distribution"),
             ([CLEAN, {"name": "o", "dataset": "digits-o"}], "aupr", "aupr needs the negatives of o: name a condition"),
         ],
@@ -169,10 +141,7 @@ class TestMistakes:
             ({**OUT, "negatives": "nobody"}, "negatives: must name a condition of this suite, got 'nobody'"),
             ({**OUT, "negatives": "o"}, "must name a condition of examples that belong to a class, got o"),
             ({**CLEAN, "name": "x", "num_examples": 5, "negatives": "clean"}, "must be left out for digits"),
-            (
-                {"name": "i", "dataset": "imagenet-o", "negatives": "clean"},
-                "must name a condition under the class mask of imagenet-o, got clean (digits)",
-            ),
+            ({**OUT, "dataset": "imagenet-o"}, "under the class mask of imagenet-o, got clean (digits)"),
         ],
     )
     def test_negatives_that_are_none_are_refused(self, negatives: dict[str, Any], message: str) -> None:

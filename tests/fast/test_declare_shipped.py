@@ -84,10 +84,9 @@ def test_an_installation_without_its_files_says_which_is_missing(
 
 
 def test_an_unknown_suite_has_did_you_mean() -> None:
-    with pytest.raises(UnknownNameError) as caught:
+    wanted = r"^unknown suite 'digit-adv'\. Did you mean 'digits-adv'\?.* Or give the path of a YAML file\.$"
+    with pytest.raises(UnknownNameError, match=wanted):
         find_suite("digit-adv")
-    assert str(caught.value).startswith("unknown suite 'digit-adv'. Did you mean 'digits-adv'?")
-    assert str(caught.value).endswith("Or give the path of a YAML file.")
 
 
 @pytest.mark.parametrize("form", ["{folder}/suite.yaml", "suite.yaml", "./suite.yaml", "{folder}/suite", "./suite"])
@@ -118,18 +117,15 @@ def test_checkpoints_are_found_by_name_in_the_order_asked_for_each_once() -> Non
 
 def test_further_registries_add_checkpoints(tmp_path: Path) -> None:
     files = [registry(tmp_path, "mine"), registry(tmp_path, "yours", "other.yaml")]
-    assert [checkpoint.name for checkpoint in find_checkpoints(["yours", "digits-vit"], files)] == [
-        "yours",
-        "digits-vit",
-    ]
+    names = ["yours", "digits-vit"]
+    assert [checkpoint.name for checkpoint in find_checkpoints(names, files)] == names
     assert list(read_registries(files)) == [*read_registry(shipped_registry()), "mine", "yours"]
 
 
 def test_an_unknown_model_has_did_you_mean(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError) as caught:
+    wanted = r"^unknown model 'mime'\. Did you mean 'mine'\?.* can be added with a registry file \(--registry\)\.$"
+    with pytest.raises(UnknownNameError, match=wanted):
         find_checkpoints(["digits-vit", "mime"], [registry(tmp_path, "mine")])
-    assert str(caught.value).startswith("unknown model 'mime'. Did you mean 'mine'?")
-    assert str(caught.value).endswith("Others can be added with a registry file (--registry).")
 
 
 def test_a_registry_that_repeats_a_shipped_name_is_refused(tmp_path: Path) -> None:
@@ -138,13 +134,6 @@ def test_a_registry_that_repeats_a_shipped_name_is_refused(tmp_path: Path) -> No
         find_checkpoints(["digits-vit"], [path])
     assert str(shipped_registry()) in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-def test_what_kind_of_file_it_is_shows_at_its_top(tmp_path: Path) -> None:
-    suite = tmp_path / "suite.yaml"
-    suite.write_text(SUITE)
-    assert validate_file(suite) == "suite"
-    assert validate_file(registry(tmp_path, "mine")) == "registry"
 
 
 def test_what_is_neither_is_checked_as_a_suite(tmp_path: Path) -> None:

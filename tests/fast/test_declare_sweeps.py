@@ -1,5 +1,6 @@
 """Sweeps and stated distances in files: what is read, and which columns come of it."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,7 @@ from robench.perturbations.sweep import Sweep
 CLEAN = {"name": "clean"}
 FGSM = {"name": "fgsm", "perturbation": {"kind": "fgsm", "epsilons": ["4/255", "5/255", "8/255"]}}
 FAB = {"kind": "fab", "norm": "l2", "num_steps": 3}
+CW = {"kind": "cw", "num_steps": 1, "num_search_steps": 1, "initial_c": 1, "learning_rate": 0.1}
 
 
 def suite(*conditions: Any, metrics: Any = ("top1_accuracy",)) -> Suite:
@@ -44,13 +46,8 @@ class TestReading:
 
     def test_all_other_fields_are_each_attacks(self) -> None:
         read = sweep(kind="pgd", epsilons=[0.01, "1/50"], relative_step="1/4", num_steps=20, norm="l2", carry=True)
-        assert read == Sweep(
-            attacks=tuple(
-                Pgd(epsilon=epsilon, relative_step=Fraction(1, 4), num_steps=20, norm="l2")
-                for epsilon in (Fraction(1, 100), Fraction(1, 50))
-            ),
-            carry=True,
-        )
+        first = Pgd(epsilon=Fraction(1, 100), relative_step=Fraction(1, 4), num_steps=20, norm="l2")
+        assert read == Sweep(attacks=(first, replace(first, epsilon=Fraction(1, 50))), carry=True)
 
     def test_a_budget_of_zero_is_one(self) -> None:
         read = sweep(kind="pgd", epsilons=[0, "1/50"], relative_step="1/4", num_steps=20)
@@ -59,16 +56,9 @@ class TestReading:
     def test_members_of_an_ensemble_that_name_no_budget_have_the_ensembles(self) -> None:
         members = [{"kind": "apgd", "num_steps": 3}, FAB | {"norm": "linf"}]
         read = sweep(kind="autoattack", variant="custom", epsilons=["4/255", "8/255"], members=members)
-        assert read == Sweep(
-            attacks=tuple(
-                AutoAttack(
-                    epsilon=Fraction(level, 255),
-                    variant="custom",
-                    members=(Apgd(epsilon=Fraction(level, 255), num_steps=3), Fab(num_steps=3)),
-                )
-                for level in (4, 8)
-            )
-        )
+        for level, attack in zip((4, 8), read.attacks, strict=True):
+            wanted = Apgd(epsilon=Fraction(level, 255), num_steps=3), Fab(num_steps=3)
+            assert attack == AutoAttack(epsilon=Fraction(level, 255), variant="custom", members=wanted)
 
     def test_a_member_of_an_ensemble_is_no_sweep(self) -> None:
         members = [{"kind": "fgsm", "epsilons": ["4/255", "8/255"]}]
@@ -108,16 +98,9 @@ class TestReading:
 class TestColumns:
     def test_a_sweep_has_a_column_a_budget_and_metric(self) -> None:
         columns = suite(CLEAN, FGSM, metrics=["top1_accuracy", "worst_accuracy"]).columns
-        assert [column.key for column in columns] == [
-            "clean/top1_accuracy",
-            "clean/worst_accuracy",
-            "fgsm@4/255/top1_accuracy",
-            "fgsm@4/255/worst_accuracy",
-            "fgsm@5/255/top1_accuracy",
-            "fgsm@5/255/worst_accuracy",
-            "fgsm@8/255/top1_accuracy",
-            "fgsm@8/255/worst_accuracy",
-        ]
+        names = ("clean", "fgsm@4/255", "fgsm@5/255", "fgsm@8/255")
+        keys = [f"{name}/{metric}" for name in names for metric in ("top1_accuracy", "worst_accuracy")]
+        assert [column.key for column in columns] == keys
         assert [column.label for column in columns][4] == "fgsm 5/255 top-1 accuracy"
         assert [column.conditions for column in columns][6] == ("fgsm@8/255",)
 
@@ -168,8 +151,7 @@ class TestDistances:
         assert column.key == "fab@linf 0.0313725/accuracy_at_distance"
 
     def test_a_search_has_a_median_and_nothing_else_has(self) -> None:
-        cw = {"kind": "cw", "num_steps": 1, "num_search_steps": 1, "initial_c": 1, "learning_rate": 0.1}
-        conditions = (CLEAN, FGSM, {"name": "cw", "perturbation": cw}, {"name": "fab", "perturbation": FAB})
+        conditions = (CLEAN, FGSM, {"name": "cw", "perturbation": CW}, {"name": "fab", "perturbation": FAB})
         columns = suite(*conditions, metrics=["median_distance"]).columns
         assert [(column.key, column.label) for column in columns] == [
             ("cw/median_distance", "cw median distance (pixels)"),
@@ -177,11 +159,8 @@ class TestDistances:
         ]
 
     def test_distances_do_not_decide_outcomes(self) -> None:
-        keys = [
-            suite({"name": "f", "distances": each, "perturbation": FAB}).conditions[0].perturbation_key
-            for each in ([], [1], [1, 2])
-        ]
-        assert len(set(keys)) == 1
+        suites = [suite({"name": "f", "distances": each, "perturbation": FAB}) for each in ([], [1], [1, 2])]
+        assert len({each.conditions[0].perturbation_key for each in suites}) == 1
 
     @pytest.mark.parametrize(
         ("attack", "reason"),
@@ -189,19 +168,7 @@ class TestDistances:
             ({**FAB, "labels": "predicted"}, "labels predicted"),
             ({**FAB, "norm": "linf", "backend": "torchattacks", "num_final_steps": 0, "alpha_max": 0.1}, "backend"),
             ({**FAB, "epsilon": 1, "stop": "at_success"}, "stop at_success"),
-            (
-                {
-                    "kind": "cw",
-                    "num_steps": 1,
-                    "num_search_steps": 1,
-                    "initial_c": 1,
-                    "learning_rate": 0.1,
-                    "clip": "none",
-                    "clip_min": 0.0,
-                    "clip_max": 1.0,
-                },
-                "clip_min and clip_max",
-            ),
+            ({**CW, "clip": "none", "clip_min": 0.0, "clip_max": 1.0}, "clip_min and clip_max"),
         ],
     )
     def test_a_search_whose_distances_say_less_has_neither_number(self, attack: Any, reason: str) -> None:

@@ -43,7 +43,7 @@ def is_refused_by_robench(kind: str, value: Any) -> bool:
 
 @pytest.mark.parametrize("kind", FILES)
 def test_it_is_a_schema_of_the_draft_that_it_names(kind: str) -> None:
-    schema = json_schema(kind)
+    schema: Any = SCHEMAS[kind].schema
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(schema)
 
@@ -71,7 +71,7 @@ def test_every_shipped_file_is_valid_and_names_its_schema(kind: str, path: Path)
 
 def test_every_definition_that_is_referred_to_exists() -> None:
     for kind in FILES:
-        schema = json_schema(kind)
+        schema: Any = SCHEMAS[kind].schema
         text = json.dumps(schema)
         for name in schema["$defs"]:
             assert f"#/$defs/{name.replace(' ', '%20')}" in text
@@ -79,63 +79,34 @@ def test_every_definition_that_is_referred_to_exists() -> None:
             assert error.validator == "required" or kind == "registry"
 
 
+LIBRARY: dict[str, Any] = {"backend": "torchattacks"}
 SUITE: dict[str, Any] = {
-    "name": "s",
-    "version": 1,
-    "seed": 0,
-    "dataset": "digits",
-    "batch_size": 8,
+    **{"name": "s", "version": 1, "seed": 0, "dataset": "digits", "batch_size": 8},
     "conditions": [
         {"name": "clean"},
         {"name": "pgd", "perturbation": {"kind": "pgd", "epsilon": "8/255", "step_size": 0.01, "num_steps": 2}},
         {"name": "swept", "perturbation": {"kind": "fgsm", "epsilons": ["2/255", "8/255"], "carry": True}},
-        {
-            "name": "cw",
-            "perturbation": {
-                "kind": "cw",
-                "backend": "torchattacks",
-                "num_steps": 5,
-                "initial_c": 1,
-                "learning_rate": 0.01,
-            },
-        },
+        {"name": "cw", "perturbation": {"kind": "cw", "num_steps": 5, "initial_c": 1, "learning_rate": 0.01} | LIBRARY},
     ],
     "metrics": ["top1_accuracy"],
 }
 ENTRY: dict[str, Any] = {
     "architecture": {
-        "backbone": "vit",
-        "image_size": 32,
-        "patch_size": 8,
-        "num_classes": 10,
-        "depth": 1,
-        "dim": 8,
-        "num_heads": 2,
-        "attention": {"kind": "rpc", "layers": [0]},
+        **{"backbone": "vit", "image_size": 32, "patch_size": 8, "num_classes": 10, "depth": 1, "dim": 8},
+        **{"num_heads": 2, "attention": {"kind": "rpc", "layers": [0]}},
     },
     "weights": {"uri": "w.safetensors", "sha256": None},
     "preprocessing": {"kind": "image", "mean": [0.3, 0.3, 0.3], "std": [0.3, 0.3, 0.3]},
     "training": {
-        "dataset": "digits",
-        "seed": 0,
-        "num_epochs": 1,
-        "batch_size": 8,
-        "learning_rate": 0.001,
-        "max_shift": 0,
-        "noise_scale": 0.1,
+        **{"dataset": "digits", "seed": 0, "num_epochs": 1, "batch_size": 8, "learning_rate": 0.001},
+        **{"max_shift": 0, "noise_scale": 0.1},
     },
     "trained_on": "digits",
     "expected": {"top1_accuracy": 0.9},
 }
 REGISTRY = {"checkpoints": {"mine": ENTRY}, "datasets": {"photos": {"kind": "npz", "path": "x", "num_classes": 3}}}
-LEADERBOARD = {
-    "leaderboard": {
-        "title": "T",
-        "headline": ["pgd*"],
-        "sort": {"column": "pgd", "direction": "worst-first"},
-        "note": "n",
-    }
-}
+SORT = {"column": "pgd", "direction": "worst-first"}
+LEADERBOARD = {"leaderboard": {"title": "T", "headline": ["pgd*"], "sort": SORT, "note": "n"}}
 WHOLE: dict[str, Any] = {"suite": SUITE, "registry": REGISTRY, "leaderboard": LEADERBOARD}
 CHECKPOINT = ("checkpoints", "mine")
 PERTURBATION = ("conditions", 1, "perturbation")
@@ -251,7 +222,7 @@ def test_what_robench_accepts_is_never_refused(path: Path) -> None:
 
 
 def test_fields_have_their_descriptions() -> None:
-    definitions = json_schema("suite")["$defs"]
+    definitions: Any = SCHEMAS["suite"].schema["$defs"]  # type: ignore[index]  # a mapping
     pgd = definitions["perturbation:pgd:sweep"]
     assert pgd["description"].startswith("Projected gradient descent. Madry et al. 2018")
     assert "loss" in pgd["properties"]["loss"]["description"]
@@ -291,4 +262,4 @@ def test_descriptions_are_read_over_lines_and_bases() -> None:
 @pytest.mark.parametrize("kind", FILES)
 def test_the_command_prints_it(robench: Robench, kind: str) -> None:
     ended = robench("schema", kind)
-    assert (ended.code, json.loads(ended.stdout)) == (0, json_schema(kind))
+    assert (ended.code, json.loads(ended.stdout)) == (0, SCHEMAS[kind].schema)

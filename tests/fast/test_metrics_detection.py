@@ -1,6 +1,7 @@
 """Detection against scikit-learn, by hand, and by what resampling within each set implies."""
 
 import random
+from functools import partial
 from math import nan, sqrt
 
 import numpy as np
@@ -22,24 +23,12 @@ Rows = list[ClassificationOutcome]
 def compute(metric: str, conditions: list[Rows]) -> Estimate:
     """Of the positives, then the negatives."""
     *measured, negatives = conditions or [None]
-    return getattr(detection, metric)(
-        readings(*measured, negatives=None if negatives is None else outcome_columns(negatives))
-    )
+    read = readings(*measured, negatives=None if negatives is None else outcome_columns(negatives))
+    return getattr(detection, metric)(read)
 
 
-def aupr(conditions: list[Rows]) -> Estimate:
-    return compute("aupr", conditions)
-
-
-def auroc(conditions: list[Rows]) -> Estimate:
-    return compute("auroc", conditions)
-
-
-def fpr95(conditions: list[Rows]) -> Estimate:
-    return compute("fpr95", conditions)
-
-
-METRICS = {"aupr": aupr, "auroc": auroc, "fpr95": fpr95}
+METRICS = {name: partial(compute, name) for name in ("aupr", "auroc", "fpr95")}
+auroc = METRICS["auroc"]
 # Tenths, so that ties within and between the sets are common.
 TIED = st.lists(st.integers(0, 10).map(lambda tenths: tenths / 10), min_size=1, max_size=40)
 
@@ -109,17 +98,18 @@ class TestByHand:
         # From the least confident up: positive, negative, positive, negative.
         assert values([0.1, 0.3], [0.2, 0.4])["aupr"] == pytest.approx((1 / 1 + 2 / 3) / 2, abs=1e-15)
 
-    def test_fpr95_lets_one_positive_of_twenty_go(self) -> None:
-        assert values([0.1] * 19 + [0.9], [0.5] * 10)["fpr95"] == 0
-
-    def test_fpr95_lets_no_second_one_go(self) -> None:
-        assert values([0.1] * 18 + [0.9] * 2, [0.5] * 10)["fpr95"] == 1
-
-    def test_fpr95_wants_every_one_of_fewer_than_twenty(self) -> None:
-        assert values([0.1] * 18 + [0.6], [0.5, 0.7])["fpr95"] == 0.5
-
-    def test_fpr95_counts_negatives_at_the_threshold_itself(self) -> None:
-        assert values([0.1, 0.3], [0.3, 0.4])["fpr95"] == 0.5
+    @pytest.mark.parametrize(
+        ("positives", "negatives", "rate"),
+        [
+            ([0.1] * 19 + [0.9], [0.5] * 10, 0),
+            ([0.1] * 18 + [0.9] * 2, [0.5] * 10, 1),
+            ([0.1] * 18 + [0.6], [0.5, 0.7], 0.5),
+            ([0.1, 0.3], [0.3, 0.4], 0.5),
+        ],
+        ids=["one of twenty goes", "no second one", "none of fewer than twenty", "negatives at the threshold count"],
+    )
+    def test_fpr95(self, positives: list[float], negatives: list[float], rate: float) -> None:
+        assert values(positives, negatives)["fpr95"] == rate
 
 
 class TestOrientation:

@@ -95,12 +95,8 @@ def best(paper: str, number: int, row: str, column: str) -> str:
 @cache
 def verdicts() -> list[tuple[PublishedTable, PublishedCell, str]]:
     """The best verdict of every cell that can be measured."""
-    return [
-        (table, cell, best_verdict(table, cell, suites(), registry()).name)
-        for table in shipped_tables().values()
-        for cell in table.cells
-        if cell.column_key
-    ]
+    cells = [(table, cell) for table in shipped_tables().values() for cell in table.cells if cell.column_key]
+    return [(table, cell, best_verdict(table, cell, suites(), registry()).name) for table, cell in cells]
 
 
 def test_as_many_numbers_could_be_judged_as_the_page_says() -> None:
@@ -147,18 +143,14 @@ def test_ideal_seeds_have_the_printed_mean_and_the_deviation_of_their_unit() -> 
 
 def test_margins_are_halves_of_a_rows_own_gain_or_of_the_smallest_over_a_baseline() -> None:
     # 72.31, 72.44 and 72.60 over 72.00; FAN's gain is over its own baseline.
-    margins = {
-        row: evidence_of("twicing", 1, row, "ImageNet top-1")[0].margin
-        for row in ("DeiT", "NeuTRENO", "DeiT-Twicing", "FAN")
-    }
-    assert margins == pytest.approx({"DeiT": 0.155, "NeuTRENO": 0.22, "DeiT-Twicing": 0.3, "FAN": 0.045})
+    margins = {"DeiT": 0.155, "NeuTRENO": 0.22, "DeiT-Twicing": 0.3, "FAN": 0.045}
+    found = {row: evidence_of("twicing", 1, row, "ImageNet top-1")[0].margin for row in margins}
+    assert found == pytest.approx(margins)
     # Nothing is claimed.
     assert evidence_of("rkde", 7, "FGSM", "a = 1")[0].margin == 0.5
     # Models are columns: 23.38 and 26.62, 26.75, 27.22, 29.20.
-    of_fgsm = [
-        evidence_of("rpc", 2, "FGSM, top-1", column)[0]
-        for column in ("SymViT (baseline)", "RPC-SymViT (2iter/all-layer)")
-    ]
+    columns = ("SymViT (baseline)", "RPC-SymViT (2iter/all-layer)")
+    of_fgsm = [evidence_of("rpc", 2, "FGSM, top-1", column)[0] for column in columns]
     assert [evidence.margin for evidence in of_fgsm] == pytest.approx([1.62, 2.91])
     assert {evidence.num_printed for evidence in of_fgsm} == {14}
     assert evidence_of("twicing", 1, "DeiT", "ImageNet top-1")[0].num_printed == 8

@@ -78,10 +78,8 @@ class TestAuthors:
         assert known(DIGEST) == {}
         (row,) = rows_of(stored(measured("mine")), mine, entry="deit-tiny")
         assert (row.model, row.seeds) == ("deit-tiny", ("mine",))
-        assert row.notes[-1] == (
-            "mine: declared as the authors' weights, but their SHA-256 is bbbbbbbb and not the published a1311bcf of"
-            " deit-tiny, so that they count as a training"
-        )
+        said = "mine: declared as the authors' weights, but their SHA-256 is bbbbbbbb and not the published a1311bcf"
+        assert row.notes[-1] == f"{said} of deit-tiny, so that they count as a training"
 
     @pytest.mark.parametrize("base", ["rpc-symvit", None])
     def test_where_no_checksum_is_published_they_are_as_declared(self, base: str | None) -> None:
@@ -89,10 +87,8 @@ class TestAuthors:
         assert known(DIGEST, given("mine", base, **BY, sha256=DIGEST[:8])) == {base or "mine": "as declared"}
 
     def test_a_checksum_of_ones_own_declares_other_published_weights(self) -> None:
-        found = known(DIGEST, given("mine", "deit-tiny", **BY, sha256=DIGEST))
-        assert found == {
-            "deit-tiny": "as declared, with the SHA-256 bbbbbbbb in place of the published a1311bcf of deit-tiny"
-        }
+        said = "as declared, with the SHA-256 bbbbbbbb in place of the published a1311bcf of deit-tiny"
+        assert known(DIGEST, given("mine", "deit-tiny", **BY, sha256=DIGEST)) == {"deit-tiny": said}
 
     @pytest.mark.parametrize(
         ("uri", "is_theirs"),
@@ -105,9 +101,8 @@ class TestAuthors:
         ],
     )
     def test_a_checksum_in_the_files_name_is_checked(self, uri: str, is_theirs: bool) -> None:
-        assert known(DIGEST, given("mine", "rpc-symvit", **BY, uri=uri)) == (
-            {"rpc-symvit": "as declared"} if is_theirs else {}
-        )
+        wanted = {"rpc-symvit": "as declared"} if is_theirs else {}
+        assert known(DIGEST, given("mine", "rpc-symvit", **BY, uri=uri)) == wanted
 
     def test_a_pinned_checksum_is_that_of_every_measurement(self) -> None:
         mine = given("mine", "rpc-symvit", **BY, sha256=DIGEST)
@@ -139,12 +134,8 @@ class TestAuthors:
 class TestEntries:
     def test_weights_given_to_a_shipped_entry_are_seeds_of_it(self) -> None:
         mine, other = given("mine", ENTRY), given("other", None)
-        store = stored(
-            measured("mine", "a" * 64, 2),
-            measured("mine@1", "b" * 64, 4),
-            measured("other", "c" * 64),
-            [*records(SUITE, ENTRY, 6)],
-        )
+        seeds = measured("mine", "a" * 64, 2), measured("mine@1", "b" * 64, 4)
+        store = stored(*seeds, measured("other", "c" * 64), [*records(SUITE, ENTRY, 6)])
         (row,) = rows_of(store, mine, other)
         assert (row.model, row.seeds) == (ENTRY, (ENTRY, "mine", "mine@1"))
         estimate = present(row.cells["clean/top1_accuracy"].estimate)
@@ -176,10 +167,7 @@ class TestEqualWeights:
         store = stored(*(measured(name, name * 64, 3, tensors="e" * 64) for name in names))
         (row,) = rows_of(store, *(given(name, ENTRY) for name in names))
         assert (row.model, row.seeds) == (ENTRY, ("a",))
-        assert row.notes[-2:] == (
-            "b has the weights of a, and does not count again",
-            "c has the weights of a, and does not count again",
-        )
+        assert row.notes[-2:] == tuple(f"{name} has the weights of a, and does not count again" for name in "bc")
 
     def test_equal_files_are_one_seed_in_records_without_digests_of_tensors(self) -> None:
         store = stored(measured("a"), measured("b"), measured("c", "c" * 64))
@@ -189,8 +177,7 @@ class TestEqualWeights:
 
     def test_a_copy_of_the_authors_weights_is_no_seed_beside_them(self) -> None:
         users = given("theirs", ENTRY, **BY), given("copy", ENTRY)
-        (row,) = rows_of(
-            stored(measured("theirs", "a" * 64, tensors="e" * 64), measured("copy", tensors="e" * 64)), *users
-        )
+        copies = measured("theirs", "a" * 64, tensors="e" * 64), measured("copy", tensors="e" * 64)
+        (row,) = rows_of(stored(*copies), *users)
         assert (row.model, row.seeds) == (ENTRY, ())
         assert row.notes[-1] == "copy has the same weights as the authors' theirs, and does not count again"

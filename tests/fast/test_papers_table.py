@@ -44,9 +44,8 @@ def only_cell(cell: PublishedCell, basis: Basis, runs: int = 5) -> TableCell:
 
 def measured_at(value: float, **changes) -> Basis:
     of_authors = changes.pop("of_authors", {})
-    return basis_with(
-        report_with("symvit", {CLEAN: cell_of(value, value - 0.004, value + 0.004)}, **changes), of_authors=of_authors
-    )
+    cells = {CLEAN: cell_of(value, value - 0.004, value + 0.004)}
+    return basis_with(report_with("symvit", cells, **changes), of_authors=of_authors)
 
 
 @pytest.mark.parametrize("cell", [Cell(estimate=None, num_examples=4, missing=49_996), cell_of(float("inf"))])
@@ -70,23 +69,18 @@ def test_other_units_are_left_as_they_are() -> None:
 
 @pytest.mark.parametrize("of_authors", [{}, THEIRS])
 def test_one_checkpoint_is_evidence_only_if_it_is_the_authors(of_authors: dict[str, AuthorsWeights]) -> None:
-    found = only_cell(printed(), measured_at(0.7044, of_authors=of_authors), runs=1)
-    assert found.verdict.name == ("reproduced" if of_authors else "one seed")
-    assert only_cell(printed(), measured_at(0.7044, of_authors=of_authors)).verdict.name == (
-        "one of m runs" if of_authors else "one seed"
-    )
-    assert found.ours.num_seeds == 1
+    basis = measured_at(0.7044, of_authors=of_authors)
+    for runs, verdict in ((1, "reproduced"), (5, "one of m runs")):
+        found = only_cell(printed(), basis, runs=runs)
+        assert (found.verdict.name, found.ours.num_seeds) == (verdict if of_authors else "one seed", 1)
 
 
 ATTACKED = {"suite": "imagenet-adv-rpc", "condition": "pgd-1", "metric": "top1_accuracy"}
 
 
 def attacked(**changes) -> TableCell:
-    basis = basis_with(
-        report_with("symvit", {"pgd-1/top1_accuracy": cell_of(0.7044)}, "imagenet-adv-rpc", **changes),
-        of_authors=THEIRS,
-    )
-    return only_cell(printed(**ATTACKED), basis, runs=1)
+    reports = report_with("symvit", {"pgd-1/top1_accuracy": cell_of(0.7044)}, "imagenet-adv-rpc", **changes)
+    return only_cell(printed(**ATTACKED), basis_with(reports, of_authors=THEIRS), runs=1)
 
 
 def test_raised_flags_are_shown_and_take_the_agreement_away() -> None:
@@ -169,6 +163,12 @@ def test_the_command_that_measures_a_table_names_registries() -> None:
     assert table.command == "robench reproduce mine:1 --registry '/a b.yaml'"
 
 
+def together(*reports: Mapping[str, Report]) -> dict[str, Report]:
+    """One report with the rows of all."""
+    rows = tuple(row for report in reports for row in report["imagenet-shift"].rows)
+    return {"imagenet-shift": replace(reports[0]["imagenet-shift"], rows=rows)}
+
+
 def claims_of(*reports: Mapping[str, Report], differences=None, **changes) -> tuple[JudgedClaim, ...]:
     """Claims of a row over another, in clean accuracy and, a printed gain within rounding, under PGD."""
     cells = (
@@ -177,10 +177,8 @@ def claims_of(*reports: Mapping[str, Report], differences=None, **changes) -> tu
         printed("70.4", "deit-tiny", row="Theirs"),
         printed("30.02", "deit-tiny", row="Theirs", column="PGD", **ATTACKED),
     )
-    rows = tuple(row for report in reports for row in report["imagenet-shift"].rows)
-    one = {"imagenet-shift": replace(reports[0]["imagenet-shift"], rows=rows)} if reports else {}
     published = replace(table_with(*cells, columns=("Clean", "PGD"), **changes), baselines={"Ours": "Theirs"})
-    found = table_of(published, basis_with(one, differences=differences))
+    found = table_of(published, basis_with(together(*reports), differences=differences))
     assert found.num_within_rounding == 1
     return found.claims
 
@@ -231,14 +229,10 @@ def test_a_claim_of_which_one_side_is_not_measured_says_how() -> None:
 
 
 def test_smaller_numbers_are_gains_where_they_are_better() -> None:
-    cells = (
-        printed("33.0", unit="", better="lower"),
-        printed("34.0", "deit-tiny", row="Theirs", unit="", better="lower"),
-    )
-    reports = over_seeds("symvit", 33.0), over_seeds("deit-tiny", 34.0)
-    rows = tuple(row for report in reports for row in report["imagenet-shift"].rows)
-    one = {"imagenet-shift": replace(reports[0]["imagenet-shift"], rows=rows)}
+    loss = {"unit": "", "better": "lower"}
+    cells = printed("33.0", **loss), printed("34.0", "deit-tiny", row="Theirs", **loss)
     published = replace(table_with(*cells), baselines={"Ours": "Theirs"})
+    one = together(over_seeds("symvit", 33.0), over_seeds("deit-tiny", 34.0))
     (claim,) = table_of(published, basis_with(one)).claims
     assert (claim.printed_gain, claim.verdict.gain) == pytest.approx((1.0, 1.0))
     assert claim.verdict.name == "supported"

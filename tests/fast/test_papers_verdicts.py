@@ -29,12 +29,8 @@ def seeds_around(center: float, spread: float, count: int) -> tuple[float, ...]:
 @pytest.mark.parametrize(
     ("measured", "verdict"),
     [
-        (70.44, "reproduced"),
-        (70.495, "reproduced"),
-        (70.385, "reproduced"),
-        (70.4951, "differs"),
-        (70.3849, "differs"),
-        (0.0, "differs"),
+        *((measured, "reproduced") for measured in (70.44, 70.495, 70.385)),
+        *((measured, "differs") for measured in (70.4951, 70.3849, 0.0)),
     ],
 )
 def test_authors_weights_reproduce_within_rounding_and_a_twentieth_of_a_point(measured: float, verdict: str) -> None:

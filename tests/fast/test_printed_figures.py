@@ -1,6 +1,7 @@
 """The papers' figures: the file that states them, tests of their shapes, and the choice of results."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,19 +80,12 @@ def test_shapes_are_tested_as_stated(expected: Expectation, holds: bool) -> None
 
 def test_shapes_under_attack_are_tested_without_the_clean_number() -> None:
     """With it, the mean of a would be 4.33 and that of b 4.17."""
-    given = plot({"a": [9.0, 2.0, 2.0], "b": [6.5, 3.0, 3.0]})
+    given = panel({"a": [9.0, 2.0, 2.0], "b": [6.5, 3.0, 3.0]})
     series = tuple(
-        Series(model=each.model, points=tuple(Point(x=float(x), value=p.value) for x, p in enumerate(each.points)))
-        for each in given.panels[0].series
+        replace(each, points=tuple(replace(point, x=float(x)) for x, point in enumerate(each.points)))
+        for each in given.series
     )
-    budgets = LinePanel(
-        title="pgd: top-1",
-        x_label="budget",
-        y_label="y",
-        ticks=((0.0, "0"), (1.0, "1"), (2.0, "2")),
-        series=series,
-        is_per_cent=True,
-    )
+    budgets = replace(given, ticks=((0.0, "0"), (1.0, "1"), (2.0, "2")), series=series, is_per_cent=True)
     stated = Expectation(test="above", panel="pgd", line="b", than="a")
     (verdict,) = verdicts_on(stated, Plot(panels=(budgets,), models=("a", "b"), labels=("a", "b")))
     assert verdict.holds

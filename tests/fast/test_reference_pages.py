@@ -170,13 +170,12 @@ def test_the_pages_need_no_torch_and_are_the_same_whatever_the_terminal() -> Non
     """In processes of their own: click keeps the option of help with which a command was called first."""
     code = "import json, sys, reference_pages as r; print(json.dumps(r.pages())); sys.exit('torch' in sys.modules)"
     environment = {"PYTHONPATH": f"{SCRIPTS}:{ROOT}", "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
-    narrow, wide = (
-        subprocess.run(
-            [sys.executable, "-c", code], env=environment | {"COLUMNS": columns}, capture_output=True, check=True
-        ).stdout
+    command = [sys.executable, "-c", code]
+    outputs = [
+        subprocess.run(command, env=environment | {"COLUMNS": columns}, capture_output=True, check=True).stdout
         for columns in ("40", "200")
-    )
-    assert narrow == wide
+    ]
+    assert outputs[0] == outputs[1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from paired_records import CLEAN
+from paired_records import SUITE as PAIRED
 from presence import present
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of
@@ -21,11 +23,10 @@ from robench.core.flags import Flag
 from robench.core.records import Record
 from robench.core.report import Row
 from robench.core.shard import DatasetIdentity, Shard
-from robench.core.suite import Column, Condition, Suite
+from robench.core.suite import Condition, Suite
 from robench.datasets import DATASETS
 from robench.datasets.digits import DIGITS
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
-from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, needs
 from robench.tasks import TASKS
@@ -44,19 +45,9 @@ def pgd(epsilon: Fraction = EPSILON, num_steps: int = 20, **fields: Any) -> Pgd:
 
 
 def suite_of(**attacks: Declaration) -> Suite:
-    perturbations = {"clean": Clean(), **attacks}
-    return Suite(
-        name="s",
-        version=1,
-        seed=0,
-        task="classification",
-        batch_size=NUM_EXAMPLES,
-        conditions=tuple(
-            Condition(name=name, dataset=DIGITS, perturbation=each) for name, each in perturbations.items()
-        ),
-        metrics=("top1_accuracy",),
-        columns=(Column(key="clean", label="clean", metric="top1_accuracy", conditions=("clean",)),),
-    )
+    attacked = (Condition(name=name, dataset=DIGITS, perturbation=each) for name, each in attacks.items())
+    conditions, columns = (CLEAN, *attacked), PAIRED.columns[:1]
+    return replace(PAIRED, batch_size=NUM_EXAMPLES, conditions=conditions, columns=columns, audit=True)
 
 
 def record(

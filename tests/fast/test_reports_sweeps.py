@@ -8,6 +8,8 @@ from math import inf
 from typing import Any
 
 import pytest
+from paired_records import CLEAN
+from paired_records import SUITE as PAIRED
 
 from examples import CHECKPOINT, MEASUREMENT, PROVENANCE, failure_of, outcome_columns, outcome_of, record_of
 from robench.attacks.fab import Fab
@@ -19,7 +21,6 @@ from robench.core.shard import DatasetIdentity, Shard
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets.digits import DIGITS
 from robench.declare.columns import columns_of
-from robench.perturbations.clean import Clean
 from robench.perturbations.sweep import Sweep
 from robench.reports import RENDERERS, build_report, holdings_of, without_shared
 from robench.reports.selection import cover
@@ -28,7 +29,6 @@ from robench.tasks.classification import ClassificationOutcome
 
 SIZE = 6
 EPSILONS = (Fraction(2, 255), Fraction(5, 255), Fraction(8, 255))
-CLEAN = Condition(name="clean", dataset=DIGITS, perturbation=Clean())
 SWEEP = Condition(
     name="fgsm", dataset=DIGITS, perturbation=Sweep(attacks=tuple(Fgsm(epsilon=each) for each in EPSILONS))
 )
@@ -41,17 +41,7 @@ FALLEN_AT = (0.0, 0.1, 0.4, 0.6, 3.0, inf)
 
 
 def suite(*conditions: Condition, metrics: tuple[str, ...] = ("top1_accuracy",)) -> Suite:
-    return Suite(
-        name="s",
-        version=1,
-        seed=0,
-        task="classification",
-        batch_size=2,
-        conditions=conditions,
-        metrics=metrics,
-        columns=columns_of(conditions, metrics),
-        audit=False,
-    )
+    return replace(PAIRED, conditions=conditions, metrics=metrics, columns=columns_of(conditions, metrics))
 
 
 def record(condition: Condition, start: int = 0, stop: int = SIZE, model: str = "vit", **provenance: Any) -> Record:
@@ -131,10 +121,8 @@ class TestSweeps:
     def test_kinds_of_device_are_told_once_with_the_numbers_that_mix_them(self) -> None:
         records = [record(CLEAN), record(SWEEP, 0, 2), record(SWEEP, 2, 6, device="NVIDIA H200")]
         notes = only_row(build_report(suite(CLEAN, SWEEP, metrics=("top1_accuracy", "robust_accuracy")), records)).notes
-        budgets = ("2/255", "5/255", "8/255")
-        numbers = [f"fgsm {each} top-1 accuracy" for each in budgets] + [
-            f"linf-{each} robust accuracy" for each in budgets
-        ]
+        titles = ("fgsm {} top-1 accuracy", "linf-{} robust accuracy")
+        numbers = [title.format(each) for title in titles for each in ("2/255", "5/255", "8/255")]
         assert notes == (f"measured on different kinds of device (NVIDIA H200, cpu): {', '.join(numbers)}",)
 
     def test_a_sweep_has_no_outcomes_without_a_budget(self) -> None:
@@ -168,10 +156,8 @@ class TestCoverage:
         asked = suite(CLEAN, SWEEP, metrics=("robust_accuracy",))
         found = {each.model: each for each in holdings_of(asked, stored(records))}
         assert list(found) == ["other", "vit"]
-        assert {name: (each.num_in, each.missing) for name, each in found["vit"].coverages.items()} == {
-            "clean": (6, 0),
-            "fgsm": (4, 2),
-        }
+        counts = {name: (each.num_in, each.missing) for name, each in found["vit"].coverages.items()}
+        assert counts == {"clean": (6, 0), "fgsm": (4, 2)}
         assert (found["vit"].num_in, found["vit"].missing, found["vit"].num_complete) == (10, 2, 1)
         fgsm = found["other"].coverages["fgsm"]
         assert (fgsm.num_in, fgsm.missing) == (0, 6)
@@ -212,19 +198,12 @@ class TestSearches:
             "fab@l2 2/accuracy_at_distance": 2 / 6,
         }
 
-    def infinite(self) -> Report:
-        asked = suite(SEARCH, metrics=("median_distance",))
+    def test_an_infinite_median_is_a_number_that_tables_show_and_json_which_cannot_say_it_has_null(self) -> None:
         whole = record(SEARCH)
         nothing = outcome_columns(replace(each, correct_top1=True, found=False, l2=0.0) for each in whole.outcomes)
-        return build_report(asked, [replace(whole, outcomes=nothing)])
-
-    def test_an_infinite_median_is_a_number_and_no_gap(self) -> None:
-        report = self.infinite()
+        report = build_report(suite(SEARCH, metrics=("median_distance",)), [replace(whole, outcomes=nothing)])
         assert values(only_row(report)) == {"fab/median_distance": inf}
         assert report.is_complete
-
-    def test_tables_show_it_and_json_which_cannot_say_it_has_null(self) -> None:
-        report = self.infinite()
         assert "inf [inf, inf]" in RENDERERS["text"](report)
         assert ",inf,inf,inf,6,0" in RENDERERS["csv"](report)
         (row,) = json.loads(RENDERERS["json"](report))["rows"]

@@ -48,14 +48,6 @@ def store(tmp_path: Path) -> FolderStore:
     return store
 
 
-@pytest.fixture
-def newer(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
-    monkeypatch.setattr(seal_module, "FORMAT_VERSION", seal_module.LATEST_FORMAT + 1)
-    store.put(record_of(dataclasses.replace(HEADER, key="0" * 32)))
-    monkeypatch.undo()
-    return store
-
-
 Damage = Callable[[bytes], bytes]
 DAMAGES: dict[str, Damage] = {
     "zero bytes": lambda content: b"",
@@ -324,17 +316,20 @@ def test_of_a_failure_no_file_stays_beside_a_record(store: FolderStore) -> None:
     assert not Paths(store.path).failure(shard).exists()
 
 
-def test_a_newer_format_is_neither_read_nor_set_aside_nor_replaced_but_said(newer: FolderStore) -> None:
-    with pytest.raises(StoreError, match=r"newer robench: .*format 4.*Update robench.*--results") as said:
-        everything(newer)
-    assert f"{'0' * 32}.parquet" in str(said.value)
-    assert aside(newer) == []
-    assert newer.num_lost == 0
+def test_a_newer_format_is_neither_read_nor_set_aside_nor_replaced_but_said(store: FolderStore) -> None:
     shard = dataclasses.replace(HEADER, key="0" * 32)
-    before = file_of(newer, shard).read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seal_module, "FORMAT_VERSION", seal_module.LATEST_FORMAT + 1)
+        store.put(record_of(shard))
+    with pytest.raises(StoreError, match=r"newer robench: .*format 4.*Update robench.*--results") as said:
+        everything(store)
+    assert f"{shard.key}.parquet" in str(said.value)
+    assert aside(store) == []
+    assert store.num_lost == 0
+    before = file_of(store, shard).read_bytes()
     with pytest.raises(StoreError, match="newer robench"):
-        newer.put(record_of(shard))
-    assert file_of(newer, shard).read_bytes() == before
+        store.put(record_of(shard))
+    assert file_of(store, shard).read_bytes() == before
 
 
 def test_a_task_that_only_a_newer_robench_knows_disturbs_no_other_measurement(
@@ -405,13 +400,18 @@ def test_unfinished_files_are_no_records(store: FolderStore, length: int) -> Non
     assert part.exists()
 
 
-def test_sweeping_removes_unfinished_files_that_are_older_and_nothing_else(store: FolderStore) -> None:
-    old, young = candidate(file_of(store)), candidate(file_of(store))
-    for part in (old, young):
+def parts_of_age(store: FolderStore, *ages: float) -> list[Path]:
+    """Unfinished files that were written so many seconds ago."""
+    parts = [candidate(file_of(store)) for _ in ages]
+    for part, age in zip(parts, ages, strict=True):
         part.write_bytes(b"part")
-    two_hours_ago = time.time() - 7200
-    os.utime(old, (two_hours_ago, two_hours_ago))
-    os.utime(file_of(store), (two_hours_ago, two_hours_ago))
+        os.utime(part, (time.time() - age, time.time() - age))
+    return parts
+
+
+def test_sweeping_removes_unfinished_files_that_are_older_and_nothing_else(store: FolderStore) -> None:
+    old, young = parts_of_age(store, 7200, 0)
+    os.utime(file_of(store), (time.time() - 7200, time.time() - 7200))
     assert store.sweep(3600) == 1
     assert not old.exists()
     assert young.exists()
@@ -421,8 +421,7 @@ def test_sweeping_removes_unfinished_files_that_are_older_and_nothing_else(store
 
 
 def test_age_is_told_by_the_clock_of_the_file_server(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = candidate(file_of(store))
-    part.write_bytes(b"under way")
+    (part,) = parts_of_age(store, 0)
     tomorrow = time.time() + 86_400
     monkeypatch.setattr(time, "time", lambda: tomorrow)
     monkeypatch.setattr(time, "time_ns", lambda: int(tomorrow * 1e9))
@@ -431,10 +430,7 @@ def test_age_is_told_by_the_clock_of_the_file_server(store: FolderStore, monkeyp
 
 
 def test_checking_sweeps_what_is_older_than_an_hour_and_leaves_nothing_of_its_own(store: FolderStore) -> None:
-    old, young = candidate(file_of(store)), candidate(file_of(store))
-    for part, age in ((old, 3700), (young, 3500)):
-        part.write_bytes(b"part")
-        os.utime(part, (time.time() - age, time.time() - age))
+    old, _ = parts_of_age(store, 3700, 3500)
     before = {path for path in store.path.rglob("*") if path.is_file()}
     store.check_writable()
     assert {path for path in store.path.rglob("*") if path.is_file()} == before - {old}

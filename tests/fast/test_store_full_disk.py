@@ -15,14 +15,7 @@ from robench.store import FolderStore
 from robench.store.paths import Paths
 
 # Every call by which the store changes a disk; refusing each in turn visits every place where a write can fail.
-WRITING_CALLS = [
-    (os, "fsync"),
-    (Path, "open"),
-    (Path, "replace"),
-    (Path, "hardlink_to"),
-    (Path, "mkdir"),
-    (Path, "unlink"),
-]
+WRITING_CALLS = [(os, "fsync"), *((Path, name) for name in ("open", "replace", "hardlink_to", "mkdir", "unlink"))]
 
 
 def parts(store: FolderStore) -> list[Path]:

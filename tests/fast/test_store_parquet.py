@@ -27,16 +27,9 @@ from robench.tasks.classification import ClassificationOutcome
 LISTS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 SHARD = dataclasses.replace(HEADER, batch_size=100, start=100, stop=103)
 OUTCOME = outcome_of(
-    "digits-00100",
-    correct=False,
-    linf=8 / 255,
-    l2=0.1 + 0.2,
-    l1=None,
-    target=3,
-    prediction=8,
-    confidence=1 / 3,
+    "digits-00100", correct=False, linf=8 / 255, l2=0.1 + 0.2, l1=None, target=3, prediction=8, confidence=1 / 3,
     loss_nats=2.5,
-)
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +74,12 @@ def test_every_declared_outcome_has_a_column_for_each_of_its_fields(outcome_type
 
 def test_columns_have_the_types_of_the_fields_and_are_nullable_where_those_are_optional() -> None:
     found = {field.name: (field.type, field.nullable) for field in schema_of(EveryKind)}
-    assert {name: found[name] for name in found if name in EveryKind.__annotations__ or name == "example_id"} == {
-        "example_id": (pa.string(), False),
-        "text": (pa.string(), False),
-        "maybe_text": (pa.string(), True),
-        "count": (pa.int64(), False),
-        "maybe_count": (pa.int64(), True),
-        "truth": (pa.bool_(), False),
-        "maybe_truth": (pa.bool_(), True),
-        "share": (pa.float64(), False),
-        "maybe_share": (pa.float64(), True),
-        "numbers": (LISTS, False),
-        "maybe_numbers": (LISTS, True),
-    }
+    kinds = {"text": pa.string(), "count": pa.int64(), "truth": pa.bool_(), "share": pa.float64(), "numbers": LISTS}
+    wanted = {name: (kind, False) for name, kind in kinds.items()}
+    wanted |= {f"maybe_{name}": (kind, True) for name, kind in kinds.items()}
+    assert wanted.keys() == EveryKind.__annotations__.keys()
+    assert {name: found[name] for name in wanted} == wanted
+    assert found["example_id"] == (pa.string(), False)
 
 
 @pytest.mark.parametrize("hint", [bytes, int | str, list[int], tuple, tuple[int, int], None, complex | None])
@@ -103,18 +89,12 @@ def test_a_field_of_another_type_is_named(hint: object) -> None:
         schema_of(strange)
 
 
-def test_a_record_comes_back_with_outcomes_header_and_provenance() -> None:
+def test_a_record_comes_back_with_outcomes_header_and_provenance_or_its_header_alone() -> None:
     kept = decode_record(encode_record(record()))
     assert kept == record()
     assert type(kept.outcomes[0].linf) is float
-
-
-def test_the_header_is_read_alone_as_it_is_with_the_outcomes() -> None:
     described = decode_description(encode_record(record()))
     assert (described.shard, described.provenance) == (SHARD, PROVENANCE)
-
-
-def test_a_record_without_outcomes_comes_back() -> None:
     empty = record_of(SHARD, ())
     assert decode_record(encode_record(empty)) == empty
 
@@ -184,10 +164,7 @@ def test_a_value_that_would_change_or_be_lost_is_refused_with_its_field(field: s
 @pytest.mark.parametrize(
     ("refused", "message"),
     [
-        (
-            record(EveryKind(example_id="a", text="")),
-            "outcomes of classification are ClassificationOutcome, got EveryK",
-        ),
+        (record(EveryKind(example_id="a", text="")), "outcomes of classification are ClassificationOutcome, got Every"),
         (record(shard=dataclasses.replace(SHARD, task="telepathy")), "no outcomes are declared for task 'telepathy'"),
         (record(shard=dataclasses.replace(SHARD, seed=b"0")), "is not JSON"),  # type: ignore[arg-type]
     ],
@@ -204,34 +181,30 @@ def test_any_reader_of_parquet_finds_the_columns_and_the_envelope() -> None:
     table = pq.read_table(pa.BufferReader(encode_record(record())))
     assert table.column("prediction").to_pylist() == [8]
     assert table.column_names[:4] == ["model", "dataset", "condition", "budget"]
-    assert table.select(range(4)).to_pylist() == [
-        {"model": "digits-vit", "dataset": "digits", "condition": "pgd", "budget": None}
-    ]
+    labels = {"model": "digits-vit", "dataset": "digits", "condition": "pgd", "budget": None}
+    assert table.select(range(4)).to_pylist() == [labels]
     assert b'"checkpoint":"digits-vit"' in table.schema.metadata[METADATA_KEY]
     assert list(table.schema.metadata) == [METADATA_KEY]
 
 
-def test_pages_carry_checksums_that_other_readers_can_verify() -> None:
-    content = encode_record(record(*[dataclasses.replace(OUTCOME, example_id=f"id-{i}" * 50) for i in range(50)]))
-    chunk = pq.read_metadata(pa.BufferReader(content)).row_group(0).column(len(LABELS))
+def with_a_broken_page(content: bytes, column: int = 0) -> bytes:
+    chunk = pq.read_metadata(pa.BufferReader(content)).row_group(0).column(len(LABELS) + column)
     broken = bytearray(content)
     broken[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    return bytes(broken)
+
+
+def test_pages_carry_checksums_that_other_readers_can_verify() -> None:
+    content = encode_record(record(*[dataclasses.replace(OUTCOME, example_id=f"id-{i}" * 50) for i in range(50)]))
     with pytest.raises(OSError, match="CRC"):
-        pq.ParquetFile(pa.BufferReader(bytes(broken)), page_checksum_verification=True).read()
+        pq.ParquetFile(pa.BufferReader(with_a_broken_page(content)), page_checksum_verification=True).read()
 
 
 def test_pages_are_verified_on_reading_even_where_a_seal_would_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = encode_record(record())
-    chunk = (
-        pq.read_metadata(pa.BufferReader(content))
-        .row_group(0)
-        .column(len(LABELS) + schema_of(ClassificationOutcome).names.index("loss_nats"))
-    )
-    broken = bytearray(content)
-    broken[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    broken = with_a_broken_page(encode_record(record()), schema_of(ClassificationOutcome).names.index("loss_nats"))
     monkeypatch.setattr(parquet, "check_seal", lambda content: None)
     with pytest.raises(DamagedError, match="its pages cannot be read"):
-        decode_record(bytes(broken))
+        decode_record(broken)
 
 
 def resealed(table: pa.Table, metadata: dict[str, str]) -> bytes:
@@ -259,11 +232,7 @@ UNREADABLE: dict[str, tuple[Callable[[], bytes], type[Exception], str]] = {
     "no Parquet": (lambda: encode_failure(failure_of(SHARD)), DamagedError, "its footer cannot be read"),
     "another key": (lambda: with_text(table(), "other"), DamagedError, "no entry of robench"),
     "another type": (lambda: with_text(with_targets(pa.array(["3"]))), DamagedError, "other types .* fields: target"),
-    "a column less": (
-        lambda: with_text(table().drop_columns(["target"])),
-        DamagedError,
-        "incomplete: target must be int",
-    ),
+    "a column less": (lambda: with_text(table().drop_columns(["target"])), DamagedError, "incomplete: target must be"),
     "a column more": (lambda: with_text(table().append_column("margin", [[0.5]])), NewerFormatError, "margin"),
 }
 

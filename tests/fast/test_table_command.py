@@ -84,10 +84,9 @@ def test_a_real_store_fills_twins_and_nothing_of_the_paper(measured: Any, result
     assert len(twins) == 5
     # 1, 2 and 3 of 20 are wrong with three seeds, 4 with the other model.
     of_seeds, single = (twins[model] for model in MODELS)
-    first, second, aupr, corrupted = (
-        *("digits-shift/clean/top1_accuracy", "digits-shift/clean/top5_accuracy"),
-        *("digits-shift/digits-o/aupr", "digits-c/digits-c/mean_corruption_error"),
-    )
+    keys = ("clean/top1_accuracy", "clean/top5_accuracy", "digits-o/aupr")
+    first, second, aupr = (f"digits-shift/{key}" for key in keys)
+    corrupted = "digits-c/digits-c/mean_corruption_error"
     assert (of_seeds[first]["measured"], of_seeds[first]["num_seeds"]) == (pytest.approx(90.0), 3)
     assert of_seeds[first]["low"] == pytest.approx(90 - 4.302652729911275 * 5 / 3**0.5)
     assert (single[first]["measured"], single[first]["num_seeds"]) == (pytest.approx(80.0), 1)
@@ -103,11 +102,6 @@ def test_each_format_prints_the_table(results: Path) -> None:
     text = run("rpc:1", "--twin", "--results", results, "--format", "latex")
     assert text.startswith("% Twins of rpc:1 ")
     assert r"digits-symvit & 90.0\,{\scriptsize[" in text
-
-
-def test_a_table_without_twins_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model of rpc:7, rpc:8 has a twin on small data"):
-        run("rpc:1", "rpc:8", "rpc:7", "--twin", "--results", tmp_path)
 
 
 def test_no_line_of_a_table_is_wider_than_160_characters(tmp_path: Path) -> None:
@@ -134,28 +128,25 @@ def test_what_a_user_registers_is_named_in_commands(tmp_path: Path) -> None:
     [
         (["rcp:1"], UnknownNameError, r"unknown printed table 'rcp:1'\. Did you mean 'rpc:1'\?"),
         (["rpc:15"], UnknownNameError, "unknown printed table 'rpc:15'"),
-        (
-            ["rpc"],
-            UsageError,
-            "a table is PAPER:NUMBER, such as rpc:1, got 'rpc'; there are bilateral:1 to bilateral:5",
-        ),
+        (["rpc"], UsageError, "a table is PAPER:NUMBER, such as rpc:1, got 'rpc'; there are bilateral:1 to bilatera"),
         (["rpc:01"], UsageError, "got 'rpc:01'"),
         (["rpc:x"], UsageError, "got 'rpc:x'"),
         (["a\nb:1"], UsageError, r"got 'a\\nb:1'"),
         ([], UsageError, "name tables, such as rpc:1, or give --all, got neither; there are"),
         (["rpc:1", "--all"], UsageError, "got both"),
         (["rpc:1", "--registry", "/nonexistent.yaml"], UsageError, "/nonexistent.yaml"),
+        (["rpc:1", "rpc:8", "rpc:7", "--twin"], UsageError, "no model of rpc:7, rpc:8 has a twin on small data"),
+        (["rpc:1", "--archive", "kept"], UsageError, r"--archive must be a file ending in \.tar\.xz, got 'kept'"),
+        (["rpc:5", "--output", "file"], StoreUnwritableError, "cannot be written"),
     ],
 )
-def test_what_cannot_be_met_says_what_there_is(arguments: list[str], error: type[Exception], wanted: str) -> None:
+def test_what_cannot_be_met_says_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: type[Exception], wanted: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
     with pytest.raises(error, match=wanted):
         run(*arguments)
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreUnwritableError, match="cannot be written"):
-        run("rpc:5", "--results", tmp_path / "none", "--output", tmp_path / "file")
 
 
 class TestOutput:
@@ -198,11 +189,11 @@ class TestOutput:
             run("rpc:1", "--results", again, "--archive", archive)
             assert archive.read_bytes() == first
 
-    def test_an_archive_of_another_name_is_refused(self, results: Path, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"--archive must be a file ending in \.tar\.xz, got 'kept'"):
-            command.main(
-                ["rpc:1", "--results", str(results), "--archive", str(tmp_path / "kept")], standalone_mode=False
-            )
+
+def refused(path: Path, message: str | None = None) -> str:
+    with pytest.raises(StoreError, match=message) as caught, unpacked(path):
+        pass
+    return str(caught.value)
 
 
 class TestArchiveFile:
@@ -232,9 +223,7 @@ class TestArchiveFile:
         self, tmp_path: Path, name: str, kind: bytes
     ) -> None:
         path = self.packed(tmp_path, (name, kind, b""))
-        with pytest.raises(StoreError, match="which is not a file of results") as caught, unpacked(path):
-            pass
-        assert "\x1b" not in str(caught.value)
+        assert "\x1b" not in refused(path, "which is not a file of results")
         assert [each.name for each in tmp_path.iterdir()] == ["a.tar.xz"]
 
     def test_more_than_results_can_have_is_refused_piece_by_piece(
@@ -243,17 +232,12 @@ class TestArchiveFile:
         monkeypatch.setattr(archive_module, "MOST_BYTES", 1 << 20)
         path = self.packed(tmp_path, (f"records/{'a' * 32}/x", tarfile.REGTYPE, bytes(3 << 20)))
         assert path.stat().st_size < 10_000
-        with pytest.raises(StoreError, match="more than 0 GB of results"), unpacked(path):
-            pass
+        refused(path, "more than 0 GB of results")
 
     def test_sparse_and_repeated_members_are_refused(self, tmp_path: Path) -> None:
         name = f"records/{'a' * 32}/x"
-        path = self.packed(tmp_path, (name, tarfile.GNUTYPE_SPARSE, b""))
-        with pytest.raises(StoreError), unpacked(path):
-            pass
-        path = self.packed(tmp_path, *[(name, tarfile.REGTYPE, b"x")] * 3)
-        with pytest.raises(StoreError, match=f"has {name} twice"), unpacked(path):
-            pass
+        refused(self.packed(tmp_path, (name, tarfile.GNUTYPE_SPARSE, b"")))
+        refused(self.packed(tmp_path, *[(name, tarfile.REGTYPE, b"x")] * 3), f"has {name} twice")
 
     def test_a_cut_tar_and_what_follows_a_stream_are_refused(self, tmp_path: Path) -> None:
         path = self.packed(tmp_path, *((f"records/{each * 32}/x", tarfile.REGTYPE, b"x") for each in "ab"))
@@ -261,20 +245,16 @@ class TestArchiveFile:
         tar = lzma.decompress(whole)
         for cut in (1024, 1536, 2048):
             path.write_bytes(lzma.compress(tar[:cut]))
-            with pytest.raises(StoreError, match="cannot be read as an archive"), unpacked(path):
-                pass
+            refused(path, "cannot be read as an archive")
         for after in (b"x", whole):
             path.write_bytes(whole + after)
-            with pytest.raises(StoreError, match="something follows its end"), unpacked(path):
-                pass
+            refused(path, "something follows its end")
         path.write_bytes(whole[:-20])
-        with pytest.raises(StoreError, match="cannot be read as an archive"), unpacked(path):
-            pass
+        refused(path, "cannot be read as an archive")
 
     def test_a_pipe_is_refused_at_once(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "a.tar.xz")
-        with pytest.raises(StoreError, match="must be a regular file"), unpacked(tmp_path / "a.tar.xz"):
-            pass
+        refused(tmp_path / "a.tar.xz", "must be a regular file")
 
     def test_messages_name_the_archive_and_no_folder_that_is_gone(self, tmp_path: Path) -> None:
         path = self.packed(tmp_path, (f"records/{'a' * 32}/x", tarfile.REGTYPE, b"x"))
@@ -294,8 +274,7 @@ class TestArchiveFile:
             with suppress(StoreError), unpacked(path) as folder:
                 assert self.files_of(folder) == wanted
         path.write_bytes(content[: len(content) // 2])
-        with pytest.raises(StoreError), unpacked(path):
-            pass
+        refused(path)
 
     def test_failures_and_temporary_files_are_left_out(self, results: Path, tmp_path: Path) -> None:
         copied = tmp_path / "copied"
@@ -310,18 +289,16 @@ def test_all_46_tables_are_committed_and_count_1314_numbers() -> None:
     names = {f"{paper}-{number}" for paper, number in shipped_tables()}
     assert {path.stem for path in COMMITTED.glob("*.md")} == names
     manifest = json.loads((COMMITTED / "manifest.json").read_text())
-    assert (
-        manifest["printed"] == sum(each["printed"] for each in manifest["tables"].values() if each["counted"]) == 1314
-    )
+    counted = [each["printed"] for each in manifest["tables"].values() if each["counted"]]
+    assert manifest["printed"] == sum(counted) == 1314
     for name, each in manifest["tables"].items():
         document = json.loads((COMMITTED / f"{name.replace(':', '-')}.json").read_text())
         assert sum(len(row["cells"]) for row in document["rows"]) == each["printed"]
 
 
 def test_twins_are_committed_of_every_table_that_has_any() -> None:
-    with_twins = {
-        each.name.replace(":", "-") for each in shipped_tables().values() if any(cell.twin for cell in each.cells)
-    }
+    tables = [each.name for each in shipped_tables().values() if any(cell.twin for cell in each.cells)]
+    with_twins = {name.replace(":", "-") for name in tables}
     assert {path.stem for path in FOLDERS[1].glob("*.md")} == with_twins
     assert len(with_twins) == 32
     manifest = json.loads((FOLDERS[1] / "manifest.json").read_text())
@@ -332,10 +309,8 @@ def test_a_part_of_a_table_has_its_verdicts_claims_and_hours(tmp_path: Path) -> 
     options = ("rpc:1", "--results", tmp_path, "--device-speed", "100", "--json")
     (whole,) = documents(run(*options))
     (part,) = documents(run(*options, "--rows", "rpc-symvit", "--columns", "in-c*"))
-    assert (part["columns"], [row["label"] for row in part["rows"]]) == (
-        ["IN-C top-1", "IN-C mCE"],
-        ["RPC-SymViT (6iter/layer1)"],
-    )
+    assert part["columns"] == ["IN-C top-1", "IN-C mCE"]
+    assert [row["label"] for row in part["rows"]] == ["RPC-SymViT (6iter/layer1)"]
     (row,) = [row for row in whole["rows"] if row["label"] == part["rows"][0]["label"]]
     assert part["rows"][0]["cells"] == {name: row["cells"][name] for name in part["columns"]}
     assert part["claims"] == [
