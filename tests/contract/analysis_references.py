@@ -253,13 +253,9 @@ def eigenvectors(declaration: Any, inside: Inside) -> Numbers:
         return [[number([abs(fmean(gamma)) for gamma in head]) for head in layer] for layer in found]
 
     return {
-        "difference_mean": of_pairs(fmean),
-        "difference_deviation": of_pairs(pstdev),
-        "eigenvalue_max": of_axes(max),
-        "eigenvalue_min": of_axes(min),
-        "eigenvalue_mean": of_axes(fmean),
-        "eigenvalue_median": of_axes(median),
-    }
+        "difference_mean": of_pairs(fmean), "difference_deviation": of_pairs(pstdev), "eigenvalue_max": of_axes(max),
+        "eigenvalue_min": of_axes(min), "eigenvalue_mean": of_axes(fmean), "eigenvalue_median": of_axes(median),
+    }  # fmt: skip
 
 
 def gammas(layer: Layer, head: int) -> Matrix:

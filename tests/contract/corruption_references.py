@@ -27,17 +27,11 @@ Array = np.ndarray[Any, Any]
 SHIPPED_BY_SKLEARN = Path(sklearn.datasets.__file__).parent / "images"
 SHIPPED_BY_SKIMAGE = Path(skimage.data.__file__).parent
 PHOTOGRAPHS = (
-    SHIPPED_BY_SKLEARN / "china.jpg",
-    SHIPPED_BY_SKLEARN / "flower.jpg",
-    SHIPPED_BY_SKIMAGE / "astronaut.png",
-    SHIPPED_BY_SKIMAGE / "chelsea.png",
-    SHIPPED_BY_SKIMAGE / "coffee.png",
-    SHIPPED_BY_SKIMAGE / "rocket.jpg",
-    SHIPPED_BY_SKIMAGE / "motorcycle_left.png",
-    SHIPPED_BY_SKIMAGE / "camera.png",
-    SHIPPED_BY_SKIMAGE / "retina.jpg",
+    SHIPPED_BY_SKLEARN / "china.jpg", SHIPPED_BY_SKLEARN / "flower.jpg", SHIPPED_BY_SKIMAGE / "astronaut.png",
+    SHIPPED_BY_SKIMAGE / "chelsea.png", SHIPPED_BY_SKIMAGE / "coffee.png", SHIPPED_BY_SKIMAGE / "rocket.jpg",
+    SHIPPED_BY_SKIMAGE / "motorcycle_left.png", SHIPPED_BY_SKIMAGE / "camera.png", SHIPPED_BY_SKIMAGE / "retina.jpg",
     SHIPPED_BY_SKIMAGE / "hubble_deep_field.jpg",
-)
+)  # fmt: skip
 
 
 @lru_cache(maxsize=4)
@@ -100,18 +94,12 @@ CONSTANTS_32: dict[str, tuple[Any, ...]] = {
     "fog": ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)),
     "frost": ((1, 0.2, 4), (1, 0.3, 4), (0.9, 0.4, 4), (0.85, 0.4, 4), (0.75, 0.45, 4)),
     "snow": (
-        (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
-        (0.1, 0.2, 1, 0.5, 10, 4, 0.9),
-        (0.15, 0.3, 1.75, 0.55, 10, 4, 0.9),
-        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.85),
-        (0.3, 0.3, 1.25, 0.65, 14, 12, 0.8),
+        (0.1, 0.2, 1, 0.6, 8, 3, 0.95), (0.1, 0.2, 1, 0.5, 10, 4, 0.9), (0.15, 0.3, 1.75, 0.55, 10, 4, 0.9),
+        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.85), (0.3, 0.3, 1.25, 0.65, 14, 12, 0.8),
     ),
     "spatter": (
-        (0.62, 0.1, 0.7, 0.7, 0.5, 0),
-        (0.65, 0.1, 0.8, 0.7, 0.5, 0),
-        (0.65, 0.3, 1, 0.69, 0.5, 0),
-        (0.65, 0.1, 0.7, 0.69, 0.6, 1),
-        (0.65, 0.1, 0.5, 0.68, 0.6, 1),
+        (0.62, 0.1, 0.7, 0.7, 0.5, 0), (0.65, 0.1, 0.8, 0.7, 0.5, 0), (0.65, 0.3, 1, 0.69, 0.5, 0),
+        (0.65, 0.1, 0.7, 0.69, 0.6, 1), (0.65, 0.1, 0.5, 0.68, 0.6, 1),
     ),
     "contrast": (0.75, 0.5, 0.4, 0.3, 0.15),
     "brightness": (0.05, 0.1, 0.15, 0.2, 0.3),
@@ -119,13 +107,10 @@ CONSTANTS_32: dict[str, tuple[Any, ...]] = {
     "jpeg_compression": (80, 65, 58, 50, 40),
     "pixelate": (0.95, 0.9, 0.85, 0.75, 0.65),
     "elastic_transform": (
-        (0, 0, 32 * 0.08),
-        (32 * 0.05, 32 * 0.2, 32 * 0.07),
-        (32 * 0.08, 32 * 0.06, 32 * 0.06),
-        (32 * 0.1, 32 * 0.04, 32 * 0.05),
-        (32 * 0.1, 32 * 0.03, 32 * 0.03),
+        (0, 0, 32 * 0.08), (32 * 0.05, 32 * 0.2, 32 * 0.07), (32 * 0.08, 32 * 0.06, 32 * 0.06),
+        (32 * 0.1, 32 * 0.04, 32 * 0.05), (32 * 0.1, 32 * 0.03, 32 * 0.03),
     ),
-}
+}  # fmt: skip
 # Of make_imagenet_c.py; frost's third number is the length of a needle, which is robench's own.
 FROST_224 = ((1, 0.4, 12), (0.8, 0.6, 12), (0.7, 0.7, 12), (0.65, 0.7, 12), (0.6, 0.75, 12))
 ELASTIC_224 = tuple(
@@ -133,12 +118,9 @@ ELASTIC_224 = tuple(
     for shares in ((2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02))
 )
 SNOW_224 = (
-    (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
-    (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
-    (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
-    (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
-    (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
-)
+    (0.1, 0.3, 3, 0.5, 10, 4, 0.8), (0.2, 0.3, 2, 0.5, 12, 4, 0.7), (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+    (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65), (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+)  # fmt: skip
 
 
 def channels_last(values: Array) -> Array:
@@ -285,12 +267,9 @@ def snow(x: Array, c: tuple[float, ...], numbers: Numbers) -> Array:
 
 
 PANES = (
-    ((78, 149, 166), (27, 16, 15)),
-    ((201, 205, 214), (21, 22, 23)),
-    ((201, 205, 214), (21, 22, 23)),
-    ((138, 153, 165), (28, 28, 30)),
-    ((112, 123, 135), (44, 43, 42)),
-)
+    ((78, 149, 166), (27, 16, 15)), ((201, 205, 214), (21, 22, 23)), ((201, 205, 214), (21, 22, 23)),
+    ((138, 153, 165), (28, 28, 30)), ((112, 123, 135), (44, 43, 42)),
+)  # fmt: skip
 
 
 def standardised(relief: Array) -> Array:
@@ -379,23 +358,9 @@ def elastic_transform(x: Array, c: tuple[float, float, float], numbers: Numbers)
 
 
 REFERENCES: dict[str, Any] = {
-    "gaussian_noise": gaussian_noise,
-    "shot_noise": shot_noise,
-    "impulse_noise": impulse_noise,
-    "speckle_noise": speckle_noise,
-    "gaussian_blur": gaussian_blur,
-    "glass_blur": glass_blur,
-    "defocus_blur": defocus_blur,
-    "motion_blur": motion_blur,
-    "zoom_blur": zoom_blur,
-    "fog": fog,
-    "frost": frost,
-    "snow": snow,
-    "spatter": spatter,
-    "contrast": contrast,
-    "brightness": brightness,
-    "saturate": saturate,
-    "jpeg_compression": jpeg_compression,
-    "pixelate": pixelate,
-    "elastic_transform": elastic_transform,
-}
+    "gaussian_noise": gaussian_noise, "shot_noise": shot_noise, "impulse_noise": impulse_noise,
+    "speckle_noise": speckle_noise, "gaussian_blur": gaussian_blur, "glass_blur": glass_blur,
+    "defocus_blur": defocus_blur, "motion_blur": motion_blur, "zoom_blur": zoom_blur, "fog": fog, "frost": frost,
+    "snow": snow, "spatter": spatter, "contrast": contrast, "brightness": brightness, "saturate": saturate,
+    "jpeg_compression": jpeg_compression, "pixelate": pixelate, "elastic_transform": elastic_transform,
+}  # fmt: skip

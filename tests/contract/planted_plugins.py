@@ -122,63 +122,31 @@ with_mistakes(
 
 # Datasets.
 HONEST_DATASET = EmbeddedImages(
-    name="planted",
-    title="Noise",
-    task="classification",
-    num_classes=3,
-    num_examples=12,
-    source="tests",
-    licence="none",
-    image_size=4,
-    maker=f"{IMPL}:honest_dataset",
-)
+    name="planted", title="Noise", task="classification", num_classes=3, num_examples=12, source="tests",
+    licence="none", image_size=4, maker=f"{IMPL}:honest_dataset",
+)  # fmt: skip
 DATASETS_WITH_A_BUG = {
     name: replace(HONEST_DATASET, maker=f"{IMPL}:{name}")
     for name in (
-        "twice_the_same_id",
-        "in_its_own_order",
-        "in_255_levels",
-        "in_double_precision",
-        "with_a_class_too_many",
-        "of_another_name",
-        "one_example_short",
-        "drawn_at_random",
-        "batch_of_other_images",
-        "that_lends_its_memory",
-        "with_short_batches",
-        "without_a_digest",
-        "with_whatever_it_read_ahead",
-        "that_raises_when_it_reads_ahead",
+        "twice_the_same_id", "in_its_own_order", "in_255_levels", "in_double_precision", "with_a_class_too_many",
+        "of_another_name", "one_example_short", "drawn_at_random", "batch_of_other_images", "that_lends_its_memory",
+        "with_short_batches", "without_a_digest", "with_whatever_it_read_ahead", "that_raises_when_it_reads_ahead",
     )
-}
+}  # fmt: skip
 
 
 # Metrics.
 HONEST_METRIC = Metric(
-    name="planted",
-    title="planted",
-    unit="share",
-    task="classification",
-    scope="condition",
-    implementation=f"{IMPL}_metrics:honest_metric",
-    contributions=f"{IMPL}_metrics:honest_contributions",
-)
+    name="planted", title="planted", unit="share", task="classification", scope="condition",
+    implementation=f"{IMPL}_metrics:honest_metric", contributions=f"{IMPL}_metrics:honest_contributions",
+)  # fmt: skip
 METRICS_WITH_A_BUG = {
     name: replace(HONEST_METRIC, implementation=f"{IMPL}_metrics:{name}")
     for name in (
-        "in_per_cent",
-        "outside_its_interval",
-        "of_nothing",
-        "by_the_first_example",
-        "that_sorts_in_place",
-        "that_draws",
-        "as_a_float",
-        "of_another_unit",
-        "of_half_of_them",
-        "of_any_task",
-        "not_a_number",
+        "in_per_cent", "outside_its_interval", "of_nothing", "by_the_first_example", "that_sorts_in_place",
+        "that_draws", "as_a_float", "of_another_unit", "of_half_of_them", "of_any_task", "not_a_number",
     )
 } | {
     "with_torch": replace(HONEST_METRIC, implementation=f"{IMPL}:with_torch"),
     "of_other_contributions": replace(HONEST_METRIC, contributions=f"{IMPL}_metrics:other_contributions"),
-}
+}  # fmt: skip

@@ -17,13 +17,9 @@ SEED = 7  # of every example in the contract's tests
 def members(declaration: MedianOfMeans, num_tokens: int, layer: int = 0) -> list[list[int]]:
     """The subsets that are drawn, as lists of token numbers; the draws themselves are data here."""
     drawn = random_subsets(
-        (SEED,),
-        lengths=(num_tokens,),
-        layer=layer,
-        num_subsets=declaration.num_blocks,
-        num_tokens=num_tokens,
+        (SEED,), lengths=(num_tokens,), layer=layer, num_subsets=declaration.num_blocks, num_tokens=num_tokens,
         fraction=declaration.block_fraction,
-    )
+    )  # fmt: skip
     subsets = [[j for j, is_member in enumerate(row) if is_member] for row in drawn[0].tolist()]
     assert {len(each) for each in subsets} == {max(1, int(num_tokens * declaration.block_fraction))}
     return subsets

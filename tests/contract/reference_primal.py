@@ -132,12 +132,9 @@ PRIMAL_DECLARATIONS = (
     Primal(num_directions=4, data_dependent=False, formula="released"),
 )
 EVERY_SETTING = Reference(
-    head=primal_head,
-    projections=("q", "k"),
-    projection_name="qk",
-    declarations=PRIMAL_DECLARATIONS,
+    head=primal_head, projections=("q", "k"), projection_name="qk", declarations=PRIMAL_DECLARATIONS,
     of_losses=("Lambda",),
-)
+)  # fmt: skip
 REFERENCES: Mapping[str, Reference] = {
     "primal": replace(
         EVERY_SETTING,

@@ -28,13 +28,8 @@ from robench.testing.expectations import unbounded
 from robench.training import TRAININGS
 
 REGISTRIES: tuple[Mapping[str, type], ...] = (
-    BACKBONES,
-    ATTENTIONS,
-    RESIDUALS,
-    PERTURBATIONS,
-    PREPROCESSINGS,
-    TRAININGS,
-)
+    BACKBONES, ATTENTIONS, RESIDUALS, PERTURBATIONS, PREPROCESSINGS, TRAININGS,
+)  # fmt: skip
 ENTRIES = (SuiteEntry, ConditionEntry, SweepEntry, RegistryEntry, CheckpointEntry, WeightsEntry)
 DECLARED = [*dict.fromkeys([*(kind for each in REGISTRIES for kind in each.values()), Audit, DatasetBase, *ENTRIES])]
 

@@ -60,14 +60,9 @@ WAITS_A_STEP: dict[str, tuple[float, int]] = {
 }
 # Attacks without a number of steps: the most waits of all.
 WAITS: dict[str, int] = {
-    "uniform-noise": 0,
-    "gaussian-noise": 1,
-    "gaussian-noise-linf": 0,
-    "fgsm": 1,
-    "fgsm-l2": 2,
-    "fgsm-l1": 3,
+    "uniform-noise": 0, "gaussian-noise": 1, "gaussian-noise-linf": 0, "fgsm": 1, "fgsm-l2": 2, "fgsm-l1": 3,
     "autoattack": 20,
-}
+}  # fmt: skip
 OTHERS_A_STEP, OTHERS = (4.0, 20), 20
 DECLARED = {
     name: declared for name, declared in EXAMPLES.items() if isinstance(declared, Attack) and not needs_masks(declared)

@@ -163,13 +163,8 @@ def classifier() -> LoadedModel:
 def classifier_of(**fields: Any) -> Any:
     torch.manual_seed(1)
     sizes = {
-        "vocabulary_size": VOCABULARY,
-        "num_steps": 12,
-        "num_classes": 3,
-        "dim": 8,
-        "num_heads": 2,
-        "feedforward": 8,
-    }
+        "vocabulary_size": VOCABULARY, "num_steps": 12, "num_classes": 3, "dim": 8, "num_heads": 2, "feedforward": 8,
+    }  # fmt: skip
     module: Any = build(Tokens(**sizes, **{"attention": Softmax(), **fields})).eval()
     for each in module.parameters():
         each.data = each.data * 2 + 0.3 * torch.randn_like(each)

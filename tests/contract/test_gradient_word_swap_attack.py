@@ -44,14 +44,9 @@ class Shown(LoadedModel):
 def module_of(context: int = 48, seed: int = 0) -> TextClassifierModel:
     torch.manual_seed(seed)
     architecture = TextClassifier(
-        vocabulary_size=len(VOCABULARY) + 2,
-        num_classes=3,
-        depth=1,
-        dim=16,
-        num_heads=2,
-        feedforward=16,
+        vocabulary_size=len(VOCABULARY) + 2, num_classes=3, depth=1, dim=16, num_heads=2, feedforward=16,
         context=context,
-    )
+    )  # fmt: skip
     module: Any = build(architecture)
     module.set_vocabulary(["\n", "<unk>", *VOCABULARY])
     # Large weights, so that words matter.

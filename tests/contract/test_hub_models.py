@@ -30,11 +30,8 @@ from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
 CAUSAL = Transformers(task="causal-lm")
 CLASSIFIER = Transformers(task="text-classification")
 MODELS: dict[str, Callable[[], Any]] = {
-    "gpt2": hub_models.gpt2,
-    "llama": hub_models.llama,
-    "bert": hub_models.bert,
-    "vit": hub_models.vit,
-}
+    "gpt2": hub_models.gpt2, "llama": hub_models.llama, "bert": hub_models.bert, "vit": hub_models.vit,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

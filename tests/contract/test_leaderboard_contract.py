@@ -121,14 +121,11 @@ def numbers_in_csv(text: str):
     lines = csv.DictReader(io.StringIO(text))
     return {
         (line["model"], f"{line['suite']}/{line['column']}"): (
-            line["value"],
-            line["low"],
-            line["high"],
-            line["missing"],
+            line["value"], line["low"], line["high"], line["missing"],
         )
         for line in lines
         if line["column"] != "flags"
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RENDERERS)

@@ -32,14 +32,9 @@ from robench.models.build import build
 from robench.models.vit import Vit
 
 ALL = [
-    Linear(),
-    LinearTwicing(),
-    Performer(num_features=7),
-    Performer(num_features=7, formula="released"),
-    Linformer(projection_length=3),
-    Nystrom(num_landmarks=3),
-    Nystrom(num_landmarks=3, formula="released"),
-]
+    Linear(), LinearTwicing(), Performer(num_features=7), Performer(num_features=7, formula="released"),
+    Linformer(projection_length=3), Nystrom(num_landmarks=3), Nystrom(num_landmarks=3, formula="released"),
+]  # fmt: skip
 # Their weights are positive and sum to one, so that outputs are means of values.
 AVERAGING = [Linear(), Performer(num_features=7), Performer(num_features=7, formula="released")]
 FORMULAS: tuple[Formula, Formula] = ("paper", "released")

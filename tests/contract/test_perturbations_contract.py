@@ -157,14 +157,10 @@ def reference_pgd(declaration: Pgd, x: np.ndarray[Any, Any], target: int, seed: 
 
 # By example, since a reference is of one form of an attack.
 REFERENCES: dict[str, Any] = {
-    "clean": reference_clean,
-    "uniform-noise": reference_noise,
-    "gaussian-noise": reference_gaussian,
-    "gaussian-noise-linf": reference_gaussian,
-    "fgsm": reference_fgsm,
-    "pgd": reference_pgd,
+    "clean": reference_clean, "uniform-noise": reference_noise, "gaussian-noise": reference_gaussian,
+    "gaussian-noise-linf": reference_gaussian, "fgsm": reference_fgsm, "pgd": reference_pgd,
     "pgd-last": reference_pgd,
-}
+}  # fmt: skip
 
 
 def required_fields(declared: Any) -> list[dataclasses.Field[Any]]:

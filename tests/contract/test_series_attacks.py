@@ -54,11 +54,7 @@ EXAMPLES: dict[str, Attack] = {
     "apgd-l1": Apgd(norm="l1", epsilon=Fraction(3), num_steps=10, radii="shrinking"),
     "spsa": Spsa(epsilon=EPSILON, num_steps=8, learning_rate=Fraction("0.1"), delta=Fraction("0.01"), num_samples=16),
     "spsa-l2": Spsa(
-        norm="l2",
-        epsilon=Fraction(1),
-        num_steps=4,
-        learning_rate=Fraction("0.1"),
-        delta=Fraction("0.01"),
+        norm="l2", epsilon=Fraction(1), num_steps=4, learning_rate=Fraction("0.1"), delta=Fraction("0.01"),
         num_samples=8,
     ),
     "sparse-l1": SparseL1(epsilon=Fraction(3), step_size=Fraction(1), num_steps=8, sparsity=0.9, random_start=True),
@@ -77,7 +73,7 @@ EXAMPLES: dict[str, Attack] = {
             SquareSeries(epsilon=EPSILON, num_queries=20, p_init=0.5, stop="at_success"),
         ),
     ),
-}
+}  # fmt: skip
 # SEA is of masks, a task of images.
 IMAGES_ALONE = {"square", "sea"}
 every_attack = pytest.mark.parametrize("name", EXAMPLES)

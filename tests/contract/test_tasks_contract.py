@@ -41,14 +41,8 @@ def classified() -> Sample:
 
 def read() -> Sample:
     texts = [
-        "we the people\n",
-        "of\n",
-        "the\nunited states\n",
-        "\n",
-        "in order to form\n",
-        "a\n",
-        "more perfect union\n",
-    ]
+        "we the people\n", "of\n", "the\nunited states\n", "\n", "in order to form\n", "a\n", "more perfect union\n",
+    ]  # fmt: skip
     targets = encoded_batch(texts)
     is_token = torch.arange(8) < torch.tensor([len(scored_tokens(text)) for text in texts])[:, None]
     first, second = torch.rand(2, NUM_ROWS, 8, generator=torch.Generator().manual_seed(0)).where(is_token, NO_TOKEN)

@@ -37,14 +37,9 @@ EXAMPLES: dict[str, Any] = {
 # With a program in the library's place: test_textattack_backend.py, test_textattack_augmenter.py.
 BY_LIBRARIES = {"textattack", "textattack-augmenter"}
 TEXTS = [
-    "Fellow citizens of the Senate\nand House\n",
-    "",
-    "\n",
-    "one",
-    "naïve — “quoted” text \U0001f600\n" * 5,
-    "a b " * 90,
-    "good film . dull story\nbright actors , bad film\n",
-]
+    "Fellow citizens of the Senate\nand House\n", "", "\n", "one", "naïve — “quoted” text \U0001f600\n" * 5,
+    "a b " * 90, "good film . dull story\nbright actors , bad film\n",
+]  # fmt: skip
 # Of the classifier of words, but for one that is wrong when clean.
 CLASSES = [0, 0, 0, 0, 0, 1, 2]
 ROWS = range(len(TEXTS))

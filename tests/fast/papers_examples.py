@@ -20,14 +20,9 @@ from robench.tasks.classification import ClassificationOutcome
 
 CLEAN = "clean/top1_accuracy"
 FLAG = Flag(
-    name="single step beats iterations",
-    source="s",
-    value=0.1,
-    limit=0.0,
-    is_raised=True,
-    finding="it does",
+    name="single step beats iterations", source="s", value=0.1, limit=0.0, is_raised=True, finding="it does",
     advice="try",
-)
+)  # fmt: skip
 THEIRS = {"symvit": AuthorsWeights(checkpoint="symvit", known="by checksum")}
 TWIN = PublishedTwin(model="digits-symvit", suite="digits-shift", condition="clean", metric="top1_accuracy")
 

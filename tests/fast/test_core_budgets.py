@@ -45,15 +45,10 @@ def test_a_suite_shows_budgets_as_declared_and_keeps_them_reduced(written: objec
     fgsm = {"name": "fgsm", "perturbation": {"kind": "fgsm", "norm": "l2", "epsilon": written}}
     suite = parse_suite(
         {
-            "name": "s",
-            "version": 1,
-            "seed": 0,
-            "dataset": "digits",
-            "batch_size": 100,
-            "conditions": [{"name": "clean"}, fgsm],
-            "metrics": ["robust_accuracy"],
+            "name": "s", "version": 1, "seed": 0, "dataset": "digits", "batch_size": 100,
+            "conditions": [{"name": "clean"}, fgsm], "metrics": ["robust_accuracy"],
         }
-    )
+    )  # fmt: skip
     (column,) = suite.columns
     assert column.label == f"l2-{shown} robust accuracy"
     condition = suite.conditions[1]

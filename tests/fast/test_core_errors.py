@@ -6,23 +6,11 @@ from robench.core import errors
 from robench.core.errors import RobenchError, UnknownNameError, UsageError, described, shortened
 
 EXIT_CODES = {
-    "RobenchError": 1,
-    "UsageError": 2,
-    "DeclarationError": 2,
-    "UnknownNameError": 2,
-    "PluginError": 2,
-    "MissingDataError": 4,
-    "WeightsError": 4,
-    "IncomparableError": 4,
-    "ExampleError": 1,
-    "ContractError": 1,
-    "NoGradientError": 1,
-    "BudgetExceededError": 1,
-    "StoreError": 1,
-    "StoreUnwritableError": 2,
-    "IncompleteError": 1,
+    "RobenchError": 1, "UsageError": 2, "DeclarationError": 2, "UnknownNameError": 2, "PluginError": 2,
+    "MissingDataError": 4, "WeightsError": 4, "IncomparableError": 4, "ExampleError": 1, "ContractError": 1,
+    "NoGradientError": 1, "BudgetExceededError": 1, "StoreError": 1, "StoreUnwritableError": 2, "IncompleteError": 1,
     "InapplicableError": 1,
-}
+}  # fmt: skip
 
 
 def declared_errors() -> dict[str, type[RobenchError]]:

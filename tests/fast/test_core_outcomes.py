@@ -15,17 +15,12 @@ from robench.tasks.classification import ClassificationOutcome
 
 ROWS = st.lists(
     st.builds(
-        outcome_of,
-        st.text(max_size=20).filter(str.isprintable),
-        st.booleans(),
-        linf=st.none() | st.floats(0, 1),
-        found=st.none() | st.booleans(),
-        num_queries=st.none() | st.integers(0, 2**62),
-        epsilon=st.sampled_from([None, "1/255", "2/255"]),
-        loss_nats=st.none() | st.floats(allow_nan=False),
+        outcome_of, st.text(max_size=20).filter(str.isprintable), st.booleans(), linf=st.none() | st.floats(0, 1),
+        found=st.none() | st.booleans(), num_queries=st.none() | st.integers(0, 2**62),
+        epsilon=st.sampled_from([None, "1/255", "2/255"]), loss_nats=st.none() | st.floats(allow_nan=False),
     ),
     max_size=8,
-)
+)  # fmt: skip
 
 
 @given(ROWS)

@@ -16,19 +16,12 @@ from robench.models import BACKBONES
 from robench.perturbations import PERTURBATIONS
 
 OF_FAMILY: dict[str, Plugins[object]] = {
-    "attack": ATTACKS,
-    "corruption": CORRUPTIONS,
-    "attention": ATTENTIONS,
-    "dataset": DATASETS,
-    "metric": METRICS,
-}
+    "attack": ATTACKS, "corruption": CORRUPTIONS, "attention": ATTENTIONS, "dataset": DATASETS, "metric": METRICS,
+}  # fmt: skip
 ALL = {
-    "attack:their-brighten",
-    "corruption:their-fade",
-    "attention:their-halved",
-    "dataset:their-stripes",
+    "attack:their-brighten", "corruption:their-fade", "attention:their-halved", "dataset:their-stripes",
     "metric:their_error",
-}
+}  # fmt: skip
 
 
 DATACLASS = "@dataclass(frozen=True, slots=True, kw_only=True)\n"

@@ -26,12 +26,9 @@ def sweep_of(attack: Any, *epsilons: Fraction, **fields: Any) -> Sweep:
 
 def test_its_key_changes_with_budgets_and_fields_and_with_nothing_else() -> None:
     sweeps = [
-        sweep_of(PGD),
-        sweep_of(PGD, SMALL, Fraction(16, 255)),
-        sweep_of(PGD, SMALL, LARGE, Fraction(16, 255)),
-        sweep_of(PGD, carry=True),
-        PGD,
-    ]
+        sweep_of(PGD), sweep_of(PGD, SMALL, Fraction(16, 255)), sweep_of(PGD, SMALL, LARGE, Fraction(16, 255)),
+        sweep_of(PGD, carry=True), PGD,
+    ]  # fmt: skip
     assert len({key_of(each) for each in sweeps}) == len(sweeps)
     assert key_of(sweep_of(PGD)) == key_of(sweep_of(PGD, carry=False))
 

@@ -36,20 +36,10 @@ def test_kinds_are_called_by_their_own_name() -> None:
 def test_deits_defaults_are_those_of_its_paper_and_code() -> None:
     """Touvron et al. 2021, table 9, column DeiT-B; below the line what main.py alone says."""
     printed = {
-        "num_epochs": 300,
-        "batch_size": 1024,
-        "learning_rate": 0.0005,
-        "weight_decay": 0.05,
-        "warmup_epochs": 5,
-        "label_smoothing": 0.1,
-        "drop_path_rate": 0.1,
-        "num_repeats": 3,
-        "clip_grad": None,
-        "auto_augment": "rand-m9-mstd0.5-inc1",
-        "mixup": 0.8,
-        "cutmix": 1.0,
-        "random_erasing": 0.25,
-    }
+        "num_epochs": 300, "batch_size": 1024, "learning_rate": 0.0005, "weight_decay": 0.05, "warmup_epochs": 5,
+        "label_smoothing": 0.1, "drop_path_rate": 0.1, "num_repeats": 3, "clip_grad": None,
+        "auto_augment": "rand-m9-mstd0.5-inc1", "mixup": 0.8, "cutmix": 1.0, "random_erasing": 0.25,
+    }  # fmt: skip
     in_code = {"warmup_learning_rate": 1e-6, "min_learning_rate": 1e-5, "ema_decay": 0.99996, "seed": 0}
     in_code |= {"learning_rate_batch_size": 512, "cooldown_epochs": 0, "mixing_group_size": 256}
     own = {"dataset": "imagenet-1k", "published": "weights", "auxiliary_weight": 0.0, "interpolation": "preprocessing"}
@@ -62,13 +52,8 @@ def test_an_entry_without_a_kind_is_of_the_older_one(tmp_path: Path) -> None:
     assert read(tmp_path, f"{{{DIGITS}}}") == older
     assert read(tmp_path, f"{{kind: training, {DIGITS}}}") == older
     assert to_plain(older) == {
-        "kind": "training",
-        "dataset": "digits",
-        "seed": 0,
-        "num_epochs": 1,
-        "batch_size": 2,
-        "learning_rate": 0.1,
-    }
+        "kind": "training", "dataset": "digits", "seed": 0, "num_epochs": 1, "batch_size": 2, "learning_rate": 0.1,
+    }  # fmt: skip
 
 
 def test_deit_is_told_by_its_kind_and_needs_its_dataset_alone(tmp_path: Path) -> None:

@@ -28,11 +28,8 @@ def fgsm(name: str, epsilon: Fraction = EIGHT, dataset: str = "digits", num_exam
 def test_columns_run_by_condition_and_then_by_metric() -> None:
     columns = columns_of((CLEAN, fgsm("fgsm")), ("top5_accuracy", "top1_accuracy"))
     assert [column.key for column in columns] == [
-        "clean/top5_accuracy",
-        "clean/top1_accuracy",
-        "fgsm/top5_accuracy",
-        "fgsm/top1_accuracy",
-    ]
+        "clean/top5_accuracy", "clean/top1_accuracy", "fgsm/top5_accuracy", "fgsm/top1_accuracy",
+    ]  # fmt: skip
     assert [column.label for column in columns][:2] == ["clean top-5 accuracy", "clean top-1 accuracy"]
     assert [column.metric for column in columns][:2] == ["top5_accuracy", "top1_accuracy"]
     assert [column.conditions for column in columns][1:3] == [("clean",), ("fgsm",)]

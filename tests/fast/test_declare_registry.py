@@ -336,13 +336,9 @@ def test_mistakes_of_all_entries_are_listed_at_once(tmp_path: Path) -> None:
     )
     problems = problems_of(tmp_path, text)
     assert [problem.split(": ")[1] for problem in problems] == [
-        "checkpoints.mine.architecture.name",
-        "checkpoints.Other",
-        "checkpoints.third.architecture.backbone",
-        "checkpoints.fourth.architecture",
-        "checkpoints.fourth.weights",
-        "checkpoints.fourth.preprocessing",
-    ]
+        "checkpoints.mine.architecture.name", "checkpoints.Other", "checkpoints.third.architecture.backbone",
+        "checkpoints.fourth.architecture", "checkpoints.fourth.weights", "checkpoints.fourth.preprocessing",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -276,19 +276,13 @@ class Outer:
 
 def test_dataclasses_nest_in_each_other_in_tuples_and_in_mappings() -> None:
     value = {
-        "inner": {"size": 1},
-        "maybe": {"size": 2},
-        "several": [{"size": 3}, {"size": 4}],
-        "by_name": {"a": {"size": 5}},
-        "layers": [1, 2],
-    }
+        "inner": {"size": 1}, "maybe": {"size": 2}, "several": [{"size": 3}, {"size": 4}],
+        "by_name": {"a": {"size": 5}}, "layers": [1, 2],
+    }  # fmt: skip
     assert read(Outer, value) == Outer(
-        inner=Inner(size=1),
-        maybe=Inner(size=2),
-        several=(Inner(size=3), Inner(size=4)),
-        by_name={"a": Inner(size=5)},
-        layers=(1, 2),
-    )
+        inner=Inner(size=1), maybe=Inner(size=2), several=(Inner(size=3), Inner(size=4)),
+        by_name={"a": Inner(size=5)}, layers=(1, 2),
+    )  # fmt: skip
     assert read(Outer, {"inner": {"size": 1}, "maybe": None, "layers": "all"}) == Outer(
         inner=Inner(size=1), layers="all"
     )
@@ -296,13 +290,9 @@ def test_dataclasses_nest_in_each_other_in_tuples_and_in_mappings() -> None:
 
 def test_problems_in_nested_dataclasses_have_their_whole_place() -> None:
     value = {
-        "inner": 3,
-        "maybe": {"size": 0},
-        "several": [{"size": 3}, {"sizes": 4}],
-        "by_name": {"a": {}, "b": {"size": True}},
-        "layers": "none",
-        "how": None,
-    }
+        "inner": 3, "maybe": {"size": 0}, "several": [{"size": 3}, {"sizes": 4}],
+        "by_name": {"a": {}, "b": {"size": True}}, "layers": "none", "how": None,
+    }  # fmt: skip
     assert problems_of(Outer, value) == [
         "inner: must be a mapping, got 3",
         "maybe.size: must be at least 1, got 0",

@@ -36,14 +36,9 @@ metrics: [top1_accuracy, top5_accuracy]
 FGSM = {"name": "fgsm", "perturbation": {"kind": "fgsm", "epsilon": "8/255"}}
 CLEAN = {"name": "clean"}
 MINIMAL = {
-    "name": "small",
-    "version": 1,
-    "seed": 0,
-    "dataset": "digits",
-    "batch_size": 100,
-    "conditions": [CLEAN],
+    "name": "small", "version": 1, "seed": 0, "dataset": "digits", "batch_size": 100, "conditions": [CLEAN],
     "metrics": ["top1_accuracy"],
-}
+}  # fmt: skip
 
 
 def suite(**changes: object) -> Suite:

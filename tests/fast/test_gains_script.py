@@ -50,11 +50,8 @@ OTHER = comparison("other", column("clean", *WORSE), column("error", *BETTER, me
 def test_p_values_are_corrected_over_all_models_and_columns() -> None:
     found = gains_of([ONE, OTHER])
     assert [(each.model, each.verdict) for each in found] == [
-        ("one", "undecided"),
-        ("one", "supported"),
-        ("other", "contradicted"),
-        ("other", "contradicted"),
-    ]
+        ("one", "undecided"), ("one", "supported"), ("other", "contradicted"), ("other", "contradicted"),
+    ]  # fmt: skip
     pairs = [CLOSE, BETTER, WORSE, BETTER]
     plain = [stats.ttest_ind(first, second, equal_var=False).pvalue for first, second in pairs]
     order = sorted(range(4), key=plain.__getitem__)

@@ -17,15 +17,11 @@ from robench.tasks.language_modeling import LanguageOutcome
 def texts(*numbers: tuple[float, int, float | None, int | None]) -> list[LanguageOutcome]:
     return [
         LanguageOutcome(
-            example_id=f"a/{place}",
-            loss_nats=a,
-            num_tokens=b,
-            kept_loss_nats=c,
-            num_kept=d,
+            example_id=f"a/{place}", loss_nats=a, num_tokens=b, kept_loss_nats=c, num_kept=d,
             clean_kept_loss_nats=None if c is None else 0.75 * c,
         )
         for place, (a, b, c, d) in enumerate(numbers)
-    ]
+    ]  # fmt: skip
 
 
 def measured(name: str, *numbers: tuple[float, int, float | None, int | None]) -> Estimate:

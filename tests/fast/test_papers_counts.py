@@ -104,18 +104,11 @@ def test_the_papers_24_counts_have_these_verdicts() -> None:
     found = counted()
     names = Counter((table, cell.verdict.name) for (table, _, _), cell in found.items())
     assert names == {
-        ("rpc:13", "print inconsistent"): 5,
-        ("rpc:13", "differs"): 5,
-        ("rpc:13", "other device"): 20,
-        ("twicing:5", "reproduced"): 3,
-        ("twicing:5", "inferred"): 1,
-        ("twicing:5", "differs"): 2,
-        ("twicing:5", "other device"): 3,
-        ("twicing:7", "differs"): 2,
-        ("bilateral:5", "inferred"): 3,
-        ("bilateral:5", "differs"): 3,
-        ("rkde:11", "other device"): 8,
-    }
+        ("rpc:13", "print inconsistent"): 5, ("rpc:13", "differs"): 5, ("rpc:13", "other device"): 20,
+        ("twicing:5", "reproduced"): 3, ("twicing:5", "inferred"): 1, ("twicing:5", "differs"): 2,
+        ("twicing:5", "other device"): 3, ("twicing:7", "differs"): 2, ("bilateral:5", "inferred"): 3,
+        ("bilateral:5", "differs"): 3, ("rkde:11", "other device"): 8,
+    }  # fmt: skip
     counts = [cell for cell in found.values() if cell.ours.measured is not None]
     assert len(counts) == 24
 

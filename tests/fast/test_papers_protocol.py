@@ -153,12 +153,8 @@ def test_the_split_is_that_of_the_suites_dataset(stated: str, fields: tuple[str,
 def test_authors_weights_were_trained_as_they_were() -> None:
     found = measured("imagenet-shift", CLEAN, "deit-tiny", num_examples=50_000)
     protocol = {
-        "training": "other",
-        "epochs": "1",
-        "pretraining": "x",
-        "training_batch_size": "2",
-        "learning_rate": "9",
-    }
+        "training": "other", "epochs": "1", "pretraining": "x", "training_batch_size": "2", "learning_rate": "9",
+    }  # fmt: skip
     assert differing(found, True, **protocol) == ()
     assert differing(found, False, **protocol) == tuple(protocol)
     assert differing(found, True, **protocol, examples="7") == ("examples",)

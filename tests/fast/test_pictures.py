@@ -69,17 +69,10 @@ def test_the_table_has_each_prediction_with_its_file(tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((tmp_path / "predictions.csv").read_text())))
     assert [row["condition"] for row in rows] == ["clean", "pgd@4/255", "fog"]
     assert rows[1] == {
-        "example": "digits/1",
-        "file": "pgd@4-255/0000-digits-1.png",
-        "condition": "pgd@4/255",
-        "target": "7",
-        "prediction": "7",
-        "confidence": "0.934",
-        "correct": "false",
-        "linf": "0.25",
-        "prediction_of_file": "",
+        "example": "digits/1", "file": "pgd@4-255/0000-digits-1.png", "condition": "pgd@4/255", "target": "7",
+        "prediction": "7", "confidence": "0.934", "correct": "false", "linf": "0.25", "prediction_of_file": "",
         "correct_of_file": "",
-    }
+    }  # fmt: skip
     assert all((tmp_path / row["file"]).is_file() for row in rows)
 
 

@@ -17,13 +17,10 @@ COLUMNS = (
     Column(key="pgd/top1_accuracy", label="pgd top-1 accuracy", metric="top1_accuracy", conditions=("pgd",)),
     Column(key="pgd/mean_loss", label="pgd mean loss", metric="perplexity", conditions=("pgd",)),
     Column(
-        key="linf-10/255/robust_accuracy",
-        label="linf-10/255 robust accuracy",
-        metric="robust_accuracy",
-        conditions=("clean", "fgsm", "pgd"),
-        roles=(CLEAN, MEASURED, MEASURED),
+        key="linf-10/255/robust_accuracy", label="linf-10/255 robust accuracy", metric="robust_accuracy",
+        conditions=("clean", "fgsm", "pgd"), roles=(CLEAN, MEASURED, MEASURED),
     ),
-)
+)  # fmt: skip
 BEST = Rank(is_best=True, p=None, adjusted=None, is_close=True)
 CLOSE = Rank(is_best=False, p=0.4, adjusted=0.4, is_close=True)
 WORSE = Rank(is_best=False, p=0.001, adjusted=0.002, is_close=False)

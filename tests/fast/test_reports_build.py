@@ -391,12 +391,9 @@ class TestNotes:
     def test_the_provenance_joins_the_distinct_values_of_the_records_used(self):
         records = [record(CLEAN, torch="2.16.0"), record(PGD, device="NVIDIA H200"), record(FGSM, seed=3, torch="1.0")]
         assert build_report(SUITE, records).provenance == {
-            "robench": "0.1.0",
-            "torch": "2.15.0, 2.16.0",
-            "devices": "NVIDIA H200, cpu",
-            "seed": "0",
+            "robench": "0.1.0", "torch": "2.15.0, 2.16.0", "devices": "NVIDIA H200, cpu", "seed": "0",
             "interval": "Wilson 95 %",
-        }
+        }  # fmt: skip
 
 
 @pytest.mark.parametrize(

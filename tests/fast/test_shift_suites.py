@@ -13,20 +13,13 @@ from robench.declare import read_suite
 
 ROOT = Path(__file__).parents[2]
 TYPES = {
-    "imagenet-c": COMMON_CORRUPTIONS,
-    "imagenet-c-extra": EXTRA_CORRUPTIONS,
-    "imagenet-c-live": COMMON_CORRUPTIONS,
-    "digits-c": (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS),
-    "digits-c-extra": EXTRA_CORRUPTIONS,
-    "cifar10-c": COMMON_CORRUPTIONS,
-    "cifar10-c-published": COMMON_CORRUPTIONS,
-    "corruptions-live": COMMON_CORRUPTIONS,
-    "corruptions-live-224": COMMON_CORRUPTIONS,
-    "series-c": tuple(SERIES_TYPES),
-    "scenes-c": COMMON_CORRUPTIONS,
-    "masks-c": COMMON_CORRUPTIONS,
+    "imagenet-c": COMMON_CORRUPTIONS, "imagenet-c-extra": EXTRA_CORRUPTIONS, "imagenet-c-live": COMMON_CORRUPTIONS,
+    "digits-c": (*COMMON_CORRUPTIONS, *EXTRA_CORRUPTIONS), "digits-c-extra": EXTRA_CORRUPTIONS,
+    "cifar10-c": COMMON_CORRUPTIONS, "cifar10-c-published": COMMON_CORRUPTIONS,
+    "corruptions-live": COMMON_CORRUPTIONS, "corruptions-live-224": COMMON_CORRUPTIONS,
+    "series-c": tuple(SERIES_TYPES), "scenes-c": COMMON_CORRUPTIONS, "masks-c": COMMON_CORRUPTIONS,
     "ade20k-c": COMMON_CORRUPTIONS,
-}
+}  # fmt: skip
 # Of masks, whose means are over the severities that there are.
 OF_MASKS = {"scenes-c": (1, 3, 5), "masks-c": (1, 3, 5), "ade20k-c": (5,)}
 
@@ -52,14 +45,10 @@ def test_every_type_has_its_severities_beside_the_clean_images(name: str) -> Non
 @pytest.mark.parametrize("name", TYPES)
 def test_the_published_files_alone_have_the_published_name(name: str) -> None:
     families = {
-        "corruptions-live": "any-c",
-        "corruptions-live-224": "any-c",
-        "series-c": "any-c",
-        "cifar10-c": "cifar-10-c-live",
-        "cifar10-c-published": "cifar-10-c",
-        "scenes-c": "digit-scenes-c",
+        "corruptions-live": "any-c", "corruptions-live-224": "any-c", "series-c": "any-c",
+        "cifar10-c": "cifar-10-c-live", "cifar10-c-published": "cifar-10-c", "scenes-c": "digit-scenes-c",
         "masks-c": "any-c",
-    }
+    }  # fmt: skip
     family = families.get(name, name.removesuffix("-extra"))
     assert {column.key.partition("/")[0] for column in suite(name).columns if column.family} == {family}
 
