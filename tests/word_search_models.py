@@ -9,7 +9,10 @@ from typing import Any
 
 import torch
 
-from robench.domains.code_points import decoded
+from robench.core.protocols import Batch, Perturbed
+from robench.domains.code_points import decoded, encoded_batch
+from robench.perturbations.dispatch import perturb
+from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 
 STOP = {"the", "of", "and", "to"}
@@ -150,6 +153,18 @@ def num_right_of(texts: list[str], labels: list[int]) -> int:
     return sum(not class_score(text.split(), label)[1] for text, label in zip(texts, labels, strict=True))
 
 
+def classified(
+    declaration: Any, texts: list[str], labels: list[int], model: Any, seeds: Sequence[int] | None = None
+) -> Perturbed:
+    """Return what an attack makes of texts; example i has the seed i by default."""
+    seeds = seeds or range(len(texts))
+    batch = Batch(
+        ids=tuple(map(str, seeds)), inputs=encoded_batch(texts), targets=torch.tensor(labels), task="classification",
+        domain="texts",
+    )  # fmt: skip
+    return perturb(declaration, batch, model, ExampleDraws(seeds))
+
+
 class SpentError(Exception):
     """The budget is used up."""
 
@@ -224,11 +239,8 @@ class SlowSearch:
         # Of equal scores the first.
         for scored, word in sorted(found, key=lambda pair: -pair[0][0])[:1]:
             if scored[0] > self.best[0]:
-                self.best, self.reached, self.num_changed = (
-                    scored,
-                    swapped(self.reached, at, word),
-                    self.num_changed + 1,
-                )
+                self.best, self.reached = scored, swapped(self.reached, at, word)
+                self.num_changed += 1
 
 
 def swapped(words: list[str], at: int, word: str) -> list[str]:

@@ -4,6 +4,7 @@ import random
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -49,6 +50,16 @@ def message_of(check: Any, plugin: Any) -> str:
     return message
 
 
+def named(value: object) -> str:
+    return getattr(value, "__name__", "")
+
+
+def is_found(family: str, check: Any, plugin: Any, found: str) -> None:
+    message = message_of(check, plugin)
+    assert message.startswith(f"{family} 'planted' ")
+    assert found in message
+
+
 def test_what_is_honest_passes() -> None:
     check_attack(planted.HonestAttack(epsilon=EPSILON))
     check_corruption(planted.HonestCorruption(severity=2))
@@ -85,12 +96,10 @@ def test_what_is_honest_passes() -> None:
         (planted.NeverEqual, "differs from a copy of itself"),
         (planted.WithoutBounds, "has field strength with float without Ge or Gt and float without Le or Lt"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=named,
 )
 def test_a_mistake_of_an_attack_is_found(declared: Any, found: str) -> None:
-    message = message_of(check_attack, declared(epsilon=EPSILON))
-    assert message.startswith("attack 'planted' ")
-    assert found in message
+    is_found("attack", check_attack, declared(epsilon=EPSILON), found)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +114,11 @@ def test_a_mistake_of_an_attack_is_found(declared: Any, found: str) -> None:
         (planted.RepeatsItsAddress, "random draws in more than one pass"),
         (planted.ClimbsLogits, "of the values when 20 is taken from all logits"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=named,
 )
 def test_a_mistake_of_an_attack_on_series_is_found(declared: Any, found: str) -> None:
     check_attack(planted.HonestAttack(epsilon=Fraction(1, 2)), "series")
-    message = message_of(lambda plugin: check_attack(plugin, "series"), declared(epsilon=Fraction(1, 2)))
-    assert message.startswith("attack 'planted' ")
-    assert found in message
+    is_found("attack", lambda plugin: check_attack(plugin, "series"), declared(epsilon=Fraction(1, 2)), found)
 
 
 def test_an_attack_that_does_not_stop_early_is_found() -> None:
@@ -152,12 +159,10 @@ def test_a_declaration_that_cannot_be_pickled_is_found() -> None:
         (planted.AsksTheModel, "raised AttributeError"),
         (planted.NamesNoSeverity, "has corruption None; expected (type, 1)"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=named,
 )
 def test_a_mistake_of_a_corruption_is_found(declared: Any, found: str) -> None:
-    message = message_of(check_corruption, declared(severity=2))
-    assert message.startswith("corruption 'planted' ")
-    assert found in message
+    is_found("corruption", check_corruption, declared(severity=2), found)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +172,7 @@ def test_a_mistake_of_a_corruption_is_found(declared: Any, found: str) -> None:
         (planted.HonestCorruption, "changed padding, wanted series of the same lengths"),
         (planted.DoesNothing, "changes no input at its weakest severity"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=named,
 )
 def test_a_mistake_of_a_corruption_of_series_is_found(declared: Any, found: str) -> None:
     assert found in message_of(lambda plugin: check_corruption(plugin, "series"), declared(severity=2))
@@ -188,12 +193,10 @@ def test_a_mistake_of_a_corruption_of_series_is_found(declared: Any, found: str)
         (planted.ShowsOtherWeights, "shows heads that differ from weights @ values + rest by"),
         (planted.DeclaresNoParameters, "has 8450 parameters beside those of softmax attention"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=named,
 )
 def test_a_mistake_of_an_attention_is_found(declared: Any, found: str) -> None:
-    message = message_of(check_attention, declared())
-    assert message.startswith("attention 'planted' ")
-    assert found in message
+    is_found("attention", check_attention, declared(), found)
 
 
 @pytest.mark.parametrize(
@@ -216,9 +219,7 @@ def test_a_mistake_of_an_attention_is_found(declared: Any, found: str) -> None:
     ],
 )
 def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:
-    message = message_of(check_dataset, planted.DATASETS_WITH_A_BUG[name])
-    assert message.startswith("dataset 'planted' ")
-    assert found in message
+    is_found("dataset", check_dataset, planted.DATASETS_WITH_A_BUG[name], found)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +241,7 @@ def test_a_mistake_of_a_dataset_is_found(name: str, found: str) -> None:
     ],
 )
 def test_a_mistake_of_a_metric_is_found(name: str, found: str) -> None:
-    message = message_of(check_metric, planted.METRICS_WITH_A_BUG[name])
-    assert message.startswith("metric 'planted' ")
-    assert found in message
+    is_found("metric", check_metric, planted.METRICS_WITH_A_BUG[name], found)
 
 
 class AcceptsAll(RealValued):
@@ -284,9 +283,7 @@ class OfTheFirst(RealValued):
 def test_a_mistake_of_a_domain_is_found(name: str, found: str) -> None:
     examples = torch.rand(4, 5, generator=torch.Generator().manual_seed(0))
     domain = replace(IMAGES, name="planted", axes=("numbers",), implementation=f"{__name__}:{name}")
-    message = message_of(lambda plugin: check_domain(plugin, examples), domain)
-    assert message.startswith("domain 'planted' ")
-    assert found in message
+    is_found("domain", lambda plugin: check_domain(plugin, examples), domain, found)
 
 
 class AddsAColumn(ClassificationRules):
@@ -324,32 +321,25 @@ class AcceptsOutputs(ClassificationRules):
         pass
 
 
-BROKEN_TASKS: dict[str, Any] = {
-    each.__name__: each()
-    for each in (AddsAColumn, ComparesRows, LabelsOthers, FoolsNobody, SumsLosses, WeighsInFloat32, AcceptsOutputs)
-}
-
-
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("broken", "found"),
     [
-        ("AddsAColumn", "returns columns ['strange']"),
-        ("ComparesRows", "gives example 0 another confidence alone than in a batch"),
-        ("LabelsOthers", "is fooled on a model's own labels"),
-        ("FoolsNobody", "calls 0 of 6 outputs wrong"),
-        ("SumsLosses", "has a gradient of objective at other outputs than the example's"),
-        ("WeighsInFloat32", "has objective of float64 outputs that raised RuntimeError"),
-        ("AcceptsOutputs", "raised nothing for outputs that are not 6 finite ones"),
+        (AddsAColumn, "returns columns ['strange']"),
+        (ComparesRows, "gives example 0 another confidence alone than in a batch"),
+        (LabelsOthers, "is fooled on a model's own labels"),
+        (FoolsNobody, "calls 0 of 6 outputs wrong"),
+        (SumsLosses, "has a gradient of objective at other outputs than the example's"),
+        (WeighsInFloat32, "has objective of float64 outputs that raised RuntimeError"),
+        (AcceptsOutputs, "raised nothing for outputs that are not 6 finite ones"),
     ],
+    ids=named,
 )
-def test_a_mistake_of_a_task_is_found(name: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "RULES", BROKEN_TASKS[name])
+def test_a_mistake_of_a_task_is_found(broken: Any, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "RULES", broken())
     outputs = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     targets = (outputs.argmax(1) + torch.arange(6) % 2) % 3
     task = replace(CLASSIFICATION, name="planted", implementation=f"{__name__}:RULES")
-    message = message_of(lambda plugin: check_task(plugin, (outputs,), targets), task)
-    assert message.startswith("task 'planted' ")
-    assert found in message
+    is_found("task", lambda plugin: check_task(plugin, (outputs,), targets), task, found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,12 +385,7 @@ class Masks(OrderedExamples):
         return torch.full((stop - start, 3, 4, 4), 0.5)
 
 
-def masks() -> Masks:
-    return Masks(num_lost=0)
-
-
-def broken_masks() -> Masks:
-    return Masks(num_lost=1)
+masks, broken_masks = partial(Masks, num_lost=0), partial(Masks, num_lost=1)
 
 
 def test_targets_of_another_task_may_have_any_shape_and_values() -> None:

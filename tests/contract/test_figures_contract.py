@@ -1,14 +1,15 @@
 """What matplotlib is given: points, whiskers and texts are the plot's, and all fit into the figure."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import nan
 
 import matplotlib
 import pytest
 from figure_examples import board, history, outside, points_of, same, texts_of, tick_labels, whiskers_of
+from hostile_texts import HOSTILE
 from matplotlib.colors import to_rgb
-from test_renderers_contract import HOSTILE
 
 from robench.figures import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
 from robench.figures.draw import (
@@ -237,12 +238,8 @@ class TestTexts:
 
     def test_every_plot_of_a_board_fits(self) -> None:
         averaged = board(average_seeds=True)
-        plots = [
-            budget_plot(averaged, all_models=True),
-            corruption_plot(averaged, all_models=True),
-            seeds_plot(averaged),
-        ]
-        assert [outside(drawn(plot)) for plot in plots] == [[], [], []]
+        plots = [plot_of(averaged, all_models=True) for plot_of in (budget_plot, corruption_plot)]
+        assert [outside(drawn(plot)) for plot in (*plots, seeds_plot(averaged))] == [[], [], []]
 
     def test_what_the_font_lacks_is_escaped(self) -> None:
         assert legible("a\u4e00b") == r"a\u4e00b"
@@ -305,14 +302,13 @@ def linear(value: float) -> float:
     return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
 
-def protanope(rgb) -> tuple[float, ...]:
+def seen_as(share_of_red: float, rgb) -> tuple[float, ...]:
     red, green, blue = map(linear, rgb)
-    return gamma(0.11238 * red + 0.88762 * green), gamma(0.11238 * red + 0.88762 * green), gamma(blue)
+    yellow = gamma(share_of_red * red + (1 - share_of_red) * green)
+    return yellow, yellow, gamma(blue)
 
 
-def deuteranope(rgb) -> tuple[float, ...]:
-    red, green, blue = map(linear, rgb)
-    return gamma(0.29275 * red + 0.70725 * green), gamma(0.29275 * red + 0.70725 * green), gamma(blue)
+protanope, deuteranope = partial(seen_as, 0.11238), partial(seen_as, 0.29275)
 
 
 def gamma(value: float) -> float:

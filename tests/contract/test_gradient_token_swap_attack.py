@@ -201,9 +201,8 @@ def test_gains_of_a_classifier_are_its_directional_derivatives(fields: dict[str,
 
 def test_an_example_depends_on_no_other_and_the_model_stays(classifier: LoadedModel) -> None:
     draw = torch.Generator().manual_seed(5)
-    inputs = torch.randint(1, 9, (20, 8), generator=draw) * (
-        torch.arange(8) < torch.randint(2, 9, (20, 1), generator=draw)
-    )
+    inputs, lengths = torch.randint(1, 9, (20, 8), generator=draw), torch.randint(2, 9, (20, 1), generator=draw)
+    inputs = inputs * (torch.arange(8) < lengths)
     labels = classifier.outputs(inputs, range(20)).argmax(1).tolist()
     before = {name: value.clone() for name, value in classifier.module.state_dict().items()}
     with watched_generators():
@@ -299,10 +298,7 @@ class Unused(Planted):
     [
         (WithoutEmbed, r"no embed, and gradients by tokens need a method or submodule"),
         (NotCalled, r"forward calls embed 0 times, wanted one call"),
-        (
-            WithClassToken,
-            r"embed returned \(1, 7, 4\) for tokens \(1, 6\), wanted a vector for each token, \(1, 6, D\)",
-        ),
+        (WithClassToken, r"returned \(1, 7, 4\) for tokens \(1, 6\), wanted a vector for each token, \(1, 6, D\)"),
         (Unused, r"forward calls embed 1 times, wanted one call whose vectors decide the outputs"),
     ],
 )

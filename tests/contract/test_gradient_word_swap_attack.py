@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 from presence import present
-from word_search_models import STOP, TABLE, VOCABULARY, BagOfWords, Counted, labels_of, sentences
+from word_search_models import STOP, TABLE, VOCABULARY, BagOfWords, Counted, classified, labels_of, sentences
 
 from robench.core.errors import ContractError
-from robench.core.protocols import Batch, Perturbed
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.domains.code_points import decoded, encoded_batch
@@ -19,8 +18,6 @@ from robench.models.build import build
 from robench.models.loaded import LoadedModel
 from robench.models.word_transformer import TextClassifier
 from robench.models.word_transformer_impl import TextClassifierModel
-from robench.perturbations.dispatch import perturb
-from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.gradient_word_swap import GradientWordSwap
 from robench.perturbations.gradient_word_swap_impl import _proposals, _tokens
 from robench.perturbations.greedy_search import Reader, wording_of
@@ -58,14 +55,6 @@ def module_of(context: int = 48, seed: int = 0) -> TextClassifierModel:
 
 def model_of(**fields: Any) -> Shown:
     return Shown(module_of(**fields), NoPreprocessing(inputs="texts"))
-
-
-def run(declaration: GradientWordSwap, texts: list[str], labels: list[int], model: Any) -> Perturbed:
-    batch = Batch(
-        ids=tuple(map(str, range(len(texts)))), inputs=encoded_batch(texts), targets=torch.tensor(labels),
-        task="classification", domain="texts",
-    )  # fmt: skip
-    return perturb(declaration, batch, model, ExampleDraws(range(len(texts))))
 
 
 def predicted(model: LoadedModel, texts: list[str]) -> list[int]:
@@ -166,29 +155,29 @@ def test_texts_queries_and_gradients_are_those_of_a_slow_search(declared: Gradie
     model, texts = model_of(), sentences(12)
     labels = predicted(model, texts)
     model.num_shown = 0
-    result = run(declared, texts, labels, model)
+    result = classified(declared, texts, labels, model)
     num_shown = model.num_shown
     wanted = [slow_search(model, text, label, declared) for text, label in zip(texts, labels, strict=True)]
     assert decoded(result.inputs) == [text for text, _, _ in wanted]
-    assert result.num_queries is not None
-    assert result.num_queries.tolist() == [queries for _, queries, _ in wanted]
+    queries = present(result.num_queries)
+    assert queries.tolist() == [number for _, number, _ in wanted]
     assert present(result.num_gradients).tolist() == [gradients for _, _, gradients in wanted]
-    assert num_shown == int(result.num_queries.sum())
-    assert int(result.num_queries.max()) <= declared.num_queries
+    assert num_shown == int(queries.sum())
+    assert int(queries.max()) <= declared.num_queries
     assert sum(found != text for (found, _, _), text in zip(wanted, texts, strict=True)) > 3
 
 
 def test_a_text_that_is_wrong_costs_one_query() -> None:
     model, texts = model_of(), sentences(6)
     wrong = [(label + 1) % 3 for label in predicted(model, texts)]
-    result = run(SWAP, texts, wrong, model)
+    result = classified(SWAP, texts, wrong, model)
     assert decoded(result.inputs) == texts
     assert (present(result.num_queries).tolist(), present(result.num_gradients).tolist()) == ([1] * 6, [0] * 6)
 
 
 def test_words_beyond_the_context_stay() -> None:
     model, texts = model_of(context=4), sentences(30)
-    result = run(SWAP, texts, predicted(model, texts), model)
+    result = classified(SWAP, texts, predicted(model, texts), model)
     pairs = [(found.split(), text.split()) for found, text in zip(decoded(result.inputs), texts, strict=True)]
     assert all(found[4:] == text[4:] for found, text in pairs)
     assert any(found != text for found, text in pairs)
@@ -211,7 +200,7 @@ def test_models_without_embedded_words_are_refused(model: Counted | None) -> Non
     texts = sentences(4)
     labels = labels_of(texts) if model else predicted(plain, texts)
     with pytest.raises(ContractError, match=r"no embedded words of robench's.*greedy-word-swap"):
-        run(SWAP, texts, labels, model or plain)
+        classified(SWAP, texts, labels, model or plain)
 
 
 @pytest.mark.parametrize("text", ["", "one", "one two\n\nthree  four\n", " a\tb \n c", "\n\n", "U.S. <unk> end\n"])
@@ -224,9 +213,8 @@ def test_tokens_stand_where_the_model_reads_them(text: str) -> None:
 
 def test_classification_of_texts_alone_is_served() -> None:
     assert SWAP.problems_on(DATASETS["sotu-eras"]) == []
-    assert (
-        "must serve classification, got dataset sotu of language-modeling" in SWAP.problems_on(DATASETS["sotu"])[0][1]
-    )
-    assert "must serve texts" in SWAP.problems_on(DATASETS["digits"])[0][1]
+    ((_, of_lines),), ((_, of_images),) = (SWAP.problems_on(DATASETS[name]) for name in ("sotu", "digits"))
+    assert "must serve classification, got dataset sotu of language-modeling" in of_lines
+    assert "must serve texts" in of_images
     assert not SWAP.is_gradient_free
     assert SWAP.is_attack

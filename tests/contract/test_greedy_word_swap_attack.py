@@ -13,11 +13,11 @@ from word_search_models import (
     TABLE,
     BagOfWords,
     Bigrams,
-    Counted,
     Seeded,
     SlowSearch,
     class_of,
     class_score,
+    classified,
     labels_of,
     line_score,
     sentences,
@@ -50,16 +50,6 @@ WIDE = [
 def ranked(ranking: str, declaration: GreedyWordSwap = DELETE) -> GreedyWordSwap:
     given: Any = ranking
     return replace(declaration, ranking=given)
-
-
-def classified(
-    declaration: GreedyWordSwap, texts: list[str], labels: list[int], model: Counted, seeds: list[int] | None = None
-) -> Perturbed:
-    batch = Batch(
-        ids=tuple(map(str, seeds or range(len(texts)))), inputs=encoded_batch(texts), targets=torch.tensor(labels),
-        task="classification", domain="texts",
-    )  # fmt: skip
-    return perturb(declaration, batch, model, ExampleDraws(seeds or range(len(texts))))
 
 
 def predicted(declaration: GreedyWordSwap, texts: list[str], model: Any) -> Perturbed:

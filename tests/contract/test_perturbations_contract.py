@@ -96,7 +96,7 @@ def perturbed(declaration: Any, batch: Batch) -> torch.Tensor:
 
 
 # References: one example at a time, in numpy float64, written from the papers' equations.
-def softmax_gradient(x: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
+def softmax_gradient(x: Array, target: int) -> Array:
     weight = VICTIM.weight.double().numpy()
     logits = weight @ (x - 0.5).ravel()
     shares = np.exp(logits - logits.max())
@@ -105,29 +105,29 @@ def softmax_gradient(x: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, An
     return (shares @ weight).reshape(x.shape)
 
 
-def loss_of(x: np.ndarray[Any, Any], target: int) -> float:
+def loss_of(x: Array, target: int) -> float:
     logits = VICTIM.weight.double().numpy() @ (x - 0.5).ravel()
     return float(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[target])
 
 
-def into_ball(moved: np.ndarray[Any, Any], x: np.ndarray[Any, Any], epsilon: float) -> np.ndarray[Any, Any]:
+def into_ball(moved: Array, x: Array, epsilon: float) -> Array:
     return np.clip(np.minimum(np.maximum(moved, x - epsilon), x + epsilon), 0.0, 1.0)
 
 
-def unit_noise(seed: int, purpose: str, restart: int) -> np.ndarray[Any, Any]:
+def unit_noise(seed: int, purpose: str, restart: int) -> Array:
     return ExampleDraws([seed]).uniform(Stream(purpose=purpose, restart=restart), SHAPE)[0].double().numpy()
 
 
-def reference_clean(declaration: Clean, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+def reference_clean(declaration: Clean, x: Array, target: int, seed: int) -> Array:
     return x
 
 
-def reference_noise(declaration: UniformNoise, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+def reference_noise(declaration: UniformNoise, x: Array, target: int, seed: int) -> Array:
     epsilon = float(declaration.epsilon)
     return into_ball(x + epsilon * (2 * unit_noise(seed, "noise", 0) - 1), x, epsilon)
 
 
-def reference_fgsm(declaration: Fgsm, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+def reference_fgsm(declaration: Fgsm, x: Array, target: int, seed: int) -> Array:
     epsilon = float(declaration.epsilon)
     return into_ball(x + epsilon * np.sign(softmax_gradient(x, target)), x, epsilon)
 
@@ -140,7 +140,7 @@ def reference_gaussian(declaration: GaussianNoise, x: Array, target: int, seed: 
     return into_ball(x + epsilon * noise, x, epsilon)
 
 
-def reference_pgd(declaration: Pgd, x: np.ndarray[Any, Any], target: int, seed: int) -> np.ndarray[Any, Any]:
+def reference_pgd(declaration: Pgd, x: Array, target: int, seed: int) -> Array:
     epsilon, step = float(declaration.epsilon), float(declaration.step_length)
     candidates = []
     for restart in range(declaration.num_restarts):
@@ -222,6 +222,10 @@ def test_it_equals_its_reference(name: str) -> None:
         np.testing.assert_allclose(result[i], REFERENCES[name](declaration, x, target, i), atol=3e-7)
 
 
+# The one below is of all perturbations, and sharper for those that do not round.
+ATTACK_CHECKS_BUT_ONE = [each for each in ATTACK_CHECKS if each is not a_constant_added_to_all_logits_changes_nothing]
+
+
 @pytest.mark.parametrize("declaration", EXAMPLES.values(), ids=EXAMPLES.keys())
 class TestPerturbationContract:
     @pytest.mark.parametrize("check", PERTURBATION_CHECKS, ids=named)
@@ -232,7 +236,7 @@ class TestPerturbationContract:
     def test_it_keeps_what_every_declaration_promises(self, declaration: Any, check: Any) -> None:
         check(declaration)
 
-    @pytest.mark.parametrize("check", ATTACK_CHECKS, ids=named)
+    @pytest.mark.parametrize("check", ATTACK_CHECKS_BUT_ONE, ids=named)
     def test_it_keeps_what_every_attack_promises(self, declaration: Any, check: Any) -> None:
         if isinstance(declaration, Attack):
             check(declaration)
@@ -242,9 +246,8 @@ class TestPerturbationContract:
 
     def test_a_constant_added_to_all_logits_changes_nothing(self, declaration: Any) -> None:
         # Signs do not round; lengths of gradients, estimates of them, and distances to a boundary do.
-        rounds = (
-            declaration.is_minimum_norm or declaration.kind == "spsa" or getattr(declaration, "norm", "linf") != "linf"
-        )
+        has_lengths = getattr(declaration, "norm", "linf") != "linf"
+        rounds = declaration.is_minimum_norm or declaration.kind == "spsa" or has_lengths
         a_constant_added_to_all_logits_changes_nothing(declaration, rounding=2e-6 if rounds else 0.0)
 
 
@@ -306,14 +309,12 @@ def loss(inputs: torch.Tensor, batch: Batch) -> torch.Tensor:
 
 def test_three_restarts_are_a_prefix_of_five() -> None:
     batch = batch_of(32, seed=6)
-    few = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=2, num_restarts=3)
-    many = Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=2, num_restarts=5)
-    worst_of_few, worst_of_many = (VICTIM.outputs(perturbed(declared, batch)) for declared in (few, many))
-    fooled_by_few = worst_of_few.argmax(1) != batch.targets
-    assert bool((worst_of_many.argmax(1) != batch.targets)[fooled_by_few].all())
-    assert bool(
-        (loss(perturbed(many, batch), batch) >= loss(perturbed(few, batch), batch) - 1e-6)[~fooled_by_few].all()
+    few, many = (
+        perturbed(dataclasses.replace(EXAMPLES["pgd"], num_steps=2, num_restarts=number), batch) for number in (3, 5)
     )
+    fooled_by_few = VICTIM.outputs(few).argmax(1) != batch.targets
+    assert bool((VICTIM.outputs(many).argmax(1) != batch.targets)[fooled_by_few].all())
+    assert bool((loss(many, batch) >= loss(few, batch) - 1e-6)[~fooled_by_few].all())
 
 
 def test_budgets_share_their_noise() -> None:

@@ -210,16 +210,15 @@ def digest(text: str) -> str:
 @pytest.fixture(scope="module")
 def subprocess_digests() -> dict[str, str]:
     """Digests of all formats of one report, from a process with another hash seed and another clock zone."""
+    return of_another_process("test_renderers_contract", "everywhere('a_b')")
+
+
+def of_another_process(module: str, report: str) -> dict[str, str]:
     code = (
-        "import hashlib, json, sys; sys.path[:0] = sys.argv[1:]; import test_renderers_contract as contract\n"
-        "print(json.dumps({name: contract.digest(render(contract.everywhere('a_b')))"
-        " for name, render in contract.RENDERERS.items()}))"
+        f"import json, sys; sys.path[:0] = sys.argv[1:]; import {module} as of\n"
+        f"print(json.dumps({{name: of.digest(render(of.{report})) for name, render in of.RENDERERS.items()}}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, Path(__file__).parents[:2])],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONHASHSEED": "12345", "TZ": "Asia/Tokyo"},
-    )
+    folders, environment = Path(__file__).parents[:2], {"PYTHONHASHSEED": "12345", "TZ": "Asia/Tokyo"}
+    command = [sys.executable, "-c", code, *map(str, folders)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | environment)
     return dict(json.loads(done.stdout))

@@ -108,9 +108,9 @@ def test_it_keeps_what_is_promised_of_padded_series(name: str) -> None:
         norm = {"linf": torch.inf, "l2": 2, "l1": 1}[declaration.threat_model.norm]
         assert float(change.norm(p=norm, dim=1).max()) <= float(declaration.threat_model.epsilon)
     assert torch.equal(perturbed(declaration, batch, SeriesVictim()).inputs, result.inputs)
-    for rows in ([5, 1, 0],):
-        some = perturbed(declaration, replace(rows_of(batch, rows), domain="series"), SeriesVictim(), rows).inputs
-        torch.testing.assert_close(some, result.inputs[rows], atol=1e-5, rtol=0)
+    rows = [5, 1, 0]
+    some = perturbed(declaration, replace(rows_of(batch, rows), domain="series"), SeriesVictim(), rows).inputs
+    torch.testing.assert_close(some, result.inputs[rows], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +223,8 @@ def test_noise_and_starts_spend_the_whole_budget_on_values() -> None:
 
 
 JAPANESE, FACES = DATASETS["japanese-vowels"], DATASETS["face-detection"]
+HAVE_PADDING = "must be left out on japanese-vowels, whose inputs (series) have padding, got 0.0"
+OF_TWO_CLASSES = "must be ce or margin on face-detection, which has 2 classes: dlr needs at least 3"
 
 
 @pytest.mark.parametrize(
@@ -232,38 +234,13 @@ JAPANESE, FACES = DATASETS["japanese-vowels"], DATASETS["face-detection"]
         (Square(epsilon=EPSILON, num_queries=2, p_init=0.5), JAPANESE, "", "; take square-series"),
         (SquareSeries(epsilon=EPSILON, num_queries=2, p_init=0.5), DATASETS["digits"], "", "channels; take square"),
         (AutoAttack(epsilon=EPSILON, variant="standard"), JAPANESE, "variant", "; take variant custom, with other"),
-        (
-            AutoAttack(epsilon=EPSILON, variant="rand"),
-            FACES,
-            "variant",
-            "must be few-classes or custom on face-detection",
-        ),
-        (
-            replace(EXAMPLES["pgd"], space="normalised"),
-            JAPANESE,
-            "space",
-            "must be input on japanese-vowels, whose inputs",
-        ),
+        (AutoAttack(epsilon=EPSILON, variant="rand"), FACES, "variant", "few-classes or custom on face-detection"),
+        (replace(EXAMPLES["pgd"], space="normalised"), JAPANESE, "space", "must be input on japanese-vowels, whose in"),
         (replace(EXAMPLES["spsa"], formula="released"), JAPANESE, "formula", "must be paper on japanese-vowels, whose"),
-        (
-            replace(EXAMPLES["cw"], clip="none", clip_min=0.0, clip_max=1.0),
-            JAPANESE,
-            "clip_min",
-            "must be left out on japanese-vowels, whose inputs (series) have padding, got 0.0",
-        ),
+        (replace(EXAMPLES["cw"], clip="none", clip_min=0.0, clip_max=1.0), JAPANESE, "clip_min", HAVE_PADDING),
         (Fgsm(epsilon=EPSILON, backend="torchattacks"), JAPANESE, "backend", "whose inputs (series) are not limited"),
-        (
-            Apgd(epsilon=EPSILON, num_steps=5, loss="dlr"),
-            FACES,
-            "loss",
-            "must be ce or margin on face-detection, which has 2 classes: dlr needs at least 3",
-        ),
-        (
-            Apgd(epsilon=EPSILON, num_steps=5, loss="dlr-targeted"),
-            replace(FACES, num_classes=3),
-            "loss",
-            "which has 3 classes: dlr-targeted needs at least 4",
-        ),
+        (replace(EXAMPLES["apgd"], loss="dlr"), FACES, "loss", OF_TWO_CLASSES),
+        (EXAMPLES["apgd-dlr"], replace(FACES, num_classes=3), "loss", "has 3 classes: dlr-targeted needs at least 4"),
     ],
 )
 def test_what_needs_limits_images_or_more_classes_is_refused(
@@ -292,9 +269,8 @@ def reference_search(declaration: SquareSeries, batch: Batch, row: int) -> Array
     value = margin(best)
     for trial in range(declaration.num_queries - 1):
         stream = Stream(purpose="windows", step=trial // TRIALS_AT_ONCE)
-        drawn = (
-            draws.uniform(stream, (TRIALS_AT_ONCE, 1 + 2 * NUM_CHANNELS))[0, trial % TRIALS_AT_ONCE].double().numpy()
-        )
+        of_trials = draws.uniform(stream, (TRIALS_AT_ONCE, 1 + 2 * NUM_CHANNELS))[0]
+        drawn = of_trials[trial % TRIALS_AT_ONCE].double().numpy()
         part = proportion_of_pixels(trial, declaration.num_queries, declaration.p_init)
         count = max(round(part**0.5 * NUM_CHANNELS), 1)
         size = min(max(round(part * length * NUM_CHANNELS / count), 1), length)
