@@ -368,6 +368,7 @@ def test_autoattack_keeps_a_debuggers_trace() -> None:
     assert after is trace
 
 
+@pytest.mark.slow
 def test_autoattack_has_no_more_targets_than_there_are_classes() -> None:
     """Six classes have five targets; the package alone fails on an index."""
     declared = AutoAttack(backend="autoattack", epsilon=Fraction(1, 10_000), variant="standard")

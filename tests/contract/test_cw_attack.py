@@ -115,6 +115,7 @@ class TestMechanisms:
             alone = attacked(QUICK, part, victim, batch_size=8)
             torch.testing.assert_close(together.inputs[rows], alone.inputs, atol=1e-6, rtol=0)
 
+    @pytest.mark.slow
     def test_an_early_stop_saves_passes_and_little_else(self) -> None:
         victim = LinearVictim()
         batch = around_the_middle(victim)
@@ -267,7 +268,7 @@ class TestRefusals:
             attacked(QUICK, around_the_middle(victim), victim)
 
 
-@pytest.mark.parametrize("checkpoint", ["digits-vit", "digits-rpc-symvit"])
+@pytest.mark.parametrize("checkpoint", ["digits-vit", pytest.param("digits-rpc-symvit", marks=pytest.mark.slow)])
 def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> None:
     victim: Any = robench.load_checkpoint(checkpoint)
     batch = robench.load_dataset("digits").batch(0, 20)

@@ -203,6 +203,7 @@ class TestBrokenOutputs:
             attacked(self.PGD, model, batch)
         assert model.num_passes == 5
 
+    @pytest.mark.slow
     def test_end_a_long_attack_within_a_number_of_passes(self) -> None:
         long: Any = dataclasses.replace(self.PGD, **{"num_steps": 5 * CHECKED_EVERY})
         with waits_counted():

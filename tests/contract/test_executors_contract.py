@@ -28,9 +28,12 @@ from robench.testing.executor import EXECUTOR_CHECKS, shards_for_tests
 from robench.testing.expectations import DECLARATION_CHECKS, run_checks
 
 LIBRARIES = {"ray": "ray"}
+KINDS = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in LIBRARIES else []) for name in sorted(EXECUTORS.builtin)
+]
 
 
-@pytest.fixture(scope="module", params=sorted(EXECUTORS.builtin))
+@pytest.fixture(scope="module", params=KINDS)
 def declared(request: pytest.FixtureRequest) -> Iterator[ExecutorBase]:
     library = LIBRARIES.get(request.param)
     if library is not None and find_spec(library) is None:

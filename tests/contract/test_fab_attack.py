@@ -224,7 +224,7 @@ class TestRefusals:
             attacked(Fab(num_steps=3), batch_of(LinearVictim(num_classes=1)), LinearVictim(num_classes=1))
 
 
-@pytest.mark.parametrize("checkpoint", ["digits-vit", "digits-rpc-symvit"])
+@pytest.mark.parametrize("checkpoint", ["digits-vit", pytest.param("digits-rpc-symvit", marks=pytest.mark.slow)])
 def test_agrees_with_the_library_on_a_published_checkpoint(checkpoint: str) -> None:
     victim: Any = robench.load_checkpoint(checkpoint)
     batch = robench.load_dataset("digits").batch(0, 20)

@@ -229,6 +229,7 @@ class TestTexts:
         figure = drawn(line_plot("$x^2$", title=r"$\frac{", notes=("$",)))
         assert not any(text.get_parse_math() for text in figure.findobj(Text))
 
+    @pytest.mark.slow
     def test_forty_models_and_nineteen_panels_fit(self) -> None:
         names = [f"digits-a-rather-long-name-{number:02d}" for number in range(40)]
         panel = line_plot(*names).panels[0]

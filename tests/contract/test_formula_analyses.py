@@ -86,7 +86,9 @@ def test_kept_results_are_read_again(declaration: AnalysisBase, tmp_path: Path) 
 
 
 # Fewer tokens than exp(range), and more.
-@pytest.mark.parametrize(("num_tokens", "logit_range"), [(2, 1.0), (5, 4.0), (40, 2.0), (40, 5.0)])
+@pytest.mark.parametrize(
+    ("num_tokens", "logit_range"), [(2, 1.0), (5, 4.0), (40, 2.0), pytest.param(40, 5.0, marks=pytest.mark.slow)]
+)
 def test_the_lipschitz_constant_is_the_smallest(num_tokens: int, logit_range: float) -> None:
     """No pair in the set stretches more, nor does any point after gradient ascent; two logits above all others do."""
     sizes = {"min_tokens": num_tokens, "max_tokens": 2 * num_tokens, "num_sizes": 3, "num_samples": 2}

@@ -148,7 +148,12 @@ def test_gains_are_first_order_changes_of_the_margin(label: int) -> None:
 
 @pytest.mark.parametrize(
     "declared",
-    [SWAP, replace(SWAP, num_proposed=1), replace(SWAP, num_queries=6), replace(SWAP, most_changed=Fraction(1, 4))],
+    [
+        SWAP,
+        pytest.param(replace(SWAP, num_proposed=1), marks=pytest.mark.slow),
+        replace(SWAP, num_queries=6),
+        pytest.param(replace(SWAP, most_changed=Fraction(1, 4)), marks=pytest.mark.slow),
+    ],
     ids=["all", "one", "budget", "quarter"],
 )
 def test_texts_queries_and_gradients_are_those_of_a_slow_search(declared: GradientWordSwap) -> None:
