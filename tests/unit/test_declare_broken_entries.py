@@ -8,14 +8,7 @@ from conftest import Robench
 
 from robench.core.errors import DeclarationError, UnknownNameError
 from robench.datasets import DATASETS
-from robench.declare import (
-    find_checkpoints,
-    find_datasets,
-    find_suite,
-    read_registries,
-    read_registry,
-    validate_file,
-)
+from robench.declare import find_checkpoints, find_datasets, find_suite, read_registries, read_registry, validate_file
 
 ENTRY = """\
   {name}:

@@ -179,12 +179,7 @@ class TestTraining:
         assert plot.models == ("a", "b")
         assert plot.labels == ("a (2 seeds)", "b")
         series = plot.panels[0].series
-        assert [(each.model, each.is_seed) for each in series] == [
-            ("a", True),
-            ("a", True),
-            ("a", False),
-            ("b", False),
-        ]
+        assert [(each.model, each.is_seed) for each in series] == [("a", True), ("a", True), ("a", False), ("b", False)]
         assert [point.value for point in series[2].points] == [3.0, 2.0, 1.0]
         assert plot.notes[0] == "Thin lines: training seeds; thick lines: their means."
 

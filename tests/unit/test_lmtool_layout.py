@@ -248,11 +248,7 @@ class TestProblems:
             ("same_length", True, "same_length is set"),
             ("layers.1.dec_attn.pre_lnorm", True, "layers.1.dec_attn has its LayerNorm first (pre_lnorm)"),
             ("layers.0.pos_ff.pre_lnorm", True, "layers.0.pos_ff has its LayerNorm first (pre_lnorm)"),
-            (
-                "layers.0.pos_ff.layer_norm.eps",
-                1e-6,
-                "pos_ff.layer_norm.eps 1e-06, the entry layer_norm 1e-05",
-            ),
+            ("layers.0.pos_ff.layer_norm.eps", 1e-6, "pos_ff.layer_norm.eps 1e-06, the entry layer_norm 1e-05"),
             ("pos_emb.inv_freq", torch.ones(4), "pos_emb.inv_freq are not the frequencies"),
         ],
         ids=lambda value: value if isinstance(value, str) else "",

@@ -469,10 +469,7 @@ UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "sparse tensor": (lambda: Plain(torch.eye(2).to_sparse()), "a tensor without plain values"),
     "meta tensor": (lambda: nn.Linear(1, 1, device="meta"), "weight of its class Linear is a tensor without plain"),
     "lazy parameter": (lambda: nn.Sequential(nn.LazyLinear(3)), "submodule 0 (LazyLinear)"),
-    "compiled, with another forward": (
-        lambda: with_forward(torch.compile(nn.ReLU())),
-        "OptimizedModule has a forward",
-    ),
+    "compiled, with another forward": (lambda: with_forward(torch.compile(nn.ReLU())), "OptimizedModule has a forward"),
     "parametrized": (
         lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)),
         "is a module, which a copy of the model would share",

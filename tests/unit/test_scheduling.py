@@ -100,11 +100,7 @@ def keys_of(results: Any) -> list[str]:
     return sorted(result.shard.key for result in results)
 
 
-@given(
-    num_examples=st.integers(1, 1000),
-    batches=st.integers(1, 4),
-    limit=st.one_of(st.none(), st.integers(1, 1200)),
-)
+@given(num_examples=st.integers(1, 1000), batches=st.integers(1, 4), limit=st.one_of(st.none(), st.integers(1, 1200)))
 def test_plans_are_anchored_and_cover_what_was_asked_for_once(
     num_examples: int, batches: int, limit: int | None
 ) -> None:

@@ -201,10 +201,7 @@ def test_no_plan_exceeds_the_bound_of_list_scheduling(
     detection=st.floats(0.0, 5.0),
 )
 def test_whoever_dies_each_shard_has_one_result(
-    drawn: list[tuple[str, int, float]],
-    dying: list[SimulatedWorker],
-    lasting: list[SimulatedWorker],
-    detection: float,
+    drawn: list[tuple[str, int, float]], dying: list[SimulatedWorker], lasting: list[SimulatedWorker], detection: float
 ) -> None:
     shards, cost = planned(drawn)
     run = simulate(shards, cost, [*dying, *lasting], load_seconds=1.0, detection_seconds=detection)

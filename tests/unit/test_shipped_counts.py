@@ -29,8 +29,7 @@ SMALLEST = ("symvit", "bilateral-deit-tiny", "boost-deit-tiny")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in SMALLEST else pytest.param(name, marks=pytest.mark.slow) for name in sorted(SHIPPED)],
+    "name", [name if name in SMALLEST else pytest.param(name, marks=pytest.mark.slow) for name in sorted(SHIPPED)]
 )
 def test_the_shipped_counts_are_what_the_script_counts(script: Any, name: str) -> None:
     assert SHIPPED[name] == script.counted(name), "run `make generated`"

@@ -43,12 +43,7 @@ COMMON: dict[str, Any] = {
     "random_erasing": 0.25,
     "ema_decay": 0.99992,
     "clip_grad": None,
-} | {
-    "cooldown_epochs": 10,
-    "num_repeats": 1,
-    "mixing_group_size": 128,
-    "interpolation": "random",
-}
+} | {"cooldown_epochs": 10, "num_repeats": 1, "mixing_group_size": 128, "interpolation": "random"}
 # Eight GPUs of 128 images, --drop-path .0; Twicing (arXiv:2503.00687) states no recipe but that of its DeiT.
 NVLABS = {"num_epochs": 300, "batch_size": 1024, "learning_rate_batch_size": 1024, "drop_path_rate": 0.0}
 # Four GPUs of 128 images (rachtsy/FAN, scripts/fan_vit/fan_net_tiny.sh); 300 epochs, as arXiv:2406.13762, E.7, states.
