@@ -36,17 +36,13 @@ def recipe(**changes: Any) -> DeitTraining:
     return replace(short, **changes)
 
 
+def entry_of(architecture: Declaration, preprocessing: Any, training: Any, **fields: Any) -> Checkpoint:
+    """Return an entry of these fields, called mine."""
+    usual: dict[str, Any] = {"name": "mine", "task": "classification", "training_data": "noise", "folder": Path()}
+    usual |= {"source": "here", "licence": "MIT", "weights": Weights(uri="mine.safetensors", sha256=None)} | fields
+    return Checkpoint(architecture=architecture, preprocessing=preprocessing, training=training, **usual)
+
+
 def checkpoint_of(architecture: Declaration = ARCHITECTURE, **changes: Any) -> Checkpoint:
     """Return a checkpoint of these images whose recipe is ``recipe(**changes)``."""
-    return Checkpoint(
-        name="tiny",
-        architecture=architecture,
-        weights=Weights(uri="tiny.pth", sha256=None),
-        preprocessing=PREPROCESSING,
-        task="classification",
-        training_data="noise",
-        source="here",
-        licence="MIT",
-        folder=Path(),
-        training=recipe(**changes),
-    )
+    return entry_of(architecture, PREPROCESSING, recipe(**changes), name="tiny")

@@ -71,9 +71,7 @@ def test_datasets_likewise(registry: Path) -> None:
         find_suite("smoke", datasets, "no-images")
 
 
-def test_a_dataset_with_the_name_of_a_shipped_one_hides_it_from_nobody(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_dataset_of_a_shipped_ones_name_hides_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "x.yaml").write_text("datasets:\n  digits: {kind: image-folder, path: x, image_size: 32}\n")
     assert find_datasets([tmp_path / "x.yaml"])["digits"] is DATASETS["digits"]
     assert "there is a dataset of this name in robench already" in caplog.text

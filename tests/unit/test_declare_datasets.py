@@ -78,9 +78,7 @@ class TestRegistries:
         assert validate_file(write(tmp_path, MODEL.replace("mine\n", "digits\n"))) == "registry"
         assert "checkpoints: missing; declare checkpoints or datasets, or both" in problem_of(tmp_path, "{}\n")
 
-    def test_an_entry_is_a_declaration_with_absolute_paths(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_entry_declares_absolute_paths(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", "/home/me")
         found: Any = datasets_of(tmp_path)["mine"]
         assert found.content == ImageFolder(path=str(tmp_path / "data"), image_size=32)

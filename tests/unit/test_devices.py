@@ -70,9 +70,7 @@ class TestSent:
         assert not is_asynchronous(VALUES)
 
     @pytest.mark.parametrize("device", ["cuda", "cuda:1", torch.device("cuda", 0)])
-    def test_to_cuda_it_goes_from_pinned_memory_without_waiting(
-        self, monkeypatch: pytest.MonkeyPatch, device: Any
-    ) -> None:
+    def test_cuda_gets_it_from_pinned_memory_at_once(self, monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
         calls: list[Any] = []
         pinned = VALUES.clone()
 

@@ -74,9 +74,7 @@ class TestEvaluate:
             (lambda number: float(np.random.rand()), False),
         ],
     )
-    def test_an_answer_that_is_another_one_at_the_end_of_a_shard_is_refused(
-        self, shift: Callable[[int], float], is_refused: bool
-    ) -> None:
+    def test_other_answers_at_the_end_are_refused(self, shift: Callable[[int], float], is_refused: bool) -> None:
         class Changing(Watched):
             def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 logits = super().outputs(inputs, seeds)
@@ -310,9 +308,7 @@ class TestEvaluator:
         assert all(isinstance(measure(shard_of(FGSM, start, start + 10)), Record) for start in (0, 10))
         assert loads == ["m 0000"]
 
-    def test_a_model_that_checks_have_loaded_is_measured_if_its_weights_are_the_planned_ones(
-        self, loads: list[str]
-    ) -> None:
+    def test_a_model_that_checks_loaded_is_measured_if_its_weights_are_the_planned_ones(self, loads: list[str]) -> None:
         ready: Any = Watched()
         shard = shard_of(FGSM, 0, 10)
         measure = Evaluator(loaded={"m": (shard.measurement.weights_digest, ready)})
@@ -330,9 +326,7 @@ class TestEvaluator:
             measure(shard)
         assert loads == ["m 0000", "n 0000", "m 0000"]
 
-    def test_the_first_examples_of_the_shard_that_follows_are_read_ahead(
-        self, loads: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_next_shards_examples_are_read_ahead(self, loads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         dataset = ReadingAhead(SIZE, (1, 2, 2), num_classes=3)
         monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: dataset)
         Evaluator()(shard_of(FGSM, 0, 20), shard_of(FGSM, 20, 25))
@@ -343,9 +337,7 @@ class TestEvaluator:
         Evaluator()(shard_of(FGSM, 20, 25), shard_of(stopping, 0, 25))
         assert dataset.calls == [(20, 25), "ahead", (0, 25)]
 
-    def test_a_shard_that_follows_and_cannot_be_read_costs_nothing(
-        self, loads: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unreadable_next_shard_costs_nothing(self, loads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         def opened(declared: Any, **options: object) -> Examples:
             if declared is not DIGITS:
                 raise MissingDataError("it was moved away")

@@ -35,9 +35,7 @@ def condition(perturbation: Clean | Pgd, action: Action, num_predictions: int = 
         ("4/255", 3, "cbbbd498451bd0478e0fd62c024a9c8a"),
     ],
 )
-def test_stored_examples_are_scored_under_the_keys_of_when_they_were_perturbations(
-    budget: str | None, num_predictions: int, key: str
-) -> None:
+def test_stored_examples_keep_the_keys_of_perturbations(budget: str | None, num_predictions: int, key: str) -> None:
     # Taken from the release before actions.
     action = Rescore(source="0" * 32, mean=(0.5,), std=(0.25,), budget=budget)
     assert condition(PGD, action, num_predictions).perturbation_key == key

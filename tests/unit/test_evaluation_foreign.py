@@ -218,9 +218,7 @@ class TestDataset:
             ("return InMemoryImages", "return nothing", "cannot be opened: NameError"),
         ],
     )
-    def test_that_is_not_what_it_declares_is_refused(
-        self, install: Installer, before: str, after: str, shown: str
-    ) -> None:
+    def test_that_breaks_its_word_is_refused(self, install: Installer, before: str, after: str, shown: str) -> None:
         from robench.datasets import open_dataset
 
         install(computed=COMPUTED.replace(before, after))

@@ -170,9 +170,7 @@ class TestDoctor:
         ("most", "expected"),
         [(13, "8 on cpu in float32 (16 do not fit)"), (1000, f"{MOST_ROWS_ON_CPU} on cpu in float32 (the most")],
     )
-    def test_it_proposes_the_largest_power_of_two(
-        self, monkeypatch: pytest.MonkeyPatch, most: int, expected: str
-    ) -> None:
+    def test_it_proposes_a_power_of_two(self, monkeypatch: pytest.MonkeyPatch, most: int, expected: str) -> None:
         monkeypatch.setattr(devices, "load_model", lambda *given: model_of(Small(most)))
         assert batch_size_text("digits-vit", (), "cpu", "float32").startswith(expected)
 

@@ -334,18 +334,14 @@ class TestEvaluator:
         assert list(again.outcomes) == but_for_passes(record)
 
     @pytest.mark.parametrize("is_given", [True, False])
-    def test_what_is_transferred_but_not_there_fails_and_says_so(
-        self, folder: AdversarialFolder, is_given: bool
-    ) -> None:
+    def test_what_is_transferred_but_absent_fails(self, folder: AdversarialFolder, is_given: bool) -> None:
         action = Rescore(source="0" * 32, mean=(0.3,), std=(0.4,))
         failure = Evaluator(adversarial=folder if is_given else None)(shard_of(PGD, action=action))
         assert isinstance(failure, Failure)
         assert "are not kept" in failure.error
         assert "repeat the command to make them again" in failure.error
 
-    def test_a_shard_whose_examples_cannot_be_kept_is_a_failure(
-        self, folder: AdversarialFolder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unkept_examples_are_a_failure(self, folder: AdversarialFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.results.joinpath("adversarial").write_text("in the way")
         failure = Evaluator(adversarial=folder)(shard_of(PGD))
         assert isinstance(failure, Failure)

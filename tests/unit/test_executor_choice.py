@@ -60,9 +60,7 @@ class Counting(ExecutorBase):
 
 
 @pytest.mark.parametrize("assignments", [(), ("count=3",)])
-def test_an_executor_of_others_whose_fields_cannot_be_read_is_refused(
-    install: Installer, assignments: tuple[str, ...]
-) -> None:
+def test_a_foreign_executor_of_unreadable_fields_is_refused(install: Installer, assignments: tuple[str, ...]) -> None:
     install(entries={"executor:their-counting": "Counting"}, declared=UNREADABLE)
     with pytest.raises(PluginError, match=r"their-counting' of their-plugins 1\.0 cannot be used: .* no reader"):
         executor_asked(chosen_executor("their-counting", assignments))
@@ -130,9 +128,7 @@ def test_an_unknown_executor_is_named() -> None:
         chosen_executor("rya", ["address=auto"])
 
 
-def test_the_address_of_another_executor_ends_a_run_before_anything(
-    robench: Robench, small_suite: Callable[..., Path]
-) -> None:
+def test_an_address_of_another_executor_ends_a_run_first(robench: Robench, small_suite: Callable[..., Path]) -> None:
     suite = small_suite()
     for command in (["run", "--dry-run"], ["transfer", "--condition", "pgd"]):
         ended = robench(*command, "--suite", suite, "--model", "digits-vit", "--ray-address", "auto")

@@ -145,9 +145,7 @@ def test_words_that_the_vocabulary_has_not_are_the_unknown_word() -> None:
 @given(
     num_inputs=st.integers(1, 60), num_context=st.integers(0, 59), context=st.integers(1, 20), stride=st.integers(1, 20)
 )
-def test_windows_score_every_place_once_with_the_longest_context(
-    num_inputs: int, num_context: int, context: int, stride: int
-) -> None:
+def test_places_are_scored_with_the_most_context(num_inputs: int, num_context: int, context: int, stride: int) -> None:
     num_scored, stride = max(1, num_inputs - num_context), min(stride, context)
     places = []
     for start, first, last in windows_of(num_inputs, num_scored, context, stride):

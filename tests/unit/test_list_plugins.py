@@ -43,9 +43,7 @@ def test_without_others_a_list_has_robenchs_own(robench: Robench, kind: str) -> 
     assert not [entry for entry in entries if str(entry.get("distribution", "")).startswith("their")]
 
 
-def test_a_corruption_says_whether_it_is_one_of_imagenet_c(
-    install: Installer, robench: Robench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_of_imagenet_c_are_marked(install: Installer, robench: Robench, monkeypatch: pytest.MonkeyPatch) -> None:
     install()
     # As a further type of robench's own is added.
     monkeypatch.setattr(list_command, "TYPES", {**TYPES, "vignette": "robench.corruptions.vignette_impl:vignette"})
@@ -70,9 +68,7 @@ def test_what_is_broken_is_marked_and_hides_nothing(install: Installer, robench:
 
 
 @pytest.mark.parametrize(("field", "wrong"), UNREADABLE_FIELDS.items())
-def test_what_has_fields_that_cannot_be_read_is_broken(
-    install: Installer, robench: Robench, field: str, wrong: str
-) -> None:
+def test_what_has_unreadable_fields_is_broken(install: Installer, robench: Robench, field: str, wrong: str) -> None:
     install(declared=DECLARED.replace("num_steps: Annotated[int, Ge(1), Le(10)] = 1", field))
     (found,) = [entry for entry in listed(robench, "attacks") if entry["name"] == "their-brighten"]
     assert wrong in found["broken"]
@@ -103,9 +99,7 @@ def test_what_names_no_plug_in_imports_none(install: Installer, robench: Robench
     assert not [name for name in sys.modules if name.startswith(package)]
 
 
-def test_a_broken_plug_in_is_a_wrong_request_for_who_names_it(
-    install: Installer, robench: Robench, small_suite: Any
-) -> None:
+def test_a_broken_plug_in_is_a_wrong_request_if_named(install: Installer, robench: Robench, small_suite: Any) -> None:
     install(entries={"attack:bad": "Nothing"})
     path = small_suite(fgsm="bad")
     for command in (["validate", path], ["run", "--suite", path, "--model", "digits-vit", "--dry-run"]):

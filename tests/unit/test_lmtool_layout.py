@@ -76,9 +76,7 @@ class TestLosses:
     @pytest.mark.parametrize("cutoffs", [CUTOFFS, (9,), ()])
     @pytest.mark.parametrize("is_symmetric", [False, True])
     @torch.no_grad()
-    def test_of_a_whole_text_are_the_authors(
-        self, tmp_path: Path, cutoffs: tuple[int, ...], *, is_symmetric: bool
-    ) -> None:
+    def test_of_a_text_are_the_authors(self, tmp_path: Path, cutoffs: tuple[int, ...], *, is_symmetric: bool) -> None:
         model = made(is_symmetric=is_symmetric, cutoffs=cutoffs)
         kinds = {"attention": Symmetric()} if is_symmetric else {}
         found = ours(model, tmp_path, replace(DECLARED, cutoffs=cutoffs, **kinds))

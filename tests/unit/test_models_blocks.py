@@ -143,9 +143,7 @@ class TestStateDict:
         assert self.added_by(residual) == dict.fromkeys(names, (12,))
 
     @pytest.mark.parametrize(("residual", "added"), [(PlainResidual(), 0), (Boost(), 12), (PAPER, 12 * 2 * 192)])
-    def test_deit_tiny_has_as_many_parameters_as_published_and_those(
-        self, residual: DeclarationBase, added: int
-    ) -> None:
+    def test_deit_tiny_has_the_published_parameters_and_those(self, residual: DeclarationBase, added: int) -> None:
         tiny = Vit(image_size=224, patch_size=16, num_classes=1000, depth=12, dim=192, num_heads=3, residual=residual)
         with torch.device("meta"):
             assert sum(parameter.numel() for parameter in build(tiny).parameters()) == 5_717_416 + added

@@ -107,9 +107,7 @@ def test_a_declaration_of_no_backbone_is_refused() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_building_raises_is_an_error_of_the_declaration_that_names_the_sizes(
-    raised: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_building_name_the_declared_sizes(raised: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(architecture: object) -> nn.Module:
         raise raised
 

@@ -124,9 +124,7 @@ class TestMistakes:
             ("their_package.model:build_model", "their_package.model"),
         ],
     )
-    def test_a_module_that_is_nowhere_is_named_with_where_it_was_looked_for(
-        self, folder: Path, target: str, missing: str
-    ) -> None:
+    def test_a_missing_module_is_named_with_where_it_was_sought(self, folder: Path, target: str, missing: str) -> None:
         with pytest.raises(DeclarationError) as caught:
             build(Python(target=target))
         assert f"no module '{missing}' on the Python path or in the current folder {folder}" in str(caught.value)
@@ -155,9 +153,7 @@ class TestMistakes:
             ("leave", {}, "SystemExit: 2"),
         ],
     )
-    def test_an_exception_inside_is_told_with_the_arguments_and_its_cause(
-        self, function: str, arguments: dict[str, int], told: str
-    ) -> None:
+    def test_an_exception_is_told_with_arguments(self, function: str, arguments: dict[str, int], told: str) -> None:
         with pytest.raises(DeclarationError, match=told) as caught:
             build(Python(target=f"their_package.models:{function}", arguments=arguments))
         assert f"called with {arguments}" in str(caught.value)

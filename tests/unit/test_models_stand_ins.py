@@ -201,9 +201,7 @@ class TestNothingIsRun:
             lambda trap: Calling(map, trap.function, ["x"]),
         ],
     )
-    def test_of_a_class_or_function_of_an_importable_module(
-        self, tmp_path: Path, trap: Any, make: Callable[[Any], object]
-    ) -> None:
+    def test_of_what_an_importable_module_has(self, tmp_path: Path, trap: Any, make: Callable[[Any], object]) -> None:
         path = save(tmp_path / "a.pth", make(trap))
         marks = self.disarmed(tmp_path)
         assert_weights(path)
@@ -314,7 +312,7 @@ class TestStandInsAreNoWeights:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_flipped_bytes_give_tensors_or_a_weights_error_and_nothing_else(tmp_path: Path, data: st.DataObject) -> None:
+def test_flipped_bytes_give_tensors_or_an_error(tmp_path: Path, data: st.DataObject) -> None:
     path = save(tmp_path / "a.pth", [BESIDE["options"], BESIDE["options in a dict"], BESIDE["deque"]])
     content = bytearray(path.read_bytes())
     start = content.index(b"PK\x03\x04") + 64

@@ -80,9 +80,7 @@ class TestAgainstTimm:
 
 class TestDeclaration:
     @pytest.mark.parametrize("attention", [Symmetric(), Rpc(), Rpc(layers="all"), Rpc(layers=(2,))])
-    def test_symmetric_and_rpc_have_two_thirds_of_the_projections_and_else_the_same_keys(
-        self, attention: DeclarationBase
-    ) -> None:
+    def test_symmetric_and_rpc_have_two_thirds_of_the_projections(self, attention: DeclarationBase) -> None:
         softmax, other = build(SMALL).state_dict(), build(replace(SMALL, attention=attention)).state_dict()
         assert set(softmax) == set(other)
         for name, value in other.items():
@@ -316,9 +314,7 @@ class TestRegistry:
             ("base", 768, 12, "df68dfff", 0.8337),
         ],
     )
-    def test_the_published_ones_are_declared(
-        self, size: str, dim: int, num_heads: int, sha256: str, accuracy: float
-    ) -> None:
+    def test_published_are_declared(self, size: str, dim: int, num_heads: int, sha256: str, accuracy: float) -> None:
         entry = self.ENTRIES[f"deit-{size}-distilled"]
         assert entry.architecture == replace(DEIT_TINY, dim=dim, num_heads=num_heads)
         assert entry.weights.uri == f"weights/deit_{size}_distilled_patch16_224-{sha256}.pth"

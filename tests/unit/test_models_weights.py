@@ -38,9 +38,7 @@ class TestLocate:
     def test_an_absolute_uri_stands_for_itself(self, tmp_path: Path, placed: Path) -> None:
         assert resolve(checkpoint(tmp_path / "elsewhere", uri=str(placed)))[0] == placed
 
-    def test_a_file_that_is_not_there_is_looked_for_in_the_folder_of_checkpoints(
-        self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_folder_of_checkpoints(self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ROBENCH_CHECKPOINTS", str(placed.parent))
         absent = checkpoint(tmp_path / "site", uri="checkpoints/a.safetensors", sha256=SHA256)
         assert resolve(absent) == (placed, SHA256)
@@ -87,9 +85,7 @@ class TestLocate:
 
 
 class TestLocateOnTheHub:
-    def test_the_file_is_downloaded_from_its_repository(
-        self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_its_repository_has_the_file(self, tmp_path: Path, placed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked = []
 
         def download(repository: str, file: str) -> str:
@@ -105,9 +101,7 @@ class TestLocateOnTheHub:
         with pytest.raises(DeclarationError, match=r"must be hf-hub:owner/repository/file, got 'hf-hub:"):
             resolve(checkpoint(tmp_path, uri=f"hf-hub:{address}"))
 
-    def test_without_network_the_message_says_what_to_do_instead(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_network_the_message_says_what_to_do(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def unreachable(repository: str, file: str) -> str:
             raise ConnectionError("name resolution failed")
 
@@ -118,9 +112,7 @@ class TestLocateOnTheHub:
         assert "write its path into weights.uri" in str(caught.value)
         assert isinstance(caught.value.__cause__, ConnectionError)
 
-    def test_without_the_library_the_message_says_what_to_install(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_the_library_it_says_what_to_install(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
         with pytest.raises(WeightsError, match=r"pip install .*\[hub\]"):
             resolve(checkpoint(tmp_path, uri="hf-hub:owner/repository/file"))
@@ -134,15 +126,11 @@ class TestDigest:
 
 class TestResolve:
     @pytest.mark.parametrize("sha256", [SHA256, SHA256.upper(), SHA256[:8], SHA256[:40], None])
-    def test_path_and_whole_digest_come_back_where_it_agrees_as_far_as_it_is_known(
-        self, tmp_path: Path, placed: Path, sha256: str | None
-    ) -> None:
+    def test_what_agrees_comes_back_as_path_and_digest(self, tmp_path: Path, placed: Path, sha256: str | None) -> None:
         assert resolve(checkpoint(tmp_path, sha256=sha256)) == (placed, SHA256)
 
     @pytest.mark.parametrize("sha256", ["0" * 64, "0" * 8, SHA256[1:9], SHA256[::-1]])
-    def test_another_digest_is_refused_with_both_and_what_to_do(
-        self, tmp_path: Path, placed: Path, sha256: str
-    ) -> None:
+    def test_another_digest_is_refused_with_what_to_do(self, tmp_path: Path, placed: Path, sha256: str) -> None:
         with pytest.raises(WeightsError) as caught:
             resolve(checkpoint(tmp_path, sha256=sha256))
         message = str(caught.value)
@@ -153,9 +141,7 @@ class TestResolve:
         assert "change weights.sha256" in message
 
     @pytest.mark.parametrize("sha256", ["", SHA256[:7], SHA256 + "0", "g" * 64, "sha256:" + SHA256])
-    def test_a_digest_that_is_not_written_as_one_never_counts_as_agreement(
-        self, tmp_path: Path, placed: Path, sha256: str
-    ) -> None:
+    def test_a_digest_not_written_as_one_never_agrees(self, tmp_path: Path, placed: Path, sha256: str) -> None:
         with pytest.raises(DeclarationError, match="must be 64 hexadecimal digits or the first 8 or more"):
             resolve(checkpoint(tmp_path, sha256=sha256))
 

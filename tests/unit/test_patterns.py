@@ -108,7 +108,7 @@ class TestCommands:
         ],
         ids=str,
     )
-    def test_no_match(
+    def test_none(
         self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
     ) -> None:
         monkeypatch.chdir(tmp_path)
@@ -120,9 +120,7 @@ class TestCommands:
     def test_train_takes_patterns_as_names(self, robench: Robench) -> None:
         assert "unknown model 'dgits-*'. Did you mean 'digits-*'?" in robench("train", "dgits-*").stderr
 
-    def test_a_run_and_what_reads_its_results(
-        self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
-    ) -> None:
+    def test_a_run_and_its_readers(self, robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
         suite, results = small_suite(), tmp_path / "r"
         of_both = ("--suite", suite, "--model", "digits-symvit", "--model", "digits-sy*vit", "--model", "digits-v?t")
         planned = json.loads(robench("run", *of_both, "--results", results, "--dry-run", "--json").stdout)
@@ -213,9 +211,7 @@ class TestCompletion:
     def test_names_are_completed(self, completed: Callable[..., set[str]], line: str, wanted: set[str]) -> None:
         assert completed(line) == wanted
 
-    def test_entries_of_a_registry_file_are_completed_and_a_broken_one_is_passed_over(
-        self, completed: Callable[..., set[str]], tmp_path: Path
-    ) -> None:
+    def test_entries_are_completed_but_broken_ones(self, completed: Callable[..., set[str]], tmp_path: Path) -> None:
         (tmp_path / "mine.yaml").write_text("checkpoints: {my-model: {}, my-other: {seeds: [{seed: 3}]}}")
         (tmp_path / "broken.yaml").write_text("checkpoints: [")
         line = f"robench run --registry {tmp_path}/broken.yaml --registry {tmp_path}/mine.yaml --model my-"

@@ -44,9 +44,7 @@ def test_parts_stay_the_same_while_trainings_end(reproduction: Reproduction) -> 
         assert parts_of(reproduction) == parts
 
 
-def test_what_another_part_declares_meanwhile_is_not_lost(
-    reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_part_declares_is_not_lost(reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (each.checkpoint for each in reproduction.plan().trainings[:2])
     write, is_begun = write_whole, False
 

@@ -173,9 +173,7 @@ def test_they_are_refused(fit: Callable[..., None], squash: Callable[[torch.Tens
     fit(lambda inputs: squash(answers(32)(inputs)) - 1)
 
 
-def test_what_needs_other_channels_is_refused_with_the_options_that_leave_it_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_other_channels_are_refused_with_options_that_leave_them_out(monkeypatch: pytest.MonkeyPatch) -> None:
     (suite,) = find_suites(["digits-c"])
     check_shapes(suite.conditions, {DIGITS: Numbered()})
     monkeypatch.setattr(Numbered, "__getitem__", lambda *_: (torch.zeros(4, 8, 8), 0))

@@ -108,9 +108,7 @@ def test_at_a_stated_speed_the_seconds_of_a_pass_are_those_of_its_operations(pre
     assert clean.seconds == pytest.approx(600 * flops / 3 / 1e9)
 
 
-def test_passes_timed_on_a_cpu_serve_a_gpu_without_a_speed(
-    prepared: PreparedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passes_timed_on_a_cpu_serve_a_gpu_of_no_speed(prepared: PreparedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PreparedRun, "device_kind", "NVIDIA H200")
     measurement = prepared.shards[-1].measurement
     passes = weighted_passes(measurement.condition)
@@ -122,9 +120,7 @@ def test_passes_timed_on_a_cpu_serve_a_gpu_without_a_speed(
     assert both == Estimate(pytest.approx(1e-4 * passes), Source.COUNTED)
 
 
-def test_a_dry_run_prints_hours_by_condition_and_by_workers(
-    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_dry_run_prints_hours(robench: Robench, small_suite: Callable[..., Path], tmp_path: Path) -> None:
     asked = ("run", "--suite", small_suite(), "--model", "digits-vit", "--results", tmp_path / "r", "--device", "cpu")
     plan = json.loads(robench(*asked, "--dry-run", "--json").stdout)
     assert plan["device"] == CPU

@@ -101,9 +101,7 @@ def keys_of(results: Any) -> list[str]:
 
 
 @given(num_examples=st.integers(1, 1000), batches=st.integers(1, 4), limit=st.one_of(st.none(), st.integers(1, 1200)))
-def test_plans_are_anchored_and_cover_what_was_asked_for_once(
-    num_examples: int, batches: int, limit: int | None
-) -> None:
+def test_plans_are_anchored_and_cover_what_was_asked_for(num_examples: int, batches: int, limit: int | None) -> None:
     shards = list(into_shards([measurement("a", num_examples)], batches, limit))
     wanted = num_examples if limit is None else min(limit, num_examples)
     assert [shard.start for shard in shards] == list(range(0, wanted, 100 * batches))

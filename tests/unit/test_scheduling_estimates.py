@@ -140,9 +140,7 @@ def test_work_is_the_passes_and_seconds_of_its_shards() -> None:
         (None, 2, False),
     ],
 )
-def test_one_process_is_faster_where_others_start_for_longer(
-    seconds: float | None, num_workers: int, is_alone: bool
-) -> None:
+def test_one_process_is_faster_where_others_start_long(seconds: float | None, num_workers: int, is_alone: bool) -> None:
     sources = {None: 1} if seconds is None else {Source.TIMED: 1}
     work = Work(forward=0, backward=0, is_whole=True, known_seconds=seconds or 0.0, sources=sources)
     assert work.is_faster_alone(num_workers) is is_alone
@@ -187,7 +185,7 @@ def course(
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
-def test_the_time_left_of_the_demo_is_within_a_factor_of_three(
+def test_time_left_of_the_demo_within_a_factor_of_three(
     demo: dict[tuple[str, str, int], float], num_workers: int
 ) -> None:
     suite = find_suite("digits-adv")

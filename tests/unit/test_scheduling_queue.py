@@ -82,9 +82,7 @@ def test_every_shard_is_taken_once_whoever_takes_it(sizes: list[int], num_worker
     num_workers=st.integers(1, 5),
     order=st.randoms(use_true_random=False),
 )
-def test_a_worker_takes_the_shard_that_follows_unless_others_ran_out_of_work(
-    sizes: list[int], num_workers: int, order: random.Random
-) -> None:
+def test_a_worker_takes_the_next_unless_others_idle(sizes: list[int], num_workers: int, order: random.Random) -> None:
     shards = shards_of(*(measurement(f"m{number}", num_examples=size) for number, size in enumerate(sizes)))
     queue, expected, found = ShardQueue(shards), {}, []
     while len(queue):
@@ -260,9 +258,7 @@ def test_shards_of_others_are_taken_while_own_ones_are_claimed_by_another_run() 
     count=st.integers(1, 9),
     order=st.randoms(use_true_random=False),
 )
-def test_parts_are_disjoint_complete_even_and_independent_of_the_order(
-    sizes: list[int], count: int, order: random.Random
-) -> None:
+def test_parts_are_disjoint_complete_even_and_of_no_order(sizes: list[int], count: int, order: random.Random) -> None:
     shards = shards_of(*(measurement("m", f"c{number}", size) for number, size in enumerate(sizes)))
     parts = [part_of(shards, number, count) for number in range(1, count + 1)]
     assert sorted(shard.key for part in parts for shard in part) == sorted(shard.key for shard in shards)

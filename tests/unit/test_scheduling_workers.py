@@ -28,9 +28,7 @@ from robench.scheduling import ShardQueue
         ),
     ],
 )
-def test_a_shard_that_ends_its_workers_is_given_up_by_name_and_the_rest_is_measured(
-    tmp_path: Path, harm: str, error: str
-) -> None:
+def test_a_shard_that_ends_its_workers_is_given_up_and_the_rest_measured(tmp_path: Path, harm: str, error: str) -> None:
     results = {
         each.shard.start: each for each in ProcessExecutor([Misbehaving(tmp_path, harm)]).execute(ShardQueue(SHARDS))
     }
@@ -55,9 +53,7 @@ def test_a_shard_over_its_time_is_tried_again_and_given_up(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_worker_without_a_sign_of_life_is_replaced_before_its_time_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_worker_is_replaced_before_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "SECONDS_BETWEEN_BEATS", 0.1)
     monkeypatch.setattr(worker_process, "SILENT_SECONDS", 1.5)
     executor = ProcessExecutor([Misbehaving(tmp_path, "hang_in_c")])

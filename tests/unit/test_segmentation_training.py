@@ -10,12 +10,12 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
+from training_examples import entry_of
+from trainings import interrupt_after, same
 
 from robench.core.checkpoint import Checkpoint, Weights
-from robench.core.errors import DeclarationError
 from robench.core.protocols import Batch
 from robench.core.shard import DatasetIdentity
-from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.segmenter import Segmenter
@@ -67,18 +67,7 @@ def scenes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checkpoint_of(folder: Path, training: SegmentationTraining) -> Checkpoint:
-    return Checkpoint(
-        name="small",
-        architecture=ARCHITECTURE,
-        weights=Weights(uri="small.safetensors", sha256=None),
-        preprocessing=PREPROCESSING,
-        task="segmentation",
-        source="here",
-        licence="MIT",
-        training_data="scenes",
-        training=training,
-        folder=folder,
-    )
+    return entry_of(ARCHITECTURE, PREPROCESSING, training, task="segmentation", folder=folder)
 
 
 def test_an_interrupted_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Path, scenes: None) -> None:
@@ -89,18 +78,9 @@ def test_an_interrupted_training_gives_the_bytes_of_an_uninterrupted_one(tmp_pat
     assert [each.epoch for each in reports] == [1, 2, 3]
     assert all(each.validation is not None and each.validation.num_examples == 4 for each in reports)
     host = Host(data_root=None, state_path=tmp_path / "state")
-
-    def stop(report: EpochReport) -> None:
-        if report.epoch == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train(checkpoint, host, stop)
-    resumed = train(checkpoint, host)
-    assert whole.keys() == resumed.keys()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-    others = train(replace(checkpoint, training=training.seeded(1)), Host(data_root=None))
-    assert any(not torch.equal(whole[name], others[name]) for name in whole)
+        train(checkpoint, host, interrupt_after(2))
+    assert same(train(checkpoint, host), whole)
 
 
 def test_the_number_of_decoding_processes_changes_no_byte(tmp_path: Path, scenes: None) -> None:
@@ -108,7 +88,7 @@ def test_the_number_of_decoding_processes_changes_no_byte(tmp_path: Path, scenes
     assert not training.is_embedded
     checkpoint = replace(checkpoint_of(tmp_path, training), architecture=replace(ARCHITECTURE, num_classes=150))
     alone, beside = (train(checkpoint, Host(data_root=None, decode_workers=number)) for number in (0, 2))
-    assert all(torch.equal(alone[name], beside[name]) for name in alone)
+    assert same(alone, beside)
 
 
 def test_colours_are_learned(tmp_path: Path, scenes: None) -> None:
@@ -217,19 +197,3 @@ def test_the_encoder_starts_with_the_weights_of_a_classifier(tmp_path: Path, sce
     name = "blocks.0.attn.qkv.weight"
     assert torch.allclose(found[f"encoder.{name}"], classifier.state_dict()[name], atol=1e-6)
     assert found["encoder.pos_embed"].shape == (1, 17, 16)
-
-
-def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    checkpoint = checkpoint_of(tmp_path, recipe())
-    with pytest.raises(
-        DeclarationError, match="has num_classes 5 in its architecture, and dataset 'digit-scenes' has 11"
-    ):
-        train(replace(checkpoint, architecture=replace(ARCHITECTURE, num_classes=5)), Host(data_root=None))
-    with pytest.raises(DeclarationError, match="no 'training' of kind 'segmentation-training'"):
-        train(replace(checkpoint, training=None), Host(data_root=None))
-    for changes, message in (
-        ({"scales": (2.0, 0.5)}, "scales must be a smaller"),
-        ({"last_rate": 1.0}, "last_rate must"),
-    ):
-        with pytest.raises(FieldsError, match=message):
-            recipe(**changes)

@@ -1,6 +1,5 @@
 """Training of series: resumption, the selections of weights, and the epochs that are scored."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from training_examples import entry_of
+from trainings import interrupt_after, same
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import Checkpoint
 from robench.declarations.preprocessing import NoPreprocessing
 from robench.models.series import Series
 from robench.training import sequences_impl
@@ -40,27 +41,12 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checkpoint_of(**changes: Any) -> Checkpoint:
-    return Checkpoint(
-        name="small",
-        architecture=SMALL,
-        weights=Weights(uri="small.safetensors", sha256=None),
-        preprocessing=NoPreprocessing(inputs="series"),
-        task="classification",
-        training_data="noise",
-        source="here",
-        licence="MIT",
-        folder=Path(),
-        training=replace(RECIPE, **changes),
-    )
+    return entry_of(SMALL, NoPreprocessing(inputs="series"), replace(RECIPE, **changes))
 
 
 def trained(host: Host, **changes: Any) -> tuple[dict[str, Tensor], list[EpochReport]]:
     reports: list[EpochReport] = []
     return train(checkpoint_of(**changes), host, reports.append), reports
-
-
-def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 def test_every_second_epoch_and_the_last_are_scored_and_the_best_of_them_is_published(data_root: Path) -> None:
@@ -71,13 +57,11 @@ def test_every_second_epoch_and_the_last_are_scored_and_the_best_of_them_is_publ
     assert list(scored) == [2, 4, 5]
     chosen = max(scored, key=lambda epoch: (scored[epoch] or 0.0, -epoch))
     assert chosen != 5
-    assert equal(best, trained(host, num_epochs=chosen, learning_rate=0.3)[0])
-    assert not equal(best, trained(host, learning_rate=0.3)[0])
+    assert same(best, trained(host, num_epochs=chosen, learning_rate=0.3)[0])
+    assert not same(best, trained(host, learning_rate=0.3)[0])
 
 
-def test_the_loss_of_an_epoch_is_the_mean_over_all_its_examples(
-    data_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loss_of_an_epoch_is_the_mean_over_its_examples(data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, int]] = []
 
     class Watched(sequences_impl.SequenceLearner):
@@ -101,25 +85,15 @@ def test_the_loss_of_an_epoch_is_the_mean_over_all_its_examples(
 def test_an_interrupted_training_resumes_to_the_same_weights_and_scores(data_root: Path, tmp_path: Path) -> None:
     whole, reports = trained(Host(data_root=data_root), selection="best-on-test", evaluate_every=1)
     host = Host(data_root=data_root, state_path=tmp_path / "state")
-
-    def stop_at(epoch: int) -> Callable[[EpochReport], None]:
-        def stop(report: EpochReport) -> None:
-            if report.epoch == epoch:
-                raise KeyboardInterrupt
-
-        return stop
-
     for epoch in (1, 3):
         with pytest.raises(KeyboardInterrupt):
-            train(checkpoint_of(selection="best-on-test", evaluate_every=1), host, stop_at(epoch))
+            train(checkpoint_of(selection="best-on-test", evaluate_every=1), host, interrupt_after(epoch))
     resumed, rest = trained(host, selection="best-on-test", evaluate_every=1)
-    assert equal(resumed, whole)
+    assert same(resumed, whole)
     assert [each.validation for each in rest] == [each.validation for each in reports[3:]]
 
 
-def test_denormals_are_zero_in_training_alone_and_change_no_weight(
-    data_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_denormals_are_zero_in_training_and_change_no_weight(data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denormal() -> float:
         return float(torch.full((), 1e-40) * 1.0)
 
@@ -133,7 +107,7 @@ def test_denormals_are_zero_in_training_alone_and_change_no_weight(
     monkeypatch.setattr(sequences_impl, "flushing_denormals", nullcontext)
     kept = train(checkpoint, Host(data_root=data_root), lambda report: seen.append(denormal()))
     assert 0.0 not in seen[2:]
-    assert equal(kept, flushed)
+    assert same(kept, flushed)
 
 
 def test_best_on_split_scores_a_part_that_is_not_learned_from(data_root: Path) -> None:
@@ -142,20 +116,6 @@ def test_best_on_split_scores_a_part_that_is_not_learned_from(data_root: Path) -
     assert [each.validation and each.validation.num_examples for each in reports] == [None] * 4 + [54]
     _, whole = trained(host, evaluate_every=5)
     assert reports[0].loss_nats != whole[0].loss_nats
-
-
-def test_selections_without_their_part_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"held_out must be left out without selection best-on-split, got 0\.2"):
-        replace(RECIPE, held_out=0.2)
-
-
-def test_a_warm_up_that_takes_all_steps_is_refused_also_in_a_shortened_training() -> None:
-    cycle = {"schedule": "one-cycle", "steps_per_epoch": 3, "num_epochs": 4}
-    wrong = r"warmup_steps must be below num_epochs times steps_per_epoch, 12, got 12"
-    with pytest.raises(ValueError, match=wrong):
-        replace(RECIPE, warmup_steps=12, **cycle)
-    with pytest.raises(ValueError, match=r"warmup_steps must be below num_epochs times steps_per_epoch, 3, got 11"):
-        replace(RECIPE, warmup_steps=11, **cycle).shortened(1)
 
 
 @pytest.mark.parametrize(

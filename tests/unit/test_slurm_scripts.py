@@ -235,9 +235,7 @@ class TestJobs:
         assert slurm.words == ["-P", "-m", "robench", "run", *run]
         assert slurm.requeued == []
 
-    def test_hostile_values_reach_robench_as_they_are(
-        self, slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_hostile_values_are_kept(self, slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         values = tuple(("--model", value) for value in HOSTILE)
         jobs = replace(
@@ -306,9 +304,7 @@ class TestJobs:
         assert ended.stderr == advice
 
     @pytest.mark.parametrize("name", SCRIPTS)
-    def test_nothing_runs_where_the_environment_cannot_be_set_up(
-        self, slurm: FakeSlurm, tmp_path: Path, name: str
-    ) -> None:
+    def test_nothing_runs_where_the_environment_fails(self, slurm: FakeSlurm, tmp_path: Path, name: str) -> None:
         jobs = replace(PLAIN, python=str(slurm.program), setup=("cd .", "false"))
         assert slurm.run_task(written(SCRIPTS[name](jobs), tmp_path)).returncode == 1
         assert slurm.words == []

@@ -126,9 +126,7 @@ def test_leases_are_renewed_while_the_run_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_clock_that_is_an_hour_wrong_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+def test_a_clock_an_hour_wrong_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     owner, other = leases(tmp_path), leases(tmp_path)
     owner.claim(MEASURED, KEY)
     right = time.time
@@ -177,9 +175,7 @@ def test_a_lease_that_cannot_be_understood_expires_by_its_age(tmp_path: Path, co
     assert leases(tmp_path).claim(MEASURED, KEY) is Claimed.MINE
 
 
-def test_a_new_lease_that_appears_while_an_expired_one_is_taken_is_put_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_lease_in_place_of_an_expired_one_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead, quick, slow = leases(tmp_path), leases(tmp_path), leases(tmp_path)
     dead.claim(MEASURED, KEY)
     grow_old(tmp_path, HOUR)
@@ -214,9 +210,7 @@ def test_a_folder_that_a_run_removes_at_its_end_is_made_again(tmp_path: Path, mo
     assert removed == [tmp_path / "leases"]
 
 
-def test_a_lease_that_goes_with_its_folder_while_it_is_looked_at_is_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_goes_with_its_folder_meanwhile_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, other = leases(tmp_path), leases(tmp_path)
     owner.claim(MEASURED, KEY)
     now, ended = Leases._now, []

@@ -185,9 +185,7 @@ class TestCompaction:
         assert files_of(store) == ["all-2-8.parquet"]
         assert everything(store) == measured(8)
 
-    def test_a_packed_shard_that_is_measured_again_is_compared_and_not_stored(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_packed_shard_measured_again_is_compared(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         store = folder_of(tmp_path, measured(4))
         compact_store(store)
         store.put(record(0, 2))
@@ -199,9 +197,7 @@ class TestCompaction:
         assert files_of(store) == ["all-2-4.parquet"]
         assert list(store.failures()) == []
 
-    def test_a_damaged_pack_is_set_aside_and_all_its_shards_are_measured_again(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_those_of_a_damaged_pack_are_measured_again(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         store = folder_of(tmp_path, measured(8))
         compact_store(store)
         (pack,) = (tmp_path / "records").rglob("all-*.parquet")
@@ -236,9 +232,7 @@ class TestCompaction:
         assert files_of(store) == ["all-2-8.parquet"]
         assert everything(store) == records
 
-    def test_records_that_are_packed_while_they_are_read_are_all_found(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_records_packed_while_read_are_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         records = measured(8)
         store = folder_of(tmp_path, records)
         read = record_files.read_whole

@@ -76,9 +76,7 @@ def test_parts_of_several_machines_give_the_whole(parts: list[FolderStore], tmp_
 
 
 @pytest.mark.parametrize("other", ["compact", "gc"])
-def test_files_that_another_command_packs_or_moves_meanwhile_are_not_damaged_and_all_that_is_left_is_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
-) -> None:
+def test_files_that_move_meanwhile_are_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
     listed, found = upkeep._listed, [record_of(HEADER), record_of(NEXT_HEADER)]
     moved = HEADER.measurement_key
     keys = {record.shard.key for record in found if other == "compact"}
@@ -99,9 +97,7 @@ def test_files_that_another_command_packs_or_moves_meanwhile_are_not_damaged_and
     assert verify_store(folder_of(tmp_path / "again", found)).damaged == ()
 
 
-def test_a_measurement_moved_aside_twice_at_once_takes_the_next_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measurements_moved_aside_at_once_take_the_next_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = folder_of(tmp_path / "part", records())
     key = records()[0].shard.measurement_key
     exists = type(tmp_path).exists

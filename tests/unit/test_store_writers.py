@@ -104,9 +104,7 @@ def two_writers(folder: Path, *, differ: bool) -> list[str]:
     return messages
 
 
-def test_a_writer_killed_at_any_moment_leaves_only_whole_files_and_loses_nothing_acknowledged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_killed_writer_leaves_whole_files_and_loses_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store, notes = FolderStore(tmp_path / "results"), tmp_path / "acknowledged"
     generator = random.Random(0)
     for round_number in range(NUM_KILLS):

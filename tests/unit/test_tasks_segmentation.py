@@ -30,9 +30,7 @@ def sample(size: tuple[int, int], mask: tuple[int, int], num_classes: int = 4) -
 
 @pytest.mark.parametrize(("size", "mask"), SIZES)
 @pytest.mark.parametrize("rows_at_once", [1, 100])
-def test_masks_are_read_in_strips_as_if_logits_were_resized_whole(
-    size: Any, mask: Any, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_masks_are_as_of_whole_logits(size: Any, mask: Any, rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs, targets = sample(size, mask)
     outputs = outputs.double().requires_grad_()
     monkeypatch.setattr(segmentation_losses_impl, "MOST_VALUES", 3 * 4 * mask[1] * rows_at_once)

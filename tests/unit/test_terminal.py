@@ -53,9 +53,7 @@ def encoded(encoding: str) -> io.TextIOWrapper:
 
 
 @pytest.mark.parametrize("print_it", [out, say])
-def test_a_line_stays_one_line_and_nothing_in_it_is_obeyed(
-    capsys: pytest.CaptureFixture[str], print_it: Callable[..., None]
-) -> None:
+def test_a_line_stays_one_unobeyed_line(capsys: pytest.CaptureFixture[str], print_it: Callable[..., None]) -> None:
     print_it(HOSTILE, "next")
     captured = capsys.readouterr()
     assert captured.out + captured.err == f"{ESCAPED}\nnext\n"
@@ -105,9 +103,7 @@ def test_what_an_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch, enco
 
 class TestRefusals:
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EPIPE])
-    def test_stderr_that_refuses_stops_nothing_and_is_tried_again(
-        self, monkeypatch: pytest.MonkeyPatch, number: int
-    ) -> None:
+    def test_stderr_that_refuses_is_tried_again(self, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         stream = Refusing(number)
         monkeypatch.setattr(sys, "stderr", stream)
         with guarded_streams():
@@ -145,9 +141,7 @@ class TestRefusals:
                 check_output()
         assert stream.getvalue() == ""
 
-    def test_a_reader_that_left_needs_no_message_unless_something_is_kept(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_reader_that_left_needs_no_message_unless_all_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for advice, lines in (("", ()), ("it is kept", ("the reader of stdout is gone; it is kept",))):
             monkeypatch.setattr(sys, "stdout", Refusing(errno.EPIPE))
             with guarded_streams():
@@ -196,9 +190,7 @@ class TestMessagesOfLibraries:
             logging.getLogger("robench.store").warning("%s is damaged", HOSTILE)
         assert capsys.readouterr().err == f"WARNING: {ESCAPED} is damaged\n"
 
-    def test_loggers_that_nobody_configured(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unconfigured_loggers(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(logging.getLogger("foreign"), "propagate", False)
         logging.getLogger("foreign").warning(HOSTILE)
         assert capsys.readouterr().err == f"{ESCAPED}\n"

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import DeclarationError
 from robench.declare import find_checkpoints
 from robench.training.base import EpochReport
 from robench.training.embedded_impl import _fraction_of_peak, _optimizer, train
@@ -24,32 +23,12 @@ def short(**changes: Any) -> Checkpoint:
     return replace(checkpoint, architecture=architecture, training=training)
 
 
-def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not() -> None:
-    first, second, other = train(short()), train(short()), train(short(seed=1))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not torch.equal(first["head.weight"], other["head.weight"])
-
-
 def test_training_lowers_the_loss_and_reports_every_epoch() -> None:
     heard: list[EpochReport] = []
     plain = {"learning_rate": 0.01, "noise_scale": 0.0, "max_shift": 0}
     train(short(num_epochs=3, warmup_epochs=0, **plain), on_epoch=heard.append)
     assert [(report.epoch, report.num_epochs) for report in heard] == [(1, 3), (2, 3), (3, 3)]
     assert heard[-1].loss_nats < 0.97 * heard[0].loss_nats
-
-
-def test_the_callers_generator_and_threads_are_left_alone() -> None:
-    threads = torch.get_num_threads()
-    torch.manual_seed(3)
-    before = torch.random.get_rng_state()
-    train(short())
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert torch.get_num_threads() == threads
-
-
-def test_an_entry_without_training_fields_is_refused_by_name() -> None:
-    with pytest.raises(DeclarationError, match="'digits-rpc-symvit' has no 'training' fields"):
-        train(replace(short(), training=None))
 
 
 def test_the_learning_rate_rises_linearly_and_falls_as_a_cosine() -> None:

@@ -4,13 +4,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import DeclarationError
-from robench.declare import find_checkpoints, read_registry
+from robench.declare import find_checkpoints
 from robench.training.base import EpochReport
 from robench.training.embedded_impl import train
 from robench.training.images import Training
@@ -79,8 +77,7 @@ class TestPoints:
 
     def test_without_a_budget_are_the_images_and_nothing_is_drawn(self) -> None:
         drawn, fresh = generator(), generator()
-        training = recipe(adversarial_epsilon=Fraction(0), adversarial_step_size=Fraction(0), adversarial_num_steps=0)
-        assert adversarial(self.images, self.loss_at, training, drawn) is self.images
+        assert adversarial(self.images, self.loss_at, recipe(**OFF), drawn) is self.images
         assert torch.equal(drawn.get_state(), fresh.get_state())
 
 
@@ -92,10 +89,6 @@ class TestRecipe:
         assert heard[0].loss_nats > heard[1].loss_nats
         assert not torch.equal(hardened["head.weight"], plain["head.weight"])
 
-    def test_the_same_recipe_gives_the_same_bytes(self) -> None:
-        first, second = (train(short(adversarial_num_steps=1)) for _ in range(2))
-        assert all(torch.equal(first[name], second[name]) for name in first)
-
     def test_half_precision_rounds_what_would_have_been_kept(self) -> None:
         kept, rounded = (train(short(**OFF, saved_as=dtype)) for dtype in ("float32", "float16"))
         assert {value.dtype for value in rounded.values()} == {torch.float16}
@@ -103,36 +96,6 @@ class TestRecipe:
 
     def test_counts_are_not_rounded(self) -> None:
         (checkpoint,) = find_checkpoints(["digits-fan"])
-        assert isinstance(checkpoint.training, Training)
-        training = replace(checkpoint.training, num_epochs=1, saved_as="float16")
-        types = {str(value.dtype) for value in train(replace(checkpoint, training=training)).values()}
-        assert types == {"torch.float16", "torch.int64"}
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        ("adversarial_epsilon: 8/255", "must all be positive, or all be left out, got 8/255, 0, 0"),
-        ("adversarial_num_steps: 7", "must all be positive, or all be left out, got 0, 0, 7"),
-        (
-            "adversarial_epsilon: 1/255, adversarial_step_size: 2/255, adversarial_num_steps: 7",
-            "adversarial_step_size: must be at most adversarial_epsilon 1/255, got 2/255",
-        ),
-        (
-            "adversarial_epsilon: 2, adversarial_step_size: 1, adversarial_num_steps: 1",
-            "adversarial_epsilon: must be at most 1 for images in [0, 1], got 2; such as 8/255",
-        ),
-        ("saved_as: int8", "saved_as: unknown value 'int8'. Known: float16, float32."),
-    ],
-)
-def test_a_recipe_that_says_half_of_it_is_refused(tmp_path: Any, fields: str, problem: str) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "checkpoints:\n  mine:\n    architecture: {backbone: timm, name: deit}\n"
-        "    weights: {uri: mine.pth, sha256: null}\n"
-        "    preprocessing: {kind: image, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
-        f"    training: {{dataset: digits, seed: 0, num_epochs: 1, batch_size: 2, learning_rate: 0.1, {fields}}}\n"
-    )
-    with pytest.raises(DeclarationError) as caught:
-        read_registry(path)
-    assert problem in str(caught.value)
+        small: Any = replace(checkpoint.architecture, depth=1, dim=16, num_heads=2, num_class_blocks=1)  # type: ignore[type-var]
+        state = train(replace(checkpoint, architecture=small, training=recipe(**OFF, saved_as="float16")))
+        assert {value.dtype for value in state.values()} == {torch.float16, torch.int64}

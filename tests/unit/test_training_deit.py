@@ -9,14 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
+from trainings import interrupt_after, same
 
 from robench.attention.mom import Mom
 from robench.attention.primal import Primal
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import ContractError, DeclarationError, MissingDataError, UsageError
 from robench.declare import find_checkpoints, read_registry, shipped_registry
 from robench.models.build import build
-from robench.models.foreign import Python, Timm
 from robench.models.vit import Fan, Vit
 from robench.training.base import EpochReport, Host
 from robench.training.deit import DeitTraining
@@ -30,10 +29,6 @@ STILL: dict[str, Any] = {"mixup": 0.0, "cutmix": 0.0, "drop_path_rate": 0.0}
 @pytest.fixture(scope="module")
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(tmp_path_factory.mktemp("data"))
-
-
-def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
-    return set(first) == set(second) and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def model_of(architecture: Vit = ARCHITECTURE) -> torch.nn.Module:
@@ -107,7 +102,7 @@ class TestStep:
         assert not same(found, weights)
 
     @pytest.mark.parametrize("micro", [1, 2, 3])
-    def test_gradients_of_micro_batches_add_up_to_those_of_the_batch(self, micro: int) -> None:
+    def test_gradients_of_micro_batches_add_up(self, micro: int) -> None:
         whole, weights = learned(**STILL)
         parts, found = learned(micro=micro, **STILL)
         assert parts == pytest.approx(whole, rel=1e-6)
@@ -133,12 +128,6 @@ class TestTraining:
         assert heard[-1].loss_nats < heard[0].loss_nats - 0.5
         assert all(report.examples_per_second > 0 for report in heard)
 
-    def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not(self, data_root: Path) -> None:
-        host = Host(data_root=data_root)
-        first = train_deit(checkpoint_of(), host)
-        assert same(first, train_deit(checkpoint_of(), host))
-        assert not same(first, train_deit(checkpoint_of(seed=1), host))
-
     def test_no_byte_depends_on_how_many_processes_decode(self, data_root: Path) -> None:
         alone = train_deit(checkpoint_of(), Host(data_root=data_root))
         assert same(alone, train_deit(checkpoint_of(), Host(data_root=data_root, decode_workers=2)))
@@ -154,26 +143,15 @@ class TestTraining:
         whole = train_deit(checkpoint, Host(data_root=data_root))
         host = Host(data_root=data_root, decode_workers=1, state_path=tmp_path / "state")
 
-        def interrupt(report: EpochReport) -> None:
-            raise KeyboardInterrupt
-
         heard: list[EpochReport] = []
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
-                train_deit(checkpoint, host, interrupt)
+                train_deit(checkpoint, host, interrupt_after())
         assert same(train_deit(checkpoint, host, heard.append), whole)
         assert [report.epoch for report in heard] == [3]
         # Interrupted after the last epoch, it has nothing left to do.
         assert same(train_deit(checkpoint, host, heard.append), whole)
         assert len(heard) == 1
-
-    def test_the_callers_generators_and_threads_are_left_alone(self, data_root: Path) -> None:
-        threads = torch.get_num_threads()
-        torch.manual_seed(3)
-        before = torch.random.get_rng_state()
-        train_deit(checkpoint_of(num_epochs=1), Host(data_root=data_root))
-        assert torch.equal(torch.random.get_rng_state(), before)
-        assert torch.get_num_threads() == threads
 
     def test_the_average_of_the_weights_may_be_published(self, data_root: Path) -> None:
         host = Host(data_root=data_root)
@@ -191,50 +169,6 @@ class TestTraining:
 def build_with_seed(checkpoint: Checkpoint) -> dict[str, Tensor]:
     torch.manual_seed(0)
     return build(checkpoint.architecture).state_dict()
-
-
-class TestRefusals:
-    def message(self, checkpoint: Checkpoint, host: Host, error: type[Exception] = DeclarationError) -> str:
-        with pytest.raises(error) as caught:
-            train_deit(checkpoint, host)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    def test_an_entry_of_another_kind(self, data_root: Path) -> None:
-        (digits,) = find_checkpoints(["digits-vit"])
-        assert "'digits-vit' has no 'training' of kind 'deit'" in self.message(digits, Host(data_root=data_root))
-
-    def test_fewer_images_than_a_batch(self, data_root: Path) -> None:
-        message = self.message(checkpoint_of(batch_size=18), Host(data_root=data_root), UsageError)
-        assert message.startswith("an epoch of 16 training images is less than one batch of 18")
-
-    def test_no_data_root(self) -> None:
-        assert "--data-root" in self.message(checkpoint_of(), Host(data_root=None), MissingDataError)
-
-    def test_a_model_of_other_classes_before_any_image_is_looked_for(self) -> None:
-        ten = replace(ARCHITECTURE, num_classes=10)
-        assert "gives (2, 10) for 2 images" in self.message(checkpoint_of(ten), Host(data_root=None))
-
-    def test_a_model_of_another_size(self) -> None:
-        large = replace(ARCHITECTURE, image_size=64)
-        assert "cannot take images of 32x32 pixels" in self.message(checkpoint_of(large), Host(data_root=None))
-
-    def test_losses_that_no_layer_has(self) -> None:
-        message = self.message(checkpoint_of(auxiliary_weight=0.05), Host(data_root=None))
-        assert message.startswith("auxiliary_weight is 0.05, but no layer")
-
-    def test_drop_path_in_a_model_of_the_users_own(self) -> None:
-        own = checkpoint_of(Python(target="timm:create_model", arguments={"model_name": "resnet18"}))
-        assert "backbone 'python' takes no drop path" in self.message(own, Host(data_root=None))
-
-    def test_a_loss_that_is_no_number(self, data_root: Path, tmp_path: Path) -> None:
-        host = Host(data_root=data_root, state_path=tmp_path / "state")
-        checkpoint = checkpoint_of(warmup_epochs=0)
-        # More than a registry may ask for, so that the first epoch is enough.
-        object.__setattr__(checkpoint.training, "learning_rate", 1e30)
-        message = self.message(checkpoint, host, ContractError)
-        assert "training has diverged" in message
-        assert not (tmp_path / "state").exists()
 
 
 ENTRIES = {
@@ -308,36 +242,17 @@ class TestEveryEntry:
         assert vits == {others}
 
 
-class TestAuxiliaryLosses:
-    """What layers ask for counts in the training of embedded data too."""
-
-    def entry(self, **changes: Any) -> Checkpoint:
-        (checkpoint,) = find_checkpoints(["digits-primal-vit"])
-        training = replace(checkpoint.training, num_epochs=1, **changes)  # type: ignore[type-var]  # a dataclass
-        return replace(checkpoint, training=training)
-
-    def test_with_a_weight_the_parameter_that_no_output_depends_on_is_learned(self) -> None:
-        without, with_it = train(self.entry()), train(self.entry(auxiliary_weight=0.05))
-        torch.manual_seed(0)
-        start = build(self.entry().architecture).state_dict()
-        (name, *_) = [name for name in start if name.endswith("Lambda")]
-        # Weight decay alone shrinks it, by the same factor everywhere.
-        shrunk, learned_too = without[name] / start[name], with_it[name] / start[name]
-        assert float(shrunk.std()) < 1e-5
-        assert float(learned_too.std()) > 1e-3
-
-    def test_a_weight_of_zero_changes_no_byte(self) -> None:
-        assert same(train(self.entry()), train(self.entry(auxiliary_weight=0.0)))
-
-    def test_a_model_without_such_losses_is_refused(self) -> None:
-        (plain,) = find_checkpoints(["digits-vit"])
-        training = replace(plain.training, auxiliary_weight=1.0)  # type: ignore[type-var]  # likewise
-        with pytest.raises(DeclarationError, match="no layer of the model asks training for a loss"):
-            train(replace(plain, training=training))
-
-    def test_a_model_of_another_library_is_refused_and_not_called_with_what_it_does_not_take(
-        self, data_root: Path
-    ) -> None:
-        other = Timm(name="vit_tiny_patch16_224", arguments={"img_size": 32, "depth": 1})
-        with pytest.raises(DeclarationError, match="no layer of the model"):
-            train_deit(checkpoint_of(other, auxiliary_weight=1.0), Host(data_root=data_root))
+def test_in_embedded_data_too_an_auxiliary_loss_teaches_the_parameter_that_no_output_depends_on() -> None:
+    (checkpoint,) = find_checkpoints(["digits-primal-vit"])
+    architecture: Any = checkpoint.architecture
+    attention = replace(architecture.attention, layers=(0,))
+    small = replace(architecture, depth=1, dim=32, num_heads=2, attention=attention)
+    start = build_with_seed(replace(checkpoint, architecture=small))
+    (name,) = [name for name in start if name.endswith("Lambda")]
+    # Weight decay alone shrinks it, by the same factor everywhere.
+    factors = []
+    for weight in (0.0, 0.05):
+        training = replace(checkpoint.training, num_epochs=1, auxiliary_weight=weight)  # type: ignore[type-var]
+        factors.append(train(replace(checkpoint, architecture=small, training=training))[name] / start[name])
+    assert float(factors[0].std()) < 1e-5
+    assert float(factors[1].std()) > 1e-3

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
+from trainings import interrupt_after, same
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, UsageError, WeightsError
@@ -87,19 +88,14 @@ def test_it_resumes_with_the_same_teacher_alone(folder: Path, tmp_path: Path) ->
     checkpoint = distilled(folder, ema_decay=0.9, published="average")
     whole = train_deit(checkpoint, Host(data_root=folder))
     host = Host(data_root=folder, state_path=tmp_path / "state")
-
-    def interrupt(report: object) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train_deit(checkpoint, host, interrupt)
+        train_deit(checkpoint, host, interrupt_after())
     moved = tmp_path / "other"
     moved.mkdir()
     (moved / NAME).write_bytes(save(build(TEACHER).state_dict()))
     with pytest.raises(UsageError, match="is of a training with other fields, other data"):
         train_deit(replace(checkpoint, folder=moved), host)
-    found = train_deit(checkpoint, host)
-    assert all(torch.equal(found[name], whole[name]) for name in whole)
+    assert same(train_deit(checkpoint, host), whole)
     assert differs(
         whole, train_deit(checkpoint_of(DISTILLED, ema_decay=0.9, published="average"), host=Host(data_root=folder))
     )
@@ -135,14 +131,6 @@ def test_what_does_not_fit_is_refused_before_any_image_is_looked_for(folder: Pat
         train_deit(distilled(tmp_path, teacher=ten), host)
     with pytest.raises(DeclarationError, match="'mine' has no distillation token"):
         TwoHeaded(torch.nn.Identity(), "mine")
-
-
-def test_a_teacher_and_its_use_come_together() -> None:
-    with pytest.raises(ValueError, match="teacher missing, with distillation hard"):
-        recipe(distillation="hard")
-    teacher = Teacher(architecture=TEACHER, weights=Weights(uri=NAME, sha256=None))
-    with pytest.raises(ValueError, match="teacher must be left out with distillation none"):
-        recipe(teacher=teacher)
 
 
 def test_the_shipped_entry_has_deits_teacher_and_else_its_recipe(tmp_path: Path) -> None:

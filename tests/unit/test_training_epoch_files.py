@@ -1,8 +1,10 @@
-"""Weights of each epoch of a training: each kind keeps what it would publish, and trains the same bits as without."""
+"""Every kind of training: a function of its entry, which disturbs nobody, and keeps the weights of each epoch."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from queue_examples import FIELDS, write_registry
 from safetensors.torch import load_file
 from torch import Tensor
 from training_examples import checkpoint_of, write_tree
+from trainings import interrupt_after, same
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.errors import StoreUnwritableError, UsageError
+from robench.core.errors import DeclarationError, StoreUnwritableError, UsageError
 from robench.datasets.arrays_impl import ArrayImages
 from robench.datasets.texts import LabelledTexts, Texts
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing
@@ -23,7 +26,7 @@ from robench.models.segmenter import Segmenter
 from robench.models.tokens import Tokens
 from robench.models.word_transformer import Language, TextClassifier
 from robench.training import TRAININGS, segmentation_impl, texts_impl
-from robench.training.base import EpochReport, Host
+from robench.training.base import Host
 from robench.training.epoch_files import EpochFiles
 from robench.training.epochs import state_path
 from robench.training.images import Training
@@ -34,6 +37,9 @@ from robench.training.texts import LanguageTraining, TextTraining
 
 LINES = [("people of war\n", 1), ("union of peace\n", 0), ("war war law\n", 1), ("law of people\n", 0)]
 SIZES = {"vocabulary_size": 9, "context": 5, "depth": 1, "dim": 8, "num_heads": 2, "feedforward": 8}
+ADVERSARIAL: dict[str, Any] = {
+    "adversarial_epsilon": Fraction(8, 255), "adversarial_step_size": Fraction(2, 255), "adversarial_num_steps": 1
+}  # fmt: skip
 LEARNED = {"seed": 0, "num_epochs": 2, "batch_size": 4, "learning_rate": 0.02, "min_count": 2}
 
 
@@ -57,7 +63,13 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
     monkeypatch.setattr(texts_impl, "open_dataset", opened)
     monkeypatch.setattr(segmentation_impl, "open_dataset", scenes)
     (one_cycle,) = read_registry(write_registry(tmp_path / "mine.yaml", {"tiny": FIELDS})).values()
-    embedded = Training(dataset="digits", seed=0, num_epochs=2, batch_size=200, learning_rate=0.01, noise_scale=0.1)
+    embedded = Training(
+        dataset="digits", seed=0, num_epochs=2, batch_size=200, learning_rate=0.01, noise_scale=0.1, **ADVERSARIAL
+    )
+    segmenter = Segmenter(
+        image_size=8, patch_size=4, num_channels=3, num_classes=11, depth=1, dim=8, num_heads=2, mlp_ratio=1.0,
+        decoder="linear",
+    )  # fmt: skip
     of_texts = replace(one_cycle, preprocessing=NoPreprocessing(inputs="texts"), expected={})
     language = Language(**SIZES, cutoffs=(4,), dropout=0.1)
     classifier = TextClassifier(**SIZES, num_classes=2, dropout=0.1)
@@ -76,17 +88,7 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
         ),
         "segmentation-training": replace(
             one_cycle,
-            architecture=Segmenter(
-                image_size=8,
-                patch_size=4,
-                num_channels=3,
-                num_classes=11,
-                depth=1,
-                dim=8,
-                num_heads=2,
-                mlp_ratio=1.0,
-                decoder="linear",
-            ),
+            architecture=segmenter,
             preprocessing=ImagePreprocessing(mean=(0.5,), std=(0.25,)),
             training=SegmentationTraining(dataset="digit-scenes", seed=0, num_epochs=2, batch_size=3, crop_size=8),
         ),
@@ -99,26 +101,42 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
     }
 
 
-def trained(checkpoint: Checkpoint, host: Host, stop_after: int | None = None) -> dict[str, Tensor]:
-    def on_epoch(report: EpochReport) -> None:
-        if report.epoch == stop_after:
-            raise KeyboardInterrupt
-
+def trained(checkpoint: Checkpoint, host: Host, stop_after: int = 0) -> dict[str, Tensor]:
     assert checkpoint.training is not None
-    found: dict[str, Tensor] = checkpoint.training.implemented()(checkpoint, host, on_epoch)
+    found: dict[str, Tensor] = checkpoint.training.implemented()(checkpoint, host, interrupt_after(stop_after))
     return found
 
 
-def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
-    return first.keys() == second.keys() and all(
-        first[name].dtype == second[name].dtype and torch.equal(first[name], second[name]) for name in first
-    )
+@pytest.mark.parametrize("kind", TRAININGS.builtin)
+def test_each_kind_draws_by_its_seed_and_disturbs_nobody(
+    kind: str, entries: dict[str, Checkpoint], tmp_path: Path
+) -> None:
+    checkpoint, host = entries[kind], Host(data_root=write_tree(tmp_path, per_class=2))
+    assert checkpoint.training is not None
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state(), torch.get_num_threads()
+    first = trained(checkpoint, host)
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert torch.get_num_threads() == before[1]
+    other = trained(replace(checkpoint, training=checkpoint.training.seeded(1)), host)
+    assert not same(first, other)
+    assert all(torch.equal(first[name], other[name]) for name in first.keys() & {"vocabulary"})
 
 
 @pytest.mark.parametrize("kind", TRAININGS.builtin)
-def test_each_kind_keeps_what_it_publishes_and_trains_the_same_bits(
-    kind: str, entries: dict[str, Checkpoint], tmp_path: Path
-) -> None:
+def test_entries_of_other_kinds_are_refused_by_name(kind: str, entries: dict[str, Checkpoint]) -> None:
+    checkpoint, other = entries[kind], entries["one-cycle" if kind == "deit" else "deit"]
+    assert checkpoint.training is not None
+    for training in (None, other.training):
+        wrong = replace(checkpoint, training=training)
+        with pytest.raises(
+            DeclarationError, match=rf"{wrong.name!r} has (no|a) .*({kind}|'training' fields|kind 'deit')"
+        ):
+            checkpoint.training.implemented()(wrong, Host(data_root=None))
+
+
+@pytest.mark.parametrize("kind", TRAININGS.builtin)
+def test_each_kind_keeps_epochs_and_trains_alike(kind: str, entries: dict[str, Checkpoint], tmp_path: Path) -> None:
     checkpoint, files = entries[kind], EpochFiles(folder=tmp_path / "epochs", name="tiny")
     assert checkpoint.training is not None
     assert checkpoint.training.keeps_epochs

@@ -10,6 +10,7 @@ import torch
 from timm.layers.drop import DropPath
 from torch import nn
 from training_examples import checkpoint_of, recipe, write_tree
+from trainings import interrupt_after, same
 
 from robench.core.checkpoint import Checkpoint
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -154,9 +155,7 @@ class TestWhatIsBuilt:
         assert sorted(indices) == list(range(16))
         assert "interpolation=bilinear bicubic" in repr(transform_of(entry.training, entry.preprocessing))
 
-    def test_training_has_the_entrys_dropping_and_as_many_epochs_as_the_code_runs(
-        self, data_root: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_training_drops_paths_and_ends_as_declared(self, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         built: list[nn.Module] = []
         start = DeitLearner.__init__
 
@@ -200,18 +199,13 @@ class TestNewFields:
     def test_a_stopped_cool_down_goes_on(self, tmp_path: Path) -> None:
         entry = checkpoint_of(num_epochs=1, cooldown_epochs=2)
         host = Host(data_root=write_tree(tmp_path), state_path=tmp_path / "state")
-
-        def stop(report: EpochReport) -> None:
-            if report.epoch == 2:
-                raise KeyboardInterrupt
-
         with pytest.raises(KeyboardInterrupt):
-            train_deit(entry, host, stop)
+            train_deit(entry, host, interrupt_after(2))
         heard: list[int] = []
         resumed = train_deit(entry, host, lambda report: heard.append(report.epoch))
         assert heard == [3]
         whole = train_deit(entry, replace(host, state_path=None))
-        assert all(torch.equal(value, whole[name]) for name, value in resumed.items())
+        assert same(resumed, whole)
 
     @pytest.mark.parametrize("group", [2, 4, 8])
     def test_examples_are_mixed_within_groups_of_the_declared_size(self, group: int) -> None:
@@ -221,10 +215,6 @@ class TestNewFields:
         for i, row in enumerate(targets):
             start = i // group * group
             assert set(row.nonzero().flatten().tolist()) == {i, start + group - 1 - (i - start)}
-
-    def test_an_odd_group_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="mixing_group_size must be even, since two examples are mixed, got 3"):
-            recipe(mixing_group_size=3)
 
     def test_crops_are_resized_as_declared(self, tmp_path: Path) -> None:
         root = write_tree(tmp_path, per_class=1)

@@ -1,7 +1,6 @@
 """Training images: which ones an epoch meets, in what order, and augmented how."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 from training_examples import CLASSES, PREPROCESSING, recipe, write_tree
 
-from robench.core.errors import DeclarationError, ExampleError, MissingDataError
+from robench.core.errors import ExampleError
 from robench.training.folder_images import EpochKeys, TrainingImages, batches
 
 PLAIN: dict[str, Any] = {"auto_augment": "", "random_erasing": 0.0}
@@ -77,20 +76,6 @@ class TestImages:
         rows, columns = changed.any(dim=1), changed.any(dim=0)
         assert 0 < int(changed.sum()) < 32 * 32
         assert torch.equal(changed, rows[:, None] & columns[None, :])
-
-    def test_an_unknown_policy_is_named(self, data_root: Path) -> None:
-        with pytest.raises(DeclarationError, match="no augmentation 'sharp-m9'"):
-            images_of(data_root, auto_augment="sharp-m9")
-
-    def test_a_preprocessing_without_a_size_is_refused(self, data_root: Path) -> None:
-        with pytest.raises(DeclarationError, match="has no crop"):
-            TrainingImages(data_root, recipe(), replace(PREPROCESSING, crop=None))
-
-    def test_without_training_images_the_places_that_were_tried_are_said(self, tmp_path: Path) -> None:
-        write_tree(tmp_path, "val", per_class=1)
-        with pytest.raises(MissingDataError, match="training set of dataset 'imagenet-1k' not found") as caught:
-            images_of(tmp_path)
-        assert f"{tmp_path / 'imagenet-1k' / 'train'}: absent" in str(caught.value)
 
 
 class TestBatches:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from training_examples import entry_of
+from trainings import same
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import Checkpoint
 from robench.core.errors import DeclarationError
 from robench.datasets import open_dataset
 from robench.datasets.texts import Texts, vocabulary_of
@@ -45,30 +47,12 @@ def _short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
-    return Checkpoint(
-        name="mine",
-        architecture=LANGUAGE,
-        weights=Weights(uri="mine.safetensors", sha256=None),
-        preprocessing=NoPreprocessing(inputs="texts"),
-        task="language-modeling",
-        training_data="none",
-        source="a test",
-        licence="none",
-        folder=tmp_path,
-        training=TRAINING,
-    )
+    return entry_of(LANGUAGE, NoPreprocessing(inputs="texts"), TRAINING, task="language-modeling", folder=tmp_path)
 
 
 def trained(checkpoint: Checkpoint, heard: list[EpochReport] | None = None, **changes: Any) -> dict[str, torch.Tensor]:
     changed = replace(checkpoint, training=replace(TRAINING, **changes))
     return train(changed, on_epoch=(lambda report: None) if heard is None else heard.append)
-
-
-def test_the_same_entry_gives_the_same_bytes_and_another_seed_does_not(checkpoint: Checkpoint) -> None:
-    first, second, other = trained(checkpoint), trained(checkpoint), trained(checkpoint, seed=1)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
-    assert torch.equal(first["vocabulary"], other["vocabulary"])
 
 
 def test_it_learns_and_reports_every_epoch(checkpoint: Checkpoint) -> None:
@@ -88,20 +72,6 @@ def test_the_weights_are_of_the_stated_type_and_load(checkpoint: Checkpoint) -> 
     assert isinstance(model, LanguageModel)
     model.load_state_dict(state)
     assert [model.ids.get(each) for each in model.vocabulary.tolist() if each] == list(range(8))
-
-
-def test_the_callers_generator_and_threads_are_left_alone(checkpoint: Checkpoint) -> None:
-    threads = torch.get_num_threads()
-    torch.manual_seed(3)
-    before = torch.random.get_rng_state()
-    trained(checkpoint, num_epochs=1)
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert torch.get_num_threads() == threads
-
-
-def test_other_entries_are_refused_by_name(checkpoint: Checkpoint) -> None:
-    with pytest.raises(DeclarationError, match="'mine' has no fields of language-training or text-training; add them"):
-        train(replace(checkpoint, training=None))
 
 
 def test_every_token_is_in_one_window_of_an_epoch() -> None:
@@ -128,9 +98,7 @@ def test_the_vocabulary_has_the_most_frequent_words_first(size: int, min_count: 
     assert all(counts[word] <= numbers[-1] for word in left) or numbers[-1] == min_count
 
 
-def test_each_epoch_is_validated_on_the_first_words_of_the_split(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_epochs_are_validated_on_the_first_words(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     valid = [("v/1", cycles(3) + "once\n"), ("v/2", cycles(30))]
 
     def opened(name: str, *, split: str, **_: object) -> Texts:
@@ -172,8 +140,7 @@ def test_no_more_words_are_validated_than_stated(checkpoint: Checkpoint, monkeyp
 def test_validation_changes_no_weight(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = trained(checkpoint)
     monkeypatch.setattr(texts_impl, "_language_scores", lambda *_: None)
-    found = trained(checkpoint)
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert same(trained(checkpoint), expected)
 
 
 def test_the_weights_are_those_of_the_release_before_validation(checkpoint: Checkpoint) -> None:
@@ -198,9 +165,7 @@ def test_an_auxiliary_loss_is_weighed_and_refused_where_there_is_none(checkpoint
     assert abs(first.loss_nats - second.loss_nats) < 0.2
 
 
-def test_the_data_root_of_the_host_is_that_of_the_texts(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_data_root_has_the_texts(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[tuple[object, object]] = []
 
     def opened(name: str, *, split: str, data_root: object, **_: object) -> Texts:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from training_examples import entry_of
+from trainings import interrupt_after, same
 
-from robench.core.checkpoint import Checkpoint, Weights
-from robench.core.errors import ContractError, DeclarationError, UsageError
+from robench.core.checkpoint import Checkpoint
+from robench.core.errors import UsageError
 from robench.core.protocols import Batch
-from robench.declarations.base import FieldsError
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.build import build
 from robench.models.vit import Vit
@@ -25,16 +26,9 @@ from robench.training.optimization import seed_for
 
 CPU = torch.device("cpu")
 ARCHITECTURE = Vit(
-    image_size=32,
-    patch_size=16,
-    num_classes=10,
-    depth=1,
-    dim=16,
-    num_heads=2,
-    mlp_ratio=1.0,
-    embedding="convolutions",
-    pooling="mean",
-)
+    image_size=32, patch_size=16, num_classes=10, depth=1, dim=16, num_heads=2, mlp_ratio=1.0,
+    embedding="convolutions", pooling="mean",
+)  # fmt: skip
 PREPROCESSING = ImagePreprocessing(mean=(0.3, 0.4, 0.5), std=(0.2, 0.3, 0.4))
 FAST: dict[str, Any] = {
     "adversarial_epsilon": Fraction(8, 255),
@@ -67,26 +61,11 @@ def recipe(**changes: Any) -> OneCycleTraining:
 
 
 def checkpoint_of(**changes: Any) -> Checkpoint:
-    return Checkpoint(
-        name="small",
-        architecture=ARCHITECTURE,
-        weights=Weights(uri="small.safetensors", sha256=None),
-        preprocessing=PREPROCESSING,
-        task="classification",
-        training_data="digits",
-        source="a test",
-        licence="none",
-        folder=Path(),
-        training=recipe(**changes),
-    )
+    return entry_of(ARCHITECTURE, PREPROCESSING, recipe(**changes))
 
 
 def trained(on_epoch: Callable[[EpochReport], None] = lambda report: None, **changes: Any) -> dict[str, Tensor]:
     return train(checkpoint_of(**changes), Host(data_root=None), on_epoch)
-
-
-def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 class TestAugmentation:
@@ -193,21 +172,13 @@ class TestStep:
 
 class TestTraining:
     @pytest.mark.parametrize("changes", [{"flip": True, "label_smoothing": 0.1}, FAST], ids=["plain", "adversarial"])
-    def test_stopped_twice_it_ends_in_the_weights_of_an_uninterrupted_one(
-        self, changes: dict[str, Any], tmp_path: Path
-    ) -> None:
-        class StoppedError(Exception):
-            pass
-
-        def stop(report: EpochReport) -> None:
-            raise StoppedError
-
+    def test_stopped_twice_it_ends_in_the_same_weights(self, changes: dict[str, Any], tmp_path: Path) -> None:
         whole = trained(**changes)
         host = Host(data_root=None, state_path=tmp_path / "small.training")
         heard: list[EpochReport] = []
         for _ in range(2):
-            with pytest.raises(StoppedError):
-                train(checkpoint_of(**changes), host, stop)
+            with pytest.raises(KeyboardInterrupt):
+                train(checkpoint_of(**changes), host, interrupt_after())
         torch.manual_seed(7)
         resumed = train(checkpoint_of(**changes), host, heard.append)
         assert [report.epoch for report in heard] == [3]
@@ -216,6 +187,7 @@ class TestTraining:
             train(replace(checkpoint_of(**changes), training=replace(recipe(**changes), seed=1)), host)
 
     def test_every_part_of_the_recipe_counts(self) -> None:
+        assert recipe(**FAST).variant == "adversarial training within 8/255"
         plain = trained(num_epochs=1)
         for changes in ({"flip": True}, {"crop_padding": 0}, {"label_smoothing": 0.5}, {"weight_decay": 1.0}, FAST):
             assert not same(plain, trained(**({"num_epochs": 1} | changes))), changes
@@ -230,36 +202,6 @@ class TestTraining:
         assert scores[-1].top1_accuracy is not None
         assert scores[-1].top1_accuracy > 0.25
         assert {value.dtype for value in weights.values()} == {torch.float16}
-
-    def test_the_callers_generator_and_threads_are_left_alone(self) -> None:
-        torch.manual_seed(3)
-        before = torch.random.get_rng_state(), torch.get_num_threads()
-        trained(num_epochs=1)
-        assert torch.equal(torch.random.get_rng_state(), before[0])
-        assert torch.get_num_threads() == before[1]
-
-    def test_a_training_that_diverges_is_an_error(self) -> None:
-        with pytest.raises(ContractError, match="training has diverged"):
-            trained(learning_rate=1e6, weight_decay=1e6, num_epochs=10)
-
-    def test_a_dataset_without_training_images_is_refused(self) -> None:
-        with pytest.raises(UsageError, match="has no split 'train'"):
-            train(replace(checkpoint_of(), training=replace(recipe(), dataset="digits-r")), Host(data_root=None))
-
-    def test_a_weight_of_losses_that_no_layer_has_is_refused(self) -> None:
-        with pytest.raises(DeclarationError, match="auxiliary_weight"):
-            trained(auxiliary_weight=0.1)
-
-
-class TestRecipe:
-    def test_a_step_may_exceed_the_budget_but_not_twice(self) -> None:
-        assert recipe(**FAST).variant == "adversarial training within 8/255"
-        with pytest.raises(FieldsError, match="must be at most 2 times adversarial_epsilon 8/255, got 1/15"):
-            recipe(**(FAST | {"adversarial_step_size": Fraction(17, 255)}))
-
-    def test_part_of_the_adversarial_fields_is_refused(self) -> None:
-        with pytest.raises(FieldsError, match="must all be positive"):
-            recipe(adversarial_epsilon=Fraction(8, 255))
 
 
 def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:

@@ -83,9 +83,7 @@ def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["wikitext-mom-small", "wikitext-switch-medium"])
-def test_resumed_within_an_epoch_it_ends_with_the_bytes_of_an_uninterrupted_one(
-    name: str, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resumed_within_an_epoch_it_ends_alike(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint, host = shrunk(name), Host(data_root=root, state_path=root / "state")
     uninterrupted: list[EpochReport] = []
     whole = trained(checkpoint, Host(data_root=root), uninterrupted)
@@ -139,7 +137,7 @@ def test_the_stated_steps_end_in_the_last_epoch_of_the_published_files(name: str
     ("name", "changes"),
     [("wikitext-symmetric-small", {}), ("wikitext-smoe-medium", {"auxiliary_weight": 0.1, "clip_grad": 1.0})],
 )
-def test_gradients_of_micro_batches_add_up_to_those_of_the_batch(
+def test_gradients_of_micro_batches_add_up(
     name: str, changes: dict[str, Any], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[list[torch.Tensor]] = []
@@ -192,9 +190,7 @@ def test_trainings_on_embedded_texts_resume_between_epochs(tmp_path: Path, monke
     assert trained(checkpoint, host) == whole
 
 
-def test_a_classifier_starts_from_the_language_model_that_was_trained(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_classifier_starts_from_the_trained_language_model(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     language = replace(shrunk("wikitext-smoe-medium"), folder=root)
     path = root / language.weights.uri
     path.parent.mkdir()
@@ -243,20 +239,3 @@ def test_a_state_is_stored_after_some_time_too(root: Path, monkeypatch: pytest.M
         shrunk("wikitext-linear-small", num_steps=12, num_epochs=2), Host(data_root=root, state_path=root / "state")
     )
     assert stored == [*range(1, 11), 0, 1, 2, 0]
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        (
-            {"dataset": "sotu", "num_steps": 5},
-            "num_steps must be left out for sotu, whose epochs differ in their number",
-        ),
-        ({"warmup_steps": 5, "warmup_share": 0.1}, "warmup_share must be left out beside warmup_steps, got 0.1"),
-        ({"clip_grad": 0.0}, "clip_grad must be above 0"),
-    ],
-)
-def test_fields_that_contradict_each_other_are_refused(fields: dict[str, Any], problem: str) -> None:
-    usual: dict[str, Any] = {"dataset": "wikitext-103", "seed": 0, "num_epochs": 1, "batch_size": 4}
-    with pytest.raises(ValueError, match=problem):
-        LanguageTraining(**usual | {"learning_rate": 0.1} | fields)

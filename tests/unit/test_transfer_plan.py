@@ -77,9 +77,7 @@ def test_every_target_but_the_source_itself_is_scored_on_every_source(prepared: 
     ]
 
 
-def test_what_is_transferred_names_its_source_the_attack_and_the_source_s_normalisation(
-    prepared: PreparedTransfer,
-) -> None:
+def test_what_is_transferred_names_source_attack_and_normalisation(prepared: PreparedTransfer) -> None:
     shard = prepared.scores.shards[0]
     condition = shard.measurement.condition
     transferred = condition.action

@@ -115,9 +115,7 @@ def test_blocks_are_those_of_the_tutorial() -> None:
     assert ids[0, 4:].tolist() == [PIECES.index("[SEP]"), *[PIECES.index("[PAD]")] * 3]
 
 
-def test_a_language_model_and_a_classifier_from_it_are_trained(
-    vocabulary: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_language_model_and_classifier_learn(vocabulary: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     texts = [(f"a/{place}", "the union, the people. war peace unmoved\n" * 4) for place in range(4)]
     labelled = [(f"a/{place}", ("war unmoved", "peace union")[place % 2], place % 2) for place in range(24)]
     monkeypatch.setattr(texts_impl, "open_dataset", lambda name, **_: Texts(name, texts))
