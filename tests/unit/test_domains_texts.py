@@ -1,15 +1,21 @@
-"""Texts as tensors of code points: exact both ways, checked, and counted in changed words."""
+"""Domains of texts and of tokens: exact both ways, checked, and counted in words and places that changed."""
+
+from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robench.core.errors import ContractError
+from robench.core.errors import BudgetExceededError, ContractError
 from robench.domains import DOMAINS
 from robench.domains.code_points import CONTEXT_END, PADDING, decoded, encoded, encoded_batch, lines_of, padded
 from robench.domains.texts_impl import num_changed
-from robench.perturbations import Clean
+from robench.models.loaded import without_padding
+from robench.perturbations.clean import Clean
+from robench.perturbations.gradient_token_swap import GradientTokenSwap
+from robench.perturbations.listops_insertion import ListOpsExtension
 
 RULES = DOMAINS["texts"].rules
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -85,3 +91,89 @@ def test_an_excerpt_is_the_first_100_words_without_context() -> None:
     assert [word for line in lines_of(excerpt) for word in line] == words[:100]
     assert lines_of(excerpt)[1] == []
     assert decoded(RULES.excerpt(encoded("two words"))[None]) == ["two words"]
+
+
+TOKEN_RULES = DOMAINS["tokens"].rules
+# Any: nothing here asks for the model.
+NO_MODEL: Any = None
+SEQUENCES = torch.tensor([[3, 1, 0], [2, 2, 2]])
+PAIRS = torch.stack([SEQUENCES, SEQUENCES.flip(0)], dim=1)
+
+
+@pytest.mark.parametrize("inputs", [SEQUENCES, PAIRS], ids=["sequences", "pairs"])
+def test_sequences_and_pairs_are_valid_and_their_padding_is_known(inputs: torch.Tensor) -> None:
+    TOKEN_RULES.check_clean(inputs, "d")
+    valid = TOKEN_RULES.valid(inputs)
+    assert valid is not None
+    assert valid.tolist() == (inputs != 0).tolist()
+    assert torch.equal(without_padding(inputs, valid), inputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            SEQUENCES.float(),
+            r"gave inputs \(2, 3\) of torch.float32, wanted int64 tokens \(B, T\) or pairs \(B, 2, T\)",
+        ),
+        (SEQUENCES[0], r"gave inputs \(3,\) of torch.int64"),
+        (torch.ones(2, 3, 4, dtype=torch.int64), r"gave inputs \(2, 3, 4\)"),
+        (torch.tensor([[1, 2], [3, -4]]), "gave the token -4 in row 1 of a batch, wanted 1 to 2147483647"),
+        (torch.tensor([[2**31, 0]]), "gave the token 2147483648 in row 0"),
+        (torch.tensor([[1, 2], [0, 3]]), "gave padding within a sequence in row 1 of a batch, wanted it after its end"),
+        (torch.tensor([[1, 2], [0, 0]]), "gave a sequence without tokens in row 1 of a batch, wanted at least one"),
+        (PAIRS * torch.tensor([[[1], [1]], [[1], [0]]]), "gave a side of a pair without tokens in row 1 of a batch"),
+    ],
+)
+def test_other_inputs_are_refused_with_the_row(inputs: torch.Tensor, message: str) -> None:
+    with pytest.raises(ContractError, match=f"dataset 'd' {message}"):
+        TOKEN_RULES.check_clean(inputs, "d")
+
+
+def test_positions_that_differ_are_counted_on_both_sides() -> None:
+    moved = PAIRS.clone()
+    moved[1, 0, 0], moved[1, 1, 2] = 5, 6
+    assert TOKEN_RULES.check_perturbed(moved, PAIRS, Clean(), NO_MODEL)["num_changed"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("perturbed", "message"),
+    [
+        (SEQUENCES[:, :2], r"returned inputs \(2, 2\), wanted \(2, 3\)"),
+        (SEQUENCES * torch.tensor([[0], [1]]), "returned a sequence without tokens in row 0"),
+    ],
+)
+def test_a_perturbation_returns_valid_tokens_of_the_same_shape(perturbed: torch.Tensor, message: str) -> None:
+    with pytest.raises(ContractError, match=message):
+        TOKEN_RULES.check_perturbed(perturbed, SEQUENCES, Clean(), NO_MODEL)
+
+
+def test_a_declared_budget_and_padding_are_checked() -> None:
+    swap = GradientTokenSwap(rate=Fraction(1, 2), highest=9, num_queries=1)
+    moved = SEQUENCES.clone()
+    moved[0, 0] = moved[1, 2] = 5
+    assert TOKEN_RULES.check_perturbed(moved, SEQUENCES, swap, NO_MODEL)["num_changed"].tolist() == [1, 1]
+    # Of two tokens one, of three one: padding does not count.
+    for row, wanted in ((0, "2 of 2 tokens in row 0"), (1, "2 of 3 tokens in row 1")):
+        beyond = moved.clone()
+        beyond[row, 1] = 6
+        with pytest.raises(BudgetExceededError, match=f"replaced {wanted} of a batch, wanted at most 1"):
+            TOKEN_RULES.check_perturbed(beyond, SEQUENCES, swap, NO_MODEL)
+    shorter = torch.tensor([[3, 0, 0], [2, 2, 2]])
+    with pytest.raises(ContractError, match="moved the padding in row 0"):
+        TOKEN_RULES.check_perturbed(shorter, SEQUENCES, swap, NO_MODEL)
+
+
+def test_a_declared_length_is_wanted_and_further_positions_count() -> None:
+    longer = torch.nn.functional.pad(SEQUENCES, (0, 1))
+    longer[1, 3] = 4
+    extension = ListOpsExtension(factor=Fraction(3, 2))
+    assert TOKEN_RULES.check_perturbed(longer, SEQUENCES, extension, NO_MODEL)["num_changed"].tolist() == [0, 1]
+    with pytest.raises(ContractError, match=r"returned inputs \(2, 3\), wanted \(2, 4\)"):
+        TOKEN_RULES.check_perturbed(SEQUENCES, SEQUENCES, extension, NO_MODEL)
+
+
+def test_sequences_of_two_lengths_are_padded_and_no_sequence_is_a_pair() -> None:
+    assert TOKEN_RULES.collate([torch.tensor([1, 2, 3]), torch.tensor([4])]).tolist() == [[1, 2, 3], [4, 0, 0]]
+    with pytest.raises(ContractError, match="sequences or pairs alone, got inputs of 1 and 2 axes"):
+        TOKEN_RULES.collate([torch.tensor([1]), torch.tensor([[1], [2]])])

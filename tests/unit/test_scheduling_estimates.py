@@ -1,24 +1,31 @@
-"""Estimates of time: what was measured first, then the model's other measurements by passes, then those of a pass."""
+"""Estimates of time: of shards by what was measured first, of a suite by stored results, of a queue of trainings."""
 
 from __future__ import annotations
 
 import heapq
+import json
 import tarfile
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Robench
 
 from examples import CHECKPOINT, MEASUREMENT, PGD, PROVENANCE, failure_of, record_of
 from robench.attacks.square import Square
+from robench.cli.store_command import _seconds_left as seconds_left
 from robench.core.shard import into_shards
 from robench.core.suite import Condition
-from robench.declare import find_suite
+from robench.declare import find_checkpoints, find_suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.perturbations.clean import Clean
+from robench.reports.holdings import Holding
+from robench.reports.selection import Coverage
+from robench.runs import training_queue
+from robench.runs.training_queue import Job
 from robench.scheduling.estimates import (
     FORWARD_FRACTION,
     STARTUP_SECONDS,
@@ -33,6 +40,7 @@ from robench.scheduling.estimates import (
 )
 from robench.scheduling.queue import ShardQueue
 from robench.store import FolderStore
+from robench.training.base import Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -228,3 +236,102 @@ def test_a_failed_shard_says_nothing_of_the_others() -> None:
     left.begins(shard)
     left.ends(failure_of(shard.header, "no luck"))
     assert left.seconds() is None
+
+
+SUITE = find_suite("digits-adv")
+PASSES = {each.name: weighted_passes(each) or 0.0 for each in SUITE.conditions}
+OTHER = replace(PROVENANCE, device="NVIDIA H200", seconds=0.01, finished_at="2026-11-20T11:00:00+00:00")
+
+
+def holding(**records: list[float]) -> Holding:
+    """Return a holding with records of 20 examples that took these seconds, of conditions of 600 examples."""
+    coverages = {}
+    for condition in SUITE.conditions:
+        provenances = [replace(PROVENANCE, seconds=each) for each in records.get(condition.name, [])]
+        coverages[condition.name] = Coverage(
+            condition=condition.name,
+            num_wanted=600,
+            records=tuple(record_of(provenance=each) for each in provenances),
+            failures=(),
+            has_older=False,
+        )
+    facts = {"suite": SUITE.name, "dataset": None, "model": "m", "measurements": frozenset[str]()}
+    return Holding(**facts, coverages=coverages, num_failed=0, seconds=0.0, is_named=True)  # type: ignore[arg-type]  # its fields
+
+
+def test_a_condition_goes_on_as_it_began_and_others_follow_by_passes() -> None:
+    left = seconds_left(SUITE, holding(pgd=[2.0, 6.0]))
+    assert left["pgd"] == pytest.approx(560 * 8.0 / 40)
+    assert left["clean"] == pytest.approx(600 * 0.2 * PASSES["clean"] / PASSES["pgd"])
+
+
+def test_without_results_nothing_is_known() -> None:
+    assert set(seconds_left(SUITE, holding()).values()) == {None}
+
+
+def test_only_the_device_of_the_latest_result_counts() -> None:
+    held = holding(pgd=[2.0])
+    coverage = held.coverages["pgd"]
+    both = replace(coverage, records=(*coverage.records, record_of(provenance=OTHER)))
+    left = seconds_left(SUITE, replace(held, coverages={**held.coverages, "pgd": both}))
+    assert left["pgd"] == pytest.approx(560 * 0.1)
+
+
+def test_a_complete_condition_has_nothing_left() -> None:
+    held = holding(clean=[0.1])
+    whole = replace(held.coverages["clean"], num_wanted=20)
+    assert seconds_left(SUITE, replace(held, coverages={**held.coverages, "clean": whole}))["clean"] == 0.0
+
+
+def test_status_prints_the_time_left_of_each_model(robench: Robench, tmp_path: Path) -> None:
+    run = ("run", "--suite", "digits-adv", "--model", "digits-vit", "--executor", "serial", "--no-audit")
+    assert robench(*run, "--limit", 100, "--results", tmp_path).code == 0
+    asked = ("status", "--suite", "digits-adv", "--results", tmp_path)
+    rows = json.loads(robench(*asked, "--json").stdout)
+    took = {each.shard.condition: each.provenance.seconds for each in FolderStore(tmp_path).manifests()}
+    for row in rows:
+        assert row["seconds_left"] == pytest.approx(5 * took[row["condition"]], abs=0.06)
+    shown = robench(*asked)
+    assert "digits-vit under digits-adv: about " in shown.stderr
+    assert " left on one worker" in shown.stderr
+    assert "seconds_left" in shown.stdout
+
+
+NUM_EPOCHS = 100
+
+
+def said_in(names: list[str], epoch_seconds: list[float], monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """Return what a queue of one process says of the time left, with the truth, after each epoch."""
+    done, now = dict.fromkeys(names, 0), 0.0
+    host = Host(data_root=None, device="cpu", micro_batch_size=None, decode_workers=1, state_path=None)
+    jobs = [Job(checkpoint=each, host=host, history=Path(each.name)) for each in find_checkpoints(names)]
+    monkeypatch.setattr(training_queue, "_epochs", lambda job: (None,) * done[job.checkpoint.name])
+    monkeypatch.setattr(training_queue.time, "monotonic", lambda: now)
+    end = sum(30 + seconds * (NUM_EPOCHS - 1) for seconds in epoch_seconds)
+    clock, said = training_queue._Clock(jobs, 1), []
+    for job, seconds in zip(jobs, epoch_seconds, strict=True):
+        clock.moved([job])
+        for epoch in range(NUM_EPOCHS):
+            # Libraries and data are loaded in the first one.
+            now += seconds if epoch else 30
+            done[job.checkpoint.name] += 1
+            clock.moved([job])
+            if (found := clock.progress.seconds_left) is not None and now < end:
+                said.append((found, end - now))
+        clock.ended(job)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("names", "epoch_seconds", "num_said"),
+    [
+        (["digits-vit", "digits-rpc-symvit"], [1.0, 10.0], NUM_EPOCHS - 2),
+        (["digits-vit", "digits-vit@1", "digits-vit@2"], [4.0, 4.0, 4.0], 3 * NUM_EPOCHS - 2),
+    ],
+)
+def test_it_is_said_within_a_factor_of_three(
+    names: list[str], epoch_seconds: list[float], num_said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = said_in(names, epoch_seconds, monkeypatch)
+    assert abs(len(said) - num_said) <= 1
+    assert [each for each in said if not each[1] / 3 <= each[0] <= 3 * each[1]] == []

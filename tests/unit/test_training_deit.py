@@ -1,26 +1,34 @@
-"""DeiT's recipe as a whole: its step is the equation, and interruptions, processes and micro-batches change nothing."""
+"""DeiT's recipe: its parts and its step are the equations, also of distillation, and interruptions change nothing."""
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import cos, exp, log, pi
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from torch import Tensor
 from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
 from trainings import interrupt_after, same
 
 from robench.attention.mom import Mom
 from robench.attention.primal import Primal
-from robench.core.checkpoint import Checkpoint
+from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.errors import DeclarationError, UsageError, WeightsError
 from robench.declare import find_checkpoints, read_registry, shipped_registry
 from robench.models.build import build
+from robench.models.foreign import Timm
 from robench.models.vit import Fan, Vit
 from robench.training.base import EpochReport, Host
-from robench.training.deit import DeitTraining
-from robench.training.deit_impl import DeitLearner, train_deit
+from robench.training.deit import DeitTraining, Teacher
+from robench.training.deit_impl import DeitLearner, Mixing, optimizer_of, schedule_of, train_deit
+from robench.training.distillation_impl import LoadedTeacher, TwoHeaded
 from robench.training.embedded_impl import train
+from robench.training.optimization import seed_for, seeded
 
 PRIMAL = replace(ARCHITECTURE, attention=Primal(num_directions=2))
 STILL: dict[str, Any] = {"mixup": 0.0, "cutmix": 0.0, "drop_path_rate": 0.0}
@@ -189,7 +197,7 @@ class TestEveryEntry:
             # 101 tokens: more than any entry has directions.
             architecture=replace(architecture, image_size=80, patch_size=8, dim=dim, mlp_ratio=1.0),
             preprocessing=replace(checkpoint_of().preprocessing, crop=80),
-            # tests/unit/test_training_distillation.py has teachers.
+            # The tests of distillation have teachers.
             training=replace(
                 training,
                 num_epochs=1,
@@ -256,3 +264,276 @@ def test_in_embedded_data_too_an_auxiliary_loss_teaches_the_parameter_that_no_ou
         factors.append(train(replace(checkpoint, architecture=small, training=training))[name] / start[name])
     assert float(factors[0].std()) < 1e-5
     assert float(factors[1].std()) > 1e-3
+
+
+def rates(**changes: object) -> list[float]:
+    training = recipe(**changes)
+    optimizer = torch.optim.AdamW([torch.zeros(1)], lr=training.learning_rate)
+    schedule = schedule_of(optimizer, training)
+    found = []
+    for epoch in range(training.num_epochs):
+        schedule.step(epoch)
+        found.append(float(optimizer.param_groups[0]["lr"]))
+    return found
+
+
+class TestLearningRate:
+    def test_it_rises_linearly_and_then_follows_a_cosine_that_began_with_it(self) -> None:
+        found = rates(num_epochs=20, warmup_epochs=5, learning_rate=1e-3)
+        rising = [1e-6 + (1e-3 - 1e-6) * epoch / 5 for epoch in range(5)]
+        falling = [1e-5 + (1e-3 - 1e-5) * (1 + cos(pi * epoch / 20)) / 2 for epoch in range(5, 20)]
+        assert found == pytest.approx(rising + falling, rel=1e-12)
+
+    def test_without_warm_up_it_starts_at_the_peak(self) -> None:
+        assert rates(warmup_epochs=0, learning_rate=0.5)[0] == 0.5
+
+    @pytest.mark.parametrize(("batch_size", "peak"), [(512, 5e-4), (1024, 1e-3), (128, 1.25e-4)])
+    def test_the_peak_is_proportional_to_the_batch(self, batch_size: int, peak: float) -> None:
+        training = recipe(learning_rate=5e-4, batch_size=batch_size)
+        groups = optimizer_of(torch.nn.Linear(2, 2), training).param_groups
+        assert [group["lr"] for group in groups] == [pytest.approx(peak)] * 2
+
+
+class TestWeightDecay:
+    def names(self, model: torch.nn.Module) -> dict[float, set[str]]:
+        groups = optimizer_of(model, recipe(weight_decay=0.3)).param_groups
+        by_value = {id(value): name for name, value in model.named_parameters()}
+        return {group["weight_decay"]: {by_value[id(value)] for value in group["params"]} for group in groups}
+
+    def test_vectors_biases_positions_and_tokens_are_spared_and_every_parameter_is_in_one_group(self) -> None:
+        model = build(ARCHITECTURE)
+        found = self.names(model)
+        assert found[0.0] | found[0.3] == {name for name, _ in model.named_parameters()}
+        assert not found[0.0] & found[0.3]
+        assert {"pos_embed", "cls_token", "norm.weight", "head.bias", "blocks.1.attn.qkv.bias"} <= found[0.0]
+        assert {"head.weight", "patch_embed.proj.weight", "blocks.0.attn.qkv.weight"} <= found[0.3]
+        assert all(model.get_parameter(name).ndim > 1 for name in found[0.3])
+
+    def test_both_tokens_of_a_distilled_model_are_spared(self) -> None:
+        distilled = build(Timm(name="deit_tiny_distilled_patch16_224", arguments={"depth": 1}))
+        assert {"cls_token", "dist_token", "pos_embed"} <= self.names(distilled)[0.0]
+
+    def test_a_model_that_names_no_such_parameters_itself_has_its_token_spared(self) -> None:
+        fan = build(Fan(image_size=32, patch_size=8, num_classes=10, depth=1, dim=8, num_heads=2))
+        assert "cls_token" in self.names(fan)[0.0]
+
+
+def batch(size: int) -> tuple[Tensor, Tensor]:
+    """Images whose pixels all are the number of the example, of classes that are the number too."""
+    numbers = torch.arange(size)
+    return numbers.float().reshape(-1, 1, 1, 1).expand(-1, 3, 8, 8).clone(), numbers
+
+
+def mixed(seed: int, size: int = 4, **changes: object) -> tuple[Tensor, Tensor]:
+    images, classes = batch(size)
+    targets = Mixing(recipe(batch_size=size, **changes), num_classes=size)(images, classes, seed)
+    return images, targets
+
+
+class TestMixing:
+    @pytest.mark.parametrize("seed", range(12))
+    def test_an_answer_is_as_much_of_each_example_as_the_image_shows(self, seed: int) -> None:
+        images, targets = mixed(seed, label_smoothing=0.0)
+        numbers = torch.arange(4.0)
+        shown = images.mean(dim=(1, 2, 3))
+        assert torch.allclose(targets @ numbers, shown, atol=1e-5)
+        assert torch.allclose(targets.sum(dim=1), torch.ones(4))
+        # The first is mixed with the last, the second with the one before.
+        assert all(set(row.nonzero().flatten().tolist()) <= {i, 3 - i} for i, row in enumerate(targets))
+
+    def test_mixup_blends_every_pixel_alike_and_cutmix_takes_each_from_one_of_the_two(self) -> None:
+        blended = [mixed(seed, cutmix=0.0)[0] for seed in range(8)]
+        assert all(torch.equal(images, images[:, :1, :1, :1].expand_as(images)) for images in blended)
+        cut = [mixed(seed, mixup=0.0)[0] for seed in range(8)]
+        assert all(
+            set(image.unique().tolist()) <= {float(i), 3.0 - i} for images in cut for i, image in enumerate(images)
+        )
+        assert any(len(images[0].unique()) == 2 for images in cut)
+
+    def test_both_ways_occur_where_both_are_asked_for(self) -> None:
+        ways = {len(mixed(seed)[0][0].unique()) for seed in range(30)}
+        assert ways == {1, 2}
+
+    def test_without_mixing_targets_are_smoothed_one_hots(self) -> None:
+        images, targets = mixed(0, mixup=0.0, cutmix=0.0, label_smoothing=0.2)
+        assert torch.equal(images, batch(4)[0])
+        assert torch.allclose(targets, 0.8 * torch.eye(4) + 0.05)
+
+    def test_examples_are_mixed_in_groups_of_256_by_default(self) -> None:
+        size = 2 * 256
+        _, targets = mixed(1, size, label_smoothing=0.0)
+        partners = [set(row.nonzero().flatten().tolist()) for row in targets]
+        assert partners[0] <= {0, 255}
+        assert partners[256] <= {256, 511}
+        assert targets[0].max() != targets[256].max()
+
+    def test_it_is_a_function_of_the_seed_and_leaves_the_generators_alone(self) -> None:
+        before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # type: ignore[index]  # a tuple by default
+        first, again, other = mixed(3)[0], mixed(3)[0], mixed(4)[0]
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+        assert before == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # type: ignore[index]  # likewise
+
+
+class TestSeeds:
+    def test_every_purpose_epoch_and_position_has_its_own(self) -> None:
+        places = [(purpose, epoch, at) for purpose in ("a", "b") for epoch in range(3) for at in range(3)]
+        assert len({seed_for(0, *place) for place in places} | {seed_for(1, *place) for place in places}) == 36
+
+    def test_within_a_seed_all_three_libraries_draw_the_same_and_after_it_as_before(self) -> None:
+        def draws() -> tuple[float, float, float]:
+            return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+        def around() -> tuple[object, object, object]:
+            random.seed(1)
+            np.random.seed(1)
+            torch.manual_seed(1)
+            before = draws()
+            with seeded(2**63 + 5):
+                within = draws()
+            return before, within, draws()
+
+        first = around()
+        with seeded(2**63 + 5):
+            assert draws() == first[1]
+        assert around() == first
+        random.seed(1)
+        np.random.seed(1)
+        torch.manual_seed(1)
+        assert (draws(), draws()) == (first[0], first[2])
+
+    def test_generators_are_restored_where_something_fails_within(self) -> None:
+        torch.manual_seed(1)
+        wanted = float(torch.rand(()))
+        torch.manual_seed(1)
+        with pytest.raises(ZeroDivisionError), seeded(2):
+            raise ZeroDivisionError
+        assert float(torch.rand(())) == wanted
+
+
+DISTILLED = replace(ARCHITECTURE, distilled=True)
+# Batch normalisation has to be in evaluation mode.
+TEACHER = Timm(name="regnetx_002", arguments={"num_classes": 1000})
+NAME = "teacher.safetensors"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a teacher's weights, and images."""
+    folder = write_tree(tmp_path_factory.mktemp("data"), per_class=2)
+    torch.manual_seed(7)
+    (folder / NAME).write_bytes(save(build(TEACHER).state_dict()))
+    return folder
+
+
+def distilled(folder: Path, architecture: Any = DISTILLED, teacher: Any = TEACHER, **changes: Any) -> Checkpoint:
+    declared = Teacher(architecture=teacher, weights=Weights(uri=NAME, sha256=None, how_to_get="Ask."))
+    entry = checkpoint_of(architecture, distillation="hard", teacher=declared, **changes)
+    return replace(entry, folder=folder)
+
+
+def cross_entropy(logits: list[float], targets: list[float]) -> float:
+    total = sum(exp(value) for value in logits)
+    return -sum(target * log(exp(value) / total) for value, target in zip(logits, targets, strict=True))
+
+
+@pytest.mark.parametrize("micro", [None, 3])
+def test_the_loss_is_that_of_the_equation(folder: Path, micro: int | None) -> None:
+    torch.manual_seed(0)
+    model, cpu = build(DISTILLED), torch.device("cpu")
+    training = recipe(batch_size=4, mixup=0.0, cutmix=0.0, drop_path_rate=0.0)
+    checkpoint = distilled(folder)
+    assert isinstance(checkpoint.training, DeitTraining)
+    assert checkpoint.training.teacher is not None
+    loaded, two_headed = LoadedTeacher(checkpoint.training.teacher, checkpoint, cpu), TwoHeaded(model, "tiny")
+    teacher = build(TEACHER).eval()
+    torch.manual_seed(7)
+    teacher.load_state_dict(build(TEACHER).state_dict())
+    images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    classes = torch.tensor([3, 999, 0, 3])
+    with torch.no_grad():
+        labels, taught = (part.double().tolist() for part in model.train()(images))
+        predictions = teacher(images).double().tolist()
+        model.eval()
+        mean = model(images)
+        model.train()
+    expected = 0.0
+    for row, target in enumerate(classes.tolist()):
+        smoothed = [0.1 / 1000 + (0.9 if place == target else 0.0) for place in range(1000)]
+        best = predictions[row].index(max(predictions[row]))
+        one_hot = [float(place == best) for place in range(1000)]
+        expected += cross_entropy(labels[row], smoothed) / 8 + cross_entropy(taught[row], one_hot) / 8
+    assert torch.allclose(mean, (torch.tensor(labels) + torch.tensor(taught)).float() / 2, atol=1e-5)
+    host = Host(data_root=None, micro_batch_size=micro)
+    learner = DeitLearner(model, training, host, lambda epoch: iter([[images.clone(), classes]]), two_headed, loaded)
+    assert learner.epoch(1)[0] == pytest.approx(expected, rel=1e-6)
+    # Both heads have learned.
+    torch.manual_seed(0)
+    before, after = build(DISTILLED).state_dict(), learner.weights()
+    assert not any(torch.equal(before[name], after[name]) for name in ("head.weight", "head_dist.weight", "dist_token"))
+
+
+def test_it_resumes_with_the_same_teacher_alone(folder: Path, tmp_path: Path) -> None:
+    checkpoint = distilled(folder, ema_decay=0.9, published="average")
+    whole = train_deit(checkpoint, Host(data_root=folder))
+    host = Host(data_root=folder, state_path=tmp_path / "state")
+    with pytest.raises(KeyboardInterrupt):
+        train_deit(checkpoint, host, interrupt_after())
+    moved = tmp_path / "other"
+    moved.mkdir()
+    (moved / NAME).write_bytes(save(build(TEACHER).state_dict()))
+    with pytest.raises(UsageError, match="is of a training with other fields, other data"):
+        train_deit(replace(checkpoint, folder=moved), host)
+    assert same(train_deit(checkpoint, host), whole)
+    assert differs(
+        whole, train_deit(checkpoint_of(DISTILLED, ema_decay=0.9, published="average"), host=Host(data_root=folder))
+    )
+
+
+def differs(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return not torch.equal(first["head_dist.weight"], second["head_dist.weight"])
+
+
+def test_mixed_precision_is_near(folder: Path) -> None:
+    checkpoint = distilled(folder, mixup=0.0, cutmix=0.0)
+    heard: list[Any] = []
+    exact = train_deit(checkpoint, Host(data_root=folder), heard.append)
+    mixed = train_deit(checkpoint, Host(data_root=folder, precision="bfloat16"), heard.append)
+    assert differs(exact, mixed)
+    assert mixed["head.weight"].dtype == torch.float32
+    assert [each.loss_nats for each in heard[:2]] == pytest.approx([each.loss_nats for each in heard[2:]], rel=0.01)
+
+
+def test_what_does_not_fit_is_refused_before_any_image_is_looked_for(folder: Path, tmp_path: Path) -> None:
+    host = Host(data_root=None)
+    with pytest.raises(DeclarationError, match=r"'tiny' has no distillation token, .*: set distilled: true"):
+        train_deit(distilled(folder, ARCHITECTURE), host)
+    with pytest.raises(
+        WeightsError, match=rf"weights of the teacher of tiny are missing: .*{NAME}.* How to get them: Ask\.$"
+    ):
+        train_deit(distilled(tmp_path), host)
+    with pytest.raises(WeightsError, match=rf"{NAME} \(teacher of tiny\) does not fit the architecture"):
+        train_deit(distilled(folder, teacher=replace(TEACHER, name="regnetx_004")), host)
+    ten = replace(TEACHER, arguments={"num_classes": 10})
+    (tmp_path / NAME).write_bytes(save(build(ten).state_dict()))
+    with pytest.raises(DeclarationError, match=r"the teacher gives \(2, 10\) for 2 images, .* has 1000 classes"):
+        train_deit(distilled(tmp_path, teacher=ten), host)
+    with pytest.raises(DeclarationError, match="'mine' has no distillation token"):
+        TwoHeaded(torch.nn.Identity(), "mine")
+
+
+def test_the_shipped_entry_has_deits_teacher_and_else_its_recipe(tmp_path: Path) -> None:
+    name = "deit-tiny-distilled-robust-kde"
+    training = read_registry(shipped_registry())[name].training
+    assert isinstance(training, DeitTraining)
+    assert training.teacher is not None
+    assert training == replace(DeitTraining(dataset="imagenet-1k"), distillation="hard", teacher=training.teacher)
+    assert training.teacher.architecture == Timm(name="regnety_160")
+    assert training.teacher.weights.sha256 == "a5fe301d"
+    # Weights of the user's own for this entry: the teacher stays where the shipped registry has it.
+    own = tmp_path / "mine.yaml"
+    own.write_text(f"checkpoints:\n  mine: {{of: {name}, weights: {{uri: mine.pth, sha256: null}}}}\n")
+    inherited = read_registry(own)["mine"].training
+    assert isinstance(inherited, DeitTraining)
+    assert inherited.teacher is not None
+    assert inherited.teacher.weights.uri == str(shipped_registry().parent / training.teacher.weights.uri)

@@ -4,12 +4,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from timm.data import auto_augment
 from training_examples import CLASSES, PREPROCESSING, recipe, write_tree
 
 from robench.core.errors import ExampleError
-from robench.training.folder_images import EpochKeys, TrainingImages, batches
+from robench.training.folder_images import (
+    EpochKeys,
+    TrainingImages,
+    batches,
+    posterize,
+    posterizing_to_black,
+    transform_of,
+)
+from robench.training.optimization import seeded
 
 PLAIN: dict[str, Any] = {"auto_augment": "", "random_erasing": 0.0}
 
@@ -100,3 +111,31 @@ class TestBatches:
         with pytest.raises(ExampleError, match=f"^cannot read image {broken}: it is not recognised") as caught:
             list(batches(of_epoch, images, decode_workers, pin=False))
         assert "\n" not in str(caught.value)
+
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("bits", range(9))
+def test_so_many_of_the_highest_bits_are_kept(bits: int) -> None:
+    kept = np.asarray(posterize(Image.fromarray(PIXELS), bits, fillcolor=(1, 2, 3)))
+    assert np.array_equal(kept, PIXELS >> (8 - bits) << (8 - bits))
+
+
+def test_policies_have_it_and_timm_is_as_before_afterwards() -> None:
+    before = dict(auto_augment.NAME_TO_OP)
+    with posterizing_to_black():
+        operation = auto_augment.AugmentOp("PosterizeIncreasing", prob=1.0, magnitude=10)  # type: ignore[no-untyped-call]  # timm's
+    assert before == auto_augment.NAME_TO_OP
+    assert not np.asarray(operation(Image.fromarray(PIXELS))).any()
+
+
+@pytest.mark.parametrize(("policy", "num_black"), [("rand-m9-mstd0.5-inc1", 0), ("rand-m10-inc1", 2)])
+def test_policies_augment_whatever_they_draw(policy: str, num_black: int) -> None:
+    transform = transform_of(recipe(auto_augment=policy, random_erasing=0.0), PREPROCESSING)
+    spreads = []
+    for seed in range(120):
+        with seeded(seed):
+            spreads.append(float(transform(Image.fromarray(PIXELS)).std(dim=(1, 2)).max()))
+    assert sum(spread == 0 for spread in spreads) >= num_black
+    assert len(set(spreads)) > 100

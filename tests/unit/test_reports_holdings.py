@@ -1,5 +1,7 @@
-"""Measurements that nothing needs any more: which they are, why, and that they are moved aside whole."""
+"""Measurements that a store has: read once for any number of suites, and moved aside whole if nothing needs them."""
 
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +10,60 @@ from leaderboard_examples import adv_suite, fill, shift_suite
 
 from examples import CHECKPOINT, failure_of, header_of
 from robench.core.checkpoint import Checkpoint
-from robench.reports import Listing, unused_in
-from robench.store import FolderStore
+from robench.core.records import Failure, Manifest, Record
+from robench.reports import holdings_of
+from robench.reports.holdings import unused_in
+from robench.reports.results import Listing
+from robench.store import FolderStore, MemoryStore
 from robench.store.upkeep import UNUSED, move_aside
+
+
+class Counting(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed = 0
+        self.read: Counter[str] = Counter()
+
+    def manifests(self, measurement_keys: Collection[str] | None = None) -> Iterator[Manifest]:
+        self.listed += 1
+        return super().manifests(measurement_keys)
+
+    def failures(self) -> Iterator[Failure]:
+        self.listed += 1
+        return super().failures()
+
+    def records_of(self, measurement_keys: Collection[str]) -> Iterator[Record]:
+        self.read.update(measurement_keys)
+        return super().records_of(measurement_keys)
+
+
+@pytest.fixture
+def counting() -> Counting:
+    kept = Counting()
+    fill(kept, adv_suite(), {"vit": 0.5, "rpc": 0.3}, half=["rpc"])
+    fill(kept, shift_suite(), {"vit": 0.5})
+    return kept
+
+
+def test_several_suites_read_each_file_once(counting: Counting) -> None:
+    suites = [adv_suite(), adv_suite(name="again"), shift_suite()]
+    listing = Listing(counting)
+    holdings = [each for suite in suites for each in holdings_of(suite, listing)]
+    assert counting.listed == 2
+    assert set(counting.read.values()) == {1}
+    # With the store itself, everything is read for each suite.
+    assert holdings == [each for suite in suites for each in holdings_of(suite, counting)]
+    assert counting.listed == 2 + 2 * len(suites)
+    assert max(counting.read.values()) > 2
+
+
+def test_records_of_a_listing_have_no_outcomes(counting: Counting) -> None:
+    listing = Listing(counting)
+    keys = {manifest.shard.measurement_key for manifest in listing.manifests}
+    records = [record for key in keys for record in listing.described(key)]
+    assert records
+    assert all(len(record.outcomes) == 0 for record in records)
+    assert {record.shard.key for record in records} == counting.keys()
 
 
 @pytest.fixture
