@@ -47,9 +47,7 @@ def test_a_batch_is_padded_on_the_right_and_may_be_longer() -> None:
     ],
 )
 def test_what_is_no_batch_of_texts_is_refused(inputs: torch.Tensor, problem: str) -> None:
-    with pytest.raises(
-        ContractError, match=f"dataset 'mine' gave inputs .*{problem}|dataset 'mine' gave inputs {problem}"
-    ):
+    with pytest.raises(ContractError, match=f"dataset 'mine' gave inputs (.*)?{problem}"):
         RULES.check_clean(inputs, "mine")
 
 

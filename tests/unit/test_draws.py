@@ -52,11 +52,8 @@ def test_rows_taken_have_the_draws_that_they_had() -> None:
 
 def test_prediction_seeds_are_those_given_or_else_the_examples_own() -> None:
     assert ExampleDraws([5, 6], prediction_seeds=[1, 2]).prediction_seeds == (1, 2)
-    assert ExampleDraws([5]).prediction_seeds == (stream_seed(5, Stream(purpose="prediction")),)
-
-
-def test_rows_taken_keep_the_prediction_seeds_that_were_given() -> None:
     assert ExampleDraws([5, 6, 7], prediction_seeds=[1, 2, 3]).take([2, 0]).prediction_seeds == (3, 1)
+    assert ExampleDraws([5]).prediction_seeds == (stream_seed(5, Stream(purpose="prediction")),)
 
 
 def lazy(calls: list[int], size: int = 5) -> LazySeeds:
@@ -113,11 +110,6 @@ def test_words_are_those_of_a_generator_of_the_seeds_own(seeds: list[int], count
         assert words.of(seed, count).tolist() == np.random.Philox(key=seed).random_raw(count).tolist()
 
 
-def test_the_largest_word_stays_below_one() -> None:
-    word = np.float32(2**24 - 1) * np.float32(2.0**-24)
-    assert word < 1.0
-
-
 def test_a_longer_draw_begins_with_the_shorter_one() -> None:
     short, long = (ExampleDraws([5]).uniform(START, (n,))[0] for n in (10, 31))
     assert torch.equal(long[:10], short)
@@ -125,13 +117,9 @@ def test_a_longer_draw_begins_with_the_shorter_one() -> None:
 
 def test_streams_differ_in_every_part() -> None:
     streams = [
-        START,
-        Stream(purpose="noise"),
-        Stream(purpose="start", restart=1),
-        Stream(purpose="start", step=1),
-        Stream(purpose="start", query=1),
-        Stream(purpose="start", draw=1),
-    ]
+        START, Stream(purpose="noise"), Stream(purpose="start", restart=1), Stream(purpose="start", step=1),
+        Stream(purpose="start", query=1), Stream(purpose="start", draw=1),
+    ]  # fmt: skip
     assert len({stream_seed(3, stream) for stream in streams}) == len(streams)
 
 

@@ -120,9 +120,7 @@ class TestWhatBreaksThem:
 
     def test_an_attack_beyond_its_budget(self, install: Installer) -> None:
         package = declared(install, "Brighten", BRIGHTENED, "return Reached(problem.inputs + 0.15)")
-        with pytest.raises(
-            BudgetExceededError, match=r"'their-brighten' of their-plugins 1\.0 moved an input by 0\.15"
-        ):
+        with pytest.raises(BudgetExceededError, match=r"their-brighten' of their-plugins 1\.0 moved an input by 0\.15"):
             made(package)
 
     def test_an_attack_that_returns_something_else(self, install: Installer) -> None:

@@ -110,9 +110,7 @@ def test_what_is_cut_in_normalised_space_is_not_rounded_out_of_it(several: bool)
     perturbation = Sweep(attacks=(attack, replace(attack, epsilon=Fraction(2, 255)))) if several else attack
     suite = replace(SUITE, conditions=(Condition(name="cut", dataset=DIGITS, perturbation=perturbation),))
     RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float32")
-    with pytest.raises(
-        UsageError, match=r"condition 'cut' of suite 'digits-adv' cuts its inputs to \[0, 1\] after norm"
-    ):
+    with pytest.raises(UsageError, match=r"'cut' of suite 'digits-adv' cuts its inputs to \[0, 1\] after norm"):
         RunRequest(suites=(suite,), checkpoints=(CHECKPOINT,), keep_adversarial="float16")
 
 
@@ -283,9 +281,7 @@ class TestCleanTargets:
         model.takes_targets = False
         check_fit(checkpoint, {DATASETS["sotu"]: TEXTS}, model, [])
         num_passes = len(model.passes)
-        with pytest.raises(
-            UsageError, match=r"model 'm' cannot be scored on the clean targets .* condition 'asks' asks"
-        ):
+        with pytest.raises(UsageError, match=r"'m' cannot be scored on the clean targets .* condition 'asks' asks"):
             check_fit(checkpoint, {DATASETS["sotu"]: TEXTS}, model, conditions)
         assert len(model.passes) == num_passes
         points = encoded_batch(["we people\n"])

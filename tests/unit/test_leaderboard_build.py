@@ -20,13 +20,9 @@ from robench.store import MemoryStore
 
 SKILLS = {"vit": 0.5, "symvit": 0.55, "rpc": 0.3}
 ADV_COLUMNS = [
-    "adv/clean/top1_accuracy",
-    "adv/fgsm/top1_accuracy",
-    "adv/pgd/top1_accuracy",
-    "adv/pgd-half/top1_accuracy",
-    "adv/linf-8/255/robust_accuracy",
-    "adv/linf-4/255/robust_accuracy",
-]
+    "adv/clean/top1_accuracy", "adv/fgsm/top1_accuracy", "adv/pgd/top1_accuracy", "adv/pgd-half/top1_accuracy",
+    "adv/linf-8/255/robust_accuracy", "adv/linf-4/255/robust_accuracy",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -280,16 +280,10 @@ def keep(folder: Path, model: str, median: float, at: str, **changes: object) ->
     """Keep a measurement as ``robench cost`` does."""
     seconds = {"median": median, "low": median / 2, "high": 2 * median, "mean": median}
     document = {
-        "model": model,
-        "protocol": {"name": "brief", "batch_size": 8},
-        "input_shape": [3, 8, 8],
-        "device": "cpu",
-        "threads": 1,
-        "versions": {"torch": "2.15.0"},
-        "at": at,
-        "inference": {"seconds": seconds, "peak_bytes": 10},
+        "model": model, "protocol": {"name": "brief", "batch_size": 8}, "input_shape": [3, 8, 8], "device": "cpu",
+        "threads": 1, "versions": {"torch": "2.15.0"}, "at": at, "inference": {"seconds": seconds, "peak_bytes": 10},
         **changes,
-    }
+    }  # fmt: skip
     (folder / "costs").mkdir(exist_ok=True)
     (folder / "costs" / f"{model}-{at}.json").write_text(json.dumps(document))
 

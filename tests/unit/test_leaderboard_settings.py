@@ -46,12 +46,9 @@ def board(store):
         note="A note.",
     )
     entry = replace(
-        CHECKPOINT,
-        paper="https://arxiv.org/abs/2402.04617?a=1&b=2",
-        code="javascript:alert(1)",
-        weights=Weights(uri="hf-hub:owner/repository/model.safetensors", sha256=None),
-        training_data="digits | <b>",
-    )
+        CHECKPOINT, paper="https://arxiv.org/abs/2402.04617?a=1&b=2", code="javascript:alert(1)",
+        weights=Weights(uri="hf-hub:owner/repository/model.safetensors", sha256=None), training_data="digits | <b>",
+    )  # fmt: skip
     return leaderboard_of([adv_suite()], store, checkpoints={"a": entry}, settings=chosen)
 
 

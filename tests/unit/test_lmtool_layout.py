@@ -29,18 +29,9 @@ from robench.models.lmtool_layout import ConvertedWeights, language_weights, loa
 from robench.models.word_transformer import Language
 
 DECLARED = Language(
-    vocabulary_size=VOCABULARY,
-    depth=DEPTH,
-    dim=DIM,
-    num_heads=HEADS,
-    feedforward=INNER,
-    context=CONTEXT,
-    stride=1,
-    norm="post",
-    activation="relu",
-    positions="backward",
-    cutoffs=CUTOFFS,
-)
+    vocabulary_size=VOCABULARY, depth=DEPTH, dim=DIM, num_heads=HEADS, feedforward=INNER, context=CONTEXT, stride=1,
+    norm="post", activation="relu", positions="backward", cutoffs=CUTOFFS,
+)  # fmt: skip
 
 
 def converted(model: nn.Module, folder: Path, architecture: Language = DECLARED) -> ConvertedWeights:

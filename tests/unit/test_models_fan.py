@@ -30,12 +30,8 @@ from robench.models.vit import FAN_RESIDUALS, Fan
 SMALL = Fan(image_size=16, patch_size=8, num_classes=3, depth=2, dim=8, num_heads=2, mlp_ratio=1.5)
 SYMMETRIC = replace(SMALL, class_attention="symmetric")
 MIXINGS: list[DeclarationBase] = [
-    Softmax(),
-    Symmetric(),
-    Rpc(),
-    Rpc(elsewhere="softmax", formula="released"),
-    Twicing(),
-]
+    Softmax(), Symmetric(), Rpc(), Rpc(elsewhere="softmax", formula="released"), Twicing(),
+]  # fmt: skip
 
 
 def scattered(module: nn.Module, spread: float = 0.3) -> Any:

@@ -132,9 +132,7 @@ class TestMistakes:
 
     def test_a_dependency_that_the_module_lacks_is_not_taken_for_the_module(self, folder: Path) -> None:
         (folder / "their_needy.py").write_text("import no_such_dependency")
-        with pytest.raises(
-            DeclarationError, match=r"importing their_needy raised .*No module named 'no_such_dependency'"
-        ):
+        with pytest.raises(DeclarationError, match=r"their_needy raised .*No module named 'no_such_dependency'"):
             build(Python(target="their_needy:build_model"))
 
     @pytest.mark.parametrize("source", ["def broken(:", "1 / 0", "import sys; sys.exit(1)"])

@@ -160,9 +160,7 @@ class TestWhatLiesBesideIsIgnored:
 
     def test_of_torchs_older_form_nothing_is_put_aside_and_the_message_says_so(self, tmp_path: Path) -> None:
         for layout in ("plain", "deit"):
-            with pytest.raises(
-                WeightsError, match=r"AdamW beside.*older form, which this is, nothing can be put aside"
-            ):
+            with pytest.raises(WeightsError, match=r"AdamW beside.*older form, which this is, nothing can be put"):
                 load_state(save(tmp_path / "a.pth", BESIDE["optimizer"], zipped=False), layout)
 
     def test_of_torchs_older_form_what_torch_knows_itself_is_read(self, tmp_path: Path) -> None:
@@ -286,9 +284,7 @@ class TestNothingIsRun:
 class TestStandInsAreNoWeights:
     def test_among_the_tensors_they_are_refused_with_file_and_class(self, tmp_path: Path) -> None:
         torch.save({"model": {**STATE, "odd": Mode.TRAIN}}, tmp_path / "a.pth")
-        with pytest.raises(
-            WeightsError, match=rf"a\.pth .*entry 'odd' is of type {__name__}\.Mode, wanted a dense tensor"
-        ):
+        with pytest.raises(WeightsError, match=rf"a\.pth .*entry 'odd' is of type {__name__}\.Mode, wanted a dense"):
             load_state(tmp_path / "a.pth", "deit")
 
     def test_a_whole_pickled_model_is_no_state_dict(self, tmp_path: Path) -> None:

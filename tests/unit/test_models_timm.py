@@ -84,20 +84,10 @@ def test_a_script_can_ask_a_model_for_its_number_of_classes(name: str, num_class
 
 def test_what_timms_train_script_passes_without_a_value_is_taken() -> None:
     model = timm.create_model(
-        "robench_tiny",
-        pretrained=False,
-        in_chans=3,
-        num_classes=10,
-        drop_rate=0.0,
-        drop_path_rate=0.3,
-        drop_block_rate=None,
-        global_pool=None,
-        bn_momentum=None,
-        bn_eps=None,
-        scriptable=False,
-        checkpoint_path="",
+        "robench_tiny", pretrained=False, in_chans=3, num_classes=10, drop_rate=0.0, drop_path_rate=0.3,
+        drop_block_rate=None, global_pool=None, bn_momentum=None, bn_eps=None, scriptable=False, checkpoint_path="",
         pretrained_cfg_overlay=None,
-    )
+    )  # fmt: skip
     assert model.blocks[1].drop_path2.drop_prob == pytest.approx(0.3)  # type: ignore[index,union-attr]  # a list of blocks
 
 

@@ -249,12 +249,9 @@ def holding(**records: list[float]) -> Holding:
     for condition in SUITE.conditions:
         provenances = [replace(PROVENANCE, seconds=each) for each in records.get(condition.name, [])]
         coverages[condition.name] = Coverage(
-            condition=condition.name,
-            num_wanted=600,
-            records=tuple(record_of(provenance=each) for each in provenances),
-            failures=(),
-            has_older=False,
-        )
+            condition=condition.name, num_wanted=600, records=tuple(record_of(provenance=each) for each in provenances),
+            failures=(), has_older=False,
+        )  # fmt: skip
     facts = {"suite": SUITE.name, "dataset": None, "model": "m", "measurements": frozenset[str]()}
     return Holding(**facts, coverages=coverages, num_failed=0, seconds=0.0, is_named=True)  # type: ignore[arg-type]  # its fields
 

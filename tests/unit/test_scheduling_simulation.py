@@ -36,13 +36,10 @@ PLAIN = SimulatedWorker()
 
 def measured(model: str, condition: str, num_examples: int, batch_size: int = 10) -> Measurement:
     return replace(
-        MEASUREMENT,
-        checkpoint=replace(MEASUREMENT.checkpoint, name=model),
-        condition=replace(MEASUREMENT.condition, name=condition),
-        weights_digest=model,
-        dataset=DatasetIdentity(name="digits", fingerprint=condition, num_examples=num_examples),
-        batch_size=batch_size,
-    )
+        MEASUREMENT, checkpoint=replace(MEASUREMENT.checkpoint, name=model),
+        condition=replace(MEASUREMENT.condition, name=condition), weights_digest=model,
+        dataset=DatasetIdentity(name="digits", fingerprint=condition, num_examples=num_examples), batch_size=batch_size,
+    )  # fmt: skip
 
 
 def ideal_seconds(work: float, workers: Sequence[SimulatedWorker]) -> float:

@@ -154,12 +154,8 @@ class Ending:
 def test_tasks_in_a_process_tell_how_it_ended_and_the_next_has_a_new_one() -> None:
     answers = list(answers_in_a_process(Ending(), [5, -1, 6, -1, -1], 60))
     assert [each.what if isinstance(each, Death) else each for each in answers] == [
-        "ended itself with exit code 5",
-        "alive",
-        "ended itself with exit code 6",
-        "alive",
-        "alive",
-    ]
+        "ended itself with exit code 5", "alive", "ended itself with exit code 6", "alive", "alive",
+    ]  # fmt: skip
 
 
 class TestInbox:

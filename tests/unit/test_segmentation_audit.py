@@ -80,17 +80,10 @@ def test_an_honest_model_is_not_flagged_and_every_check_is_made(monkeypatch: pyt
     flags = audit(Tiny(), BATCH, IDENTITY, EPSILON)
     assert {flag.name for flag in flags if flag.is_raised} == set()
     assert {flag.name for flag in flags} >= {
-        "random victim",
-        "probabilities for logits",
-        "zero gradients",
-        "coupled rows",
-        "silent success",
-        "unconstrained attack failure",
-        "single step beats iterations",
-        "random search beats gradients",
-        "smaller budget beats larger",
-        "twice the steps change the result",
-    }
+        "random victim", "probabilities for logits", "zero gradients", "coupled rows", "silent success",
+        "unconstrained attack failure", "single step beats iterations", "random search beats gradients",
+        "smaller budget beats larger", "twice the steps change the result",
+    }  # fmt: skip
     (found,) = [flag.finding for flag in flags if flag.name == "single step beats iterations"]
     assert "points more answers stay right" in found
     (unconstrained,) = [flag for flag in flags if flag.name == "unconstrained attack failure"]
@@ -159,12 +152,9 @@ def tried(declaration: Attack) -> Tried:
     proportions = RULES.num_right(Tiny().outputs(reached), BATCH.targets) / RULES.num_answers(BATCH.targets)
     assert declaration.threat_model is not None
     return Tried(
-        name=declaration.kind,
-        dataset=SCENES,
-        attack=declaration,
-        threat_model=declaration.threat_model,
+        name=declaration.kind, dataset=SCENES, attack=declaration, threat_model=declaration.threat_model,
         survives=proportions.double().numpy(),
-    )
+    )  # fmt: skip
 
 
 def compared(*attacks: Attack) -> list[Flag]:

@@ -17,47 +17,18 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
 PLAIN = SlurmJobs(
     what=(("--suite", "digits-adv"), ("--model", "digits-vit"), ("--limit", "20"), ("--results", "/data/results")),
     work=("run", "--take-over", "--no-audit"),
-    tables=(("report",), ("leaderboard", "--format", "md", "--output", "/data/table.md")),
-    num_jobs=4,
-    folder=Path("/data/results/slurm"),
-    logs=Path("/data/results/slurm"),
-    working_folder=Path("/home/me"),
-    python="/opt/robench/bin/python",
-    setup=("module load cuda",),
-    time="12:00:00",
-    partition="gpu",
-    account="lab",
-    num_gpus=1,
-    num_cpus=8,
-    memory="32G",
-    options=("--qos=long",),
-    table_options=("--qos=short",),
-    max_requeues=100,
+    tables=(("report",), ("leaderboard", "--format", "md", "--output", "/data/table.md")), num_jobs=4,
+    folder=Path("/data/results/slurm"), logs=Path("/data/results/slurm"), working_folder=Path("/home/me"),
+    python="/opt/robench/bin/python", setup=("module load cuda",), time="12:00:00", partition="gpu", account="lab",
+    num_gpus=1, num_cpus=8, memory="32G", options=("--qos=long",), table_options=("--qos=short",), max_requeues=100,
     given_up=75,
-)
+)  # fmt: skip
 SCRIPTS = {"measure": array_text, "tables": tables_text}
 HOSTILE = (
-    "two words",
-    "it's",
-    'a"b',
-    "$(touch owned)",
-    "`touch owned`",
-    "$HOME ${IFS}",
-    "; touch owned",
-    "& touch owned",
-    "* ? [a]",
-    "#comment",
-    "back\\slash",
-    "line\nbreak",
-    "tab\t",
-    "--option",
-    "~",
-    "!history",
-    "percent %j %%",
-    "é\udcff",
-    ")",
-    "",
-)
+    "two words", "it's", 'a"b', "$(touch owned)", "`touch owned`", "$HOME ${IFS}", "; touch owned", "& touch owned",
+    "* ? [a]", "#comment", "back\\slash", "line\nbreak", "tab\t", "--option", "~", "!history", "percent %j %%",
+    "é\udcff", ")", "",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -109,34 +80,16 @@ class TestText:
 
     def test_what_slurm_reads(self) -> None:
         assert directives(array_text(PLAIN)) == {
-            "--job-name": "robench",
-            "--array": "1-4",
-            "--chdir": "/home/me",
-            "--output": "/data/results/slurm/%A_%a.log",
-            "--open-mode": "append",
-            "--requeue": "",
-            "--signal": "B:USR1@120",
-            "--time": "12:00:00",
-            "--partition": "gpu",
-            "--account": "lab",
-            "--nodes": "1",
-            "--ntasks": "1",
-            "--gres": "gpu:1",
-            "--cpus-per-task": "8",
-            "--mem": "32G",
-            "--qos": "long",
-        }
+            "--job-name": "robench", "--array": "1-4", "--chdir": "/home/me",
+            "--output": "/data/results/slurm/%A_%a.log", "--open-mode": "append", "--requeue": "",
+            "--signal": "B:USR1@120", "--time": "12:00:00", "--partition": "gpu", "--account": "lab", "--nodes": "1",
+            "--ntasks": "1", "--gres": "gpu:1", "--cpus-per-task": "8", "--mem": "32G", "--qos": "long",
+        }  # fmt: skip
         assert directives(tables_text(PLAIN)) == {
-            "--job-name": "robench-tables",
-            "--chdir": "/home/me",
-            "--output": "/data/results/slurm/%j_tables.log",
-            "--open-mode": "append",
-            "--partition": "gpu",
-            "--account": "lab",
-            "--nodes": "1",
-            "--ntasks": "1",
+            "--job-name": "robench-tables", "--chdir": "/home/me", "--output": "/data/results/slurm/%j_tables.log",
+            "--open-mode": "append", "--partition": "gpu", "--account": "lab", "--nodes": "1", "--ntasks": "1",
             "--qos": "short",
-        }
+        }  # fmt: skip
 
     def test_what_is_not_asked_for_is_left_to_slurm(self) -> None:
         nothing = dict.fromkeys(("time", "partition", "account", "num_gpus", "num_cpus", "memory"))
@@ -239,13 +192,9 @@ class TestJobs:
         monkeypatch.chdir(tmp_path)
         values = tuple(("--model", value) for value in HOSTILE)
         jobs = replace(
-            PLAIN,
-            python=str(slurm.program),
-            setup=(),
-            what=values,
-            work=("run", *HOSTILE),
+            PLAIN, python=str(slurm.program), setup=(), what=values, work=("run", *HOSTILE),
             tables=(("report", *HOSTILE),),
-        )
+        )  # fmt: skip
         given = [word for words in values for word in words]
         assert slurm.run_task(written(array_text(jobs), tmp_path)).returncode == 0
         assert slurm.words == ["-P", "-m", "robench", "run", *given, *HOSTILE, "--part", "1/4"]

@@ -129,9 +129,7 @@ def test_entries_of_other_kinds_are_refused_by_name(kind: str, entries: dict[str
     assert checkpoint.training is not None
     for training in (None, other.training):
         wrong = replace(checkpoint, training=training)
-        with pytest.raises(
-            DeclarationError, match=rf"{wrong.name!r} has (no|a) .*({kind}|'training' fields|kind 'deit')"
-        ):
+        with pytest.raises(DeclarationError, match=rf"{wrong.name!r} has .*({kind}|'training' fields|kind 'deit')"):
             checkpoint.training.implemented()(wrong, Host(data_root=None))
 
 

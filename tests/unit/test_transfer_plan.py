@@ -54,12 +54,9 @@ def prepared() -> PreparedTransfer:
 def test_sources_are_attacked_and_everyone_is_measured_clean(prepared: PreparedTransfer) -> None:
     asked = {(shard.measurement.checkpoint.name, shard.measurement.condition.name) for shard in prepared.attacks.shards}
     assert asked == {
-        ("digits-vit", "clean"),
-        ("digits-vit", "fgsm"),
-        ("digits-symvit", "clean"),
-        ("digits-symvit", "fgsm"),
+        ("digits-vit", "clean"), ("digits-vit", "fgsm"), ("digits-symvit", "clean"), ("digits-symvit", "fgsm"),
         ("digits-fan", "clean"),
-    }
+    }  # fmt: skip
 
 
 def test_of_several_clean_conditions_that_of_as_many_examples_is_shown(prepared: PreparedTransfer) -> None:
@@ -141,15 +138,9 @@ def condition(name: str, perturbation: DeclarationBase) -> Condition:
 
 
 CHOSEN = Suite(
-    name="s",
-    version=1,
-    seed=0,
-    task="classification",
-    batch_size=10,
-    conditions=(condition("clean", Clean()), condition("pgd", PGD), condition("sweep", SWEEP)),
-    metrics=(),
-    columns=(),
-)
+    name="s", version=1, seed=0, task="classification", batch_size=10,
+    conditions=(condition("clean", Clean()), condition("pgd", PGD), condition("sweep", SWEEP)), metrics=(), columns=(),
+)  # fmt: skip
 
 
 def seen(name: str = "m", **changes: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import BertWordPieceTokenizer
+from training_examples import entry_of
 
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, WeightsError
@@ -154,9 +155,7 @@ def test_language_model_and_classifier_learn(vocabulary: Path, monkeypatch: pyte
 def test_other_files_than_a_vocabulary_of_this_size_are_refused(vocabulary: Path, change: Any) -> None:
     assert read_pieces(vocabulary, len(PIECES)) == PIECES
     vocabulary.write_text("\n".join(change(PIECES)))
-    with pytest.raises(
-        WeightsError, match=r"word pieces, the first of them .*: expected vocabulary_size 27, with \[PAD\]"
-    ):
+    with pytest.raises(WeightsError, match=r"the first of them .*: expected vocabulary_size 27, with \[PAD\]"):
         read_pieces(vocabulary, len(PIECES))
     with pytest.raises(WeightsError, match=r"cannot read the word pieces in .*absent"):
         read_pieces(vocabulary.with_name("absent"), 27)
@@ -177,15 +176,5 @@ def words(architecture: Language) -> Language:
 
 
 def checkpoint(architecture: Any, training: Any, folder: Path) -> Checkpoint:
-    return Checkpoint(
-        name="mine",
-        architecture=architecture,
-        weights=Weights(uri="mine.safetensors", sha256=None),
-        preprocessing=NoPreprocessing(inputs="texts"),
-        task="language-modeling" if isinstance(architecture, Language) else "classification",
-        training_data="none",
-        source="a test",
-        licence="none",
-        training=training,
-        folder=folder,
-    )
+    task = "language-modeling" if isinstance(architecture, Language) else "classification"
+    return entry_of(architecture, NoPreprocessing(inputs="texts"), training, task=task, folder=folder)

@@ -38,20 +38,8 @@ def swapped(declaration: WordSwap, texts: list[str], seeds: list[int] | None = N
 def test_words_are_those_of_textattack() -> None:
     found = [LINE[start:stop] for start, stop in words_of(LINE, without_stop_words=False)]
     assert found == [
-        "The",
-        "Congress",
-        "of",
-        "the",
-        "U",
-        "S",
-        "has",
-        "since",
-        "1789",
-        "re-elected",
-        "unk",
-        "and",
-        "didn't",
-    ]
+        "The", "Congress", "of", "the", "U", "S", "has", "since", "1789", "re-elected", "unk", "and", "didn't",
+    ]  # fmt: skip
     kept = [LINE[start:stop] for start, stop in words_of(LINE, without_stop_words=True)]
     # Stop words in lower case alone.
     assert kept == ["The", "Congress", "U", "S", "since", "1789", "re-elected", "unk"]
