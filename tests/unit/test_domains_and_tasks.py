@@ -101,18 +101,16 @@ def test_what_it_cannot_be_perturbed_by(perturbation: PerturbationDeclaration, d
     assert perturbation.problems_on(dataset)[0][1].startswith(message)
 
 
+def read(name: str, dataset: Any) -> Suite:
+    suite: dict[str, Any] = {"name": "s", "version": 1, "seed": 0, "batch_size": 4, "metrics": ["top1_accuracy"]}
+    conditions = [{"name": "pgd", "perturbation": {"kind": "fgsm", "epsilon": "8/255"}}]
+    suite |= {"dataset": name, "conditions": conditions}
+    return suite_of(document_from_python(suite, "suite"), {name: dataset})
+
+
 def test_a_suite_with_such_a_condition_is_refused_with_its_place() -> None:
-    suite = {
-        "name": "s",
-        "version": 1,
-        "seed": 0,
-        "batch_size": 4,
-        "dataset": "heights",
-        "conditions": [{"name": "pgd", "perturbation": {"kind": "fgsm", "epsilon": "8/255"}}],
-        "metrics": ["top1_accuracy"],
-    }
     with pytest.raises(DeclarationError) as raised:
-        suite_of(document_from_python(suite, "suite"), {"heights": ON_POINTS})
+        read("heights", ON_POINTS)
     told = str(raised.value)
     assert "  conditions[0].perturbation: must have loss objective on heights, whose task is guessing" in told
     assert "metrics[0]: must be a metric of the task guessing, got top1_accuracy, one of classification" in told
@@ -120,18 +118,9 @@ def test_a_suite_with_such_a_condition_is_refused_with_its_place() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("task", "unheard"), ("domain", "nowhere")])
 def test_a_dataset_of_an_unknown_task_or_domain_is_refused_with_its_place(field: str, value: str) -> None:
-    suite = {
-        "name": "s",
-        "version": 1,
-        "seed": 0,
-        "batch_size": 4,
-        "dataset": "strange",
-        "conditions": [{"name": "pgd", "perturbation": {"kind": "fgsm", "epsilon": "8/255"}}],
-        "metrics": ["top1_accuracy"],
-    }
     strange: Any = replace(DIGITS, name="strange", **{field: value})
     with pytest.raises(DeclarationError, match=f"a dataset of a known {field}, got one of {value}: install"):
-        suite_of(document_from_python(suite, "suite"), {"strange": strange})
+        read("strange", strange)
 
 
 def test_a_suite_of_an_unknown_task_is_refused() -> None:

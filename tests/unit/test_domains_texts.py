@@ -110,10 +110,7 @@ def test_sequences_and_pairs_are_valid_and_their_padding_is_known(inputs: torch.
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (
-            SEQUENCES.float(),
-            r"gave inputs \(2, 3\) of torch.float32, wanted int64 tokens \(B, T\) or pairs \(B, 2, T\)",
-        ),
+        (SEQUENCES.float(), r"inputs \(2, 3\) of torch.float32, wanted int64 tokens \(B, T\) or pairs \(B, 2, T\)"),
         (SEQUENCES[0], r"gave inputs \(3,\) of torch.int64"),
         (torch.ones(2, 3, 4, dtype=torch.int64), r"gave inputs \(2, 3, 4\)"),
         (torch.tensor([[1, 2], [3, -4]]), "gave the token -4 in row 1 of a batch, wanted 1 to 2147483647"),

@@ -110,9 +110,7 @@ class TestEvaluate:
     def test_shards_cut_anywhere_hold_the_same_outcomes(self) -> None:
         noise = UniformNoise(epsilon=Fraction(8, 255))
         whole = evaluate(shard_of(noise), Watched(), EXAMPLES).outcomes
-        parts = [
-            evaluate(shard_of(noise, a, b), Watched(), EXAMPLES).outcomes for a, b in ((0, 10), (10, 20), (20, 25))
-        ]
+        parts = [evaluate(shard_of(noise, *at), Watched(), EXAMPLES).outcomes for at in ((0, 10), (10, 20), (20, 25))]
         assert Outcomes.joined(parts) == whole
 
     def test_a_prediction_has_seeds_of_its_own_that_depend_on_the_example_alone(self) -> None:

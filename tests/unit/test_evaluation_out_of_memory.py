@@ -305,11 +305,9 @@ def _tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     unfreeze()
 
 
-def run(num_examples: int, num_predictions: int = 1, perturbation: Any = None) -> tuple[Reader, list[Any]]:
+def run(num_examples: int, num_predictions: int = 1, attack: Any = None) -> tuple[Reader, list[Any]]:
     examples, reader = Indices(num_examples), Reader()
-    condition = Condition(
-        name="c", dataset=DIGITS, perturbation=perturbation or Clean(), num_predictions=num_predictions
-    )
+    condition = Condition(name="c", dataset=DIGITS, perturbation=attack or Clean(), num_predictions=num_predictions)
     measurement = replace(
         MEASUREMENT, checkpoint=replace(CHECKPOINT, task="tokens"), condition=condition, dataset=examples.identity,
         batch_size=BATCH_SIZE,

@@ -99,7 +99,7 @@ class Noting(Linear):
 
 
 def shard_of(
-    perturbation: Any,
+    attack: Any,
     *,
     action: Action = PREDICT,
     dtype: str = "float32",
@@ -107,12 +107,8 @@ def shard_of(
     stop: int = SIZE,
     num_predictions: int = 1,
 ) -> Shard:
-    condition = Condition(
-        name="c", dataset=DIGITS, perturbation=perturbation, action=action, num_predictions=num_predictions
-    )
-    measurement = replace(
-        MEASUREMENT, condition=condition, dataset=Images.identity, batch_size=10, adversarial_dtype=dtype
-    )
+    asked = Condition(name="c", dataset=DIGITS, perturbation=attack, action=action, num_predictions=num_predictions)
+    measurement = replace(MEASUREMENT, condition=asked, dataset=Images.identity, batch_size=10, adversarial_dtype=dtype)
     return Shard(measurement=measurement, start=start, stop=stop)
 
 
@@ -139,9 +135,7 @@ BOUNDED = {
     "pgd at success": AT_SUCCESS,
     "pgd l2": replace(PGD, norm="l2", epsilon=Fraction(1, 2), step_size=Fraction(1, 10)),
     "pgd normalised": replace(PGD, space="normalised", clip="none", labels="predicted", epsilon=Fraction(1, 4)),
-    "autoattack": AutoAttack(
-        variant="custom", epsilon=BUDGET, members=(replace(Fgsm(epsilon=BUDGET)), AT_SUCCESS), norm="linf"
-    ),
+    "autoattack": AutoAttack(variant="custom", epsilon=BUDGET, members=(Fgsm(epsilon=BUDGET), AT_SUCCESS), norm="linf"),
     "sweep": sweep_of(replace(PGD, step_size=Fraction(2, 255))),
     "sweep that carries": sweep_of(replace(PGD, step_size=Fraction(2, 255)), carry=True),
 }
@@ -380,10 +374,8 @@ class Projecting:
 
 def submitted_shard(perturbation: Any, **changes: Any) -> Shard:
     condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation, **changes)
-    dataset = robench.load_dataset("digits").identity
-    return Shard(
-        measurement=replace(MEASUREMENT, condition=condition, dataset=dataset, batch_size=4), start=0, stop=COUNT
-    )
+    data = robench.load_dataset("digits").identity
+    return Shard(measurement=replace(MEASUREMENT, condition=condition, dataset=data, batch_size=4), start=0, stop=COUNT)
 
 
 def submitted_by(shard: Shard, model: Any) -> tuple[Any, Any]:
@@ -463,10 +455,8 @@ class Pointwise(Projecting):
 def test_counts_of_pixels_are_compared_row_by_row() -> None:
     scenes, pointwise = robench.load_dataset("digit-scenes"), Pointwise()
     condition = Condition(name="c", dataset=DIGIT_SCENES, perturbation=FGSM)
-    checkpoint = replace(MEASUREMENT.checkpoint, task="segmentation")
-    measurement = replace(
-        MEASUREMENT, checkpoint=checkpoint, condition=condition, dataset=scenes.identity, batch_size=4
-    )
+    entry = replace(MEASUREMENT.checkpoint, task="segmentation")
+    measurement = replace(MEASUREMENT, checkpoint=entry, condition=condition, dataset=scenes.identity, batch_size=4)
     shard, attacked = Shard(measurement=measurement, start=0, stop=COUNT), Attacked(collects=True)
     record = evaluate(shard, pointwise, scenes, source=attacked)
     examples = attacked.examples(shard.header)

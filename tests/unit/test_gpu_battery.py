@@ -43,9 +43,7 @@ def run(parts: list[tuple[str, float, list[tuple[str, Any, tuple[str, ...]]]]], 
         return lambda setting: [Task(*task) for task in tasks]
 
     kept: list[str] = []
-    battery = Battery(
-        document={}, seconds=seconds, clock=clock, keep=lambda document: kept.append(json.dumps(document))
-    )
+    battery = Battery(document={}, seconds=seconds, clock=clock, keep=lambda made: kept.append(json.dumps(made)))
     declared = [Part(name, name.title(), weight, tasks_of(tasks)) for name, weight, tasks in parts]
     battery.run(declared, None)  # type: ignore[arg-type]  # these tasks ask for nothing
     return battery.document["parts"], kept
@@ -69,14 +67,10 @@ def test_a_part_without_time_a_library_that_is_absent_and_a_failure_are_listed()
     def fail() -> dict[str, Any]:
         raise RuntimeError("out of memory")
 
-    tasks = [
-        ("absent", clock.taking(1), ("no_such_library",)),
-        ("broken", fail, ()),
-        ("long", clock.taking(99, x=1), ()),
-    ]
+    tasks = [("absent", clock.taking(1), ("no_library",)), ("broken", fail, ()), ("long", clock.taking(99, x=1), ())]
     parts, kept = run([("some", 1, tasks), ("late", 1, [("late", clock.taking(1), ())])], 10, clock)
     first, second, third = parts["some"]["rows"]
-    assert first == {"name": "absent", "skipped": "no_such_library is not installed"}
+    assert first == {"name": "absent", "skipped": "no_library is not installed"}
     assert second["failed"] == "RuntimeError: out of memory"
     assert third == {"name": "long", "x": 1}
     assert parts["late"]["rows"] == [{"name": "all", "skipped": "no time was left"}]

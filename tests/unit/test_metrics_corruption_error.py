@@ -132,11 +132,9 @@ def severities_with(num_wrong: int, num_images: int = 20) -> Severities:
 
 def random_corruptions(seed: int, names: list[str], num_images: int = 30) -> dict[str, Severities]:
     draw = random.Random(seed)
-    hardness = [draw.random() for _ in range(num_images)]
+    hard = [draw.random() for _ in range(num_images)]
     return {
-        name: severities_of(
-            [draw.random() > hardness[index % num_images] for index in range(5 * num_images)], num_images
-        )
+        name: severities_of([draw.random() > hard[index % num_images] for index in range(5 * num_images)], num_images)
         for name in names
     }
 
@@ -319,9 +317,7 @@ REFUSALS = {
     "missing severity": of_error(r"snow wants the severities 1 to 5, got \[1, 2, 3, 5\]", snow=FOUR),
     "other images": of_error(r"2 examples are in snow at severity 4 .* \(first 'stranger'\)", snow=STRANGE),
     "none": of_error("no corruptions"),
-    "other clean images": relative(
-        r"1 examples are in the clean .* \(first 'val/019'\)", 19, REFERENCE, IncompleteError
-    ),
+    "clean images": relative(r"1 examples are in the clean .* \(first 'val/019'\)", 19, REFERENCE, IncompleteError),
     "no relative error": relative("odd errs no more under snow", 20, UNHURT, DeclarationError),
     "percent": clean_error(43.5),
     "more than one": clean_error(1.5),

@@ -91,11 +91,7 @@ def model_of(residual: DeclarationBase, *, leave: tuple[str, ...] = ()) -> Any:
 
 def test_every_declared_residual_has_a_block() -> None:
     assert all(callable(declared.implemented()) for declared in RESIDUALS.values())
-    assert [type(block_of(residual)) for residual in (PlainResidual(), *ADDED[:2])] == [
-        PlainBlock,
-        BoostBlock,
-        FeatScaleBlock,
-    ]
+    assert [type(block_of(each)) for each in (PlainResidual(), *ADDED[:2])] == [PlainBlock, BoostBlock, FeatScaleBlock]
 
 
 @pytest.mark.parametrize("residual", ADDED, ids=title)

@@ -88,11 +88,9 @@ def attended(q: Any, k: Any, v: Any, num_heads: int, weigh: Any = lambda a, v: a
 
 def convolved(grid: Any, kernel: Any, bias: float) -> Any:
     """One channel's 3x3 convolution with zeros around it."""
-    padded = np.pad(grid, 1)
+    wide = np.pad(grid, 1)
     rows, columns = grid.shape
-    return np.array(
-        [[(padded[i : i + 3, j : j + 3] * kernel).sum() + bias for j in range(columns)] for i in range(rows)]
-    )
+    return np.array([[(wide[i : i + 3, j : j + 3] * kernel).sum() + bias for j in range(columns)] for i in range(rows)])
 
 
 def processed(x: Any, weights: dict[str, Any], num_heads: int) -> Any:
@@ -125,11 +123,8 @@ def processed(x: Any, weights: dict[str, Any], num_heads: int) -> Any:
 def class_attended(x: Any, weights: dict[str, Any], num_heads: int) -> Any:
     """A class-attention block, class token first; all other tokens pass through both norms."""
     entered = normed(x, weights, "norm1")
-    q, k, v = (
-        linear(entered[:1], weights, "attn.q"),
-        linear(entered, weights, "attn.k"),
-        linear(entered, weights, "attn.v"),
-    )
+    q = linear(entered[:1], weights, "attn.q")
+    k, v = (linear(entered, weights, f"attn.{name}") for name in ("k", "v"))
     entered[0] = linear(attended(q, k, v, num_heads), weights, "attn.proj")[0]
     x = normed(x + weights["gamma1"] * entered, weights, "norm2")
     hidden = np.vectorize(gelu)(linear(x[:1], weights, "mlp.fc1"))

@@ -446,10 +446,7 @@ def closing_over(module: nn.Module) -> nn.Module:
 
 KEPT = nn.ReLU()
 UNDIGESTIBLE: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "class of a notebook": (
-        lambda: in_a_notebook("class Net(nn.Module): pass")(),
-        "Net is defined in no file, but in a",
-    ),
+    "class of a notebook": (lambda: in_a_notebook("class Net(nn.Module): pass")(), "Net is defined in no file"),
     "function of a notebook": (
         lambda: Plain(in_a_notebook("def Net(x): return x")),
         "held of its class Plain is a function (Net) whose code is in no module's file",
@@ -496,11 +493,7 @@ def traced(act: Callable[[torch.Tensor], torch.Tensor]) -> nn.Module:
 
 
 MADE_AT_RUN_TIME: dict[str, tuple[Callable[[Any], nn.Module], object, object]] = {
-    "class by exec": (
-        lambda body: from_text(f"class Net(nn.Module):\n def forward(self, x): return {body}")(),
-        "x",
-        "-x",
-    ),
+    "by exec": (lambda body: from_text(f"class Net(nn.Module):\n def forward(self, x): return {body}")(), "x", "-x"),
     "class in a function": (with_own_class, 1.0, 2.0),
     "lambda by eval": (lambda body: Plain(eval(f"lambda x: {body}")), "x", "-x"),
     "names of a function by eval": (lambda body: Plain(eval(f"lambda x: x.{body}()")), "sin", "cos"),

@@ -119,10 +119,7 @@ class TestTarget:
 class TestMistakes:
     @pytest.mark.parametrize(
         ("target", "missing"),
-        [
-            ("their_pakage.models:build_model", "their_pakage"),
-            ("their_package.model:build_model", "their_package.model"),
-        ],
+        [("their_pakage.models:build", "their_pakage"), ("their_package.model:build", "their_package.model")],
     )
     def test_a_missing_module_is_named_with_where_it_was_sought(self, folder: Path, target: str, missing: str) -> None:
         with pytest.raises(DeclarationError) as caught:

@@ -101,10 +101,7 @@ class TestRequest:
             ({"shard_timeout": float("nan")}, "--shard-timeout must be a number of seconds above 0, got nan"),
             ({"shard_timeout": 5.0, "executor": "serial"}, "--shard-timeout; leave one of them out"),
             ({"suites": (SUITE, SUITE)}, "two of the suites are named digits-adv"),
-            (
-                {"checkpoints": (replace(CHECKPOINT, task="language"),)},
-                "is for classification, but model 'm' is for language",
-            ),
+            ({"checkpoints": (replace(CHECKPOINT, task="language"),)}, "classification, but model 'm' is for language"),
         ],
         ids=lambda value: value if isinstance(value, str) else None,
     )
@@ -175,11 +172,8 @@ def test_a_module_has_the_task_and_the_inputs_of_its_suite() -> None:
 
 def test_an_entry_says_that_its_model_is_in_memory() -> None:
     (checkpoint,) = chosen({"mine": NET}).checkpoints
-    assert (checkpoint.architecture.kind, checkpoint.weights.uri, checkpoint.task) == (
-        "in-memory",
-        "in memory",
-        "classification",
-    )
+    found = checkpoint.architecture.kind, checkpoint.weights.uri, checkpoint.task
+    assert found == ("in-memory", "in memory", "classification")
     assert checkpoint.expected == {}
     assert not checkpoint.coupled
 
@@ -202,10 +196,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "parts in the other order": ({"mine": (NORMALISED, NET)}, "model 'mine' is of type tuple, expected"),
     "a preprocessing that is none": ({"mine": (NET, 0.5)}, "the preprocessing of model 'mine' is of type float"),
     "one name twice": ([{"mine": NET}, {"mine": OTHER}], "two modules are given under the name 'mine'"),
-    "a name of the registry": (
-        ["digits-vit", {"digits-vit": NET}],
-        "model 'digits-vit' is given both by name and in memory; give the module another name",
-    ),
+    "a registered name": (["digits-vit", {"digits-vit": NET}], "model 'digits-vit' is given both by name and in mem"),
 }
 
 

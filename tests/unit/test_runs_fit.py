@@ -67,7 +67,9 @@ def answers(num_right: int, num_classes: int = 10) -> Callable[[torch.Tensor], t
 
 @pytest.fixture
 def fit() -> Callable[..., None]:
-    def check(model: Callable[[torch.Tensor], torch.Tensor], dataset: Any = None, **changes: Any) -> None:
+    def check(
+        model: Callable[[torch.Tensor], torch.Tensor], dataset: Any = None, declared: Any = DIGITS, **changes: Any
+    ) -> None:
         class Victim:
             def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
                 assert len(seeds) == len(inputs)
@@ -75,7 +77,7 @@ def fit() -> Callable[..., None]:
 
         trained = replace(CHECKPOINT, trained_on="digits")
         victim: Any = Victim()
-        check_fit(replace(trained, **changes), {DIGITS: dataset or Numbered()}, victim)
+        check_fit(replace(trained, **changes), {declared: dataset or Numbered()}, victim)
 
     return check
 
@@ -242,31 +244,14 @@ def test_models_that_answer_in_turn_are_refused(
         assert value == 0
 
 
-class TestClassesThatOnlyFilesTell:
-    """Of datasets whose declaration does not say how many classes there are."""
-
-    @pytest.fixture
-    def fit_open(self) -> Callable[..., None]:
-        class Victim:
-            def outputs(self, inputs: torch.Tensor, seeds: Sequence[int]) -> torch.Tensor:
-                return answers(31)(inputs)
-
-        def check(dataset: Any) -> None:
-            victim: Any = Victim()
-            check_fit(CHECKPOINT, {stand_in("classification"): dataset}, victim)
-
-        return check
-
-    def test_the_opened_dataset_tells_them(self, fit_open: Callable[..., None]) -> None:
-        dataset: Any = Numbered()
-        dataset.num_classes = 10
-        fit_open(dataset)
-        dataset.num_classes = 12
-        with pytest.raises(UsageError, match=r"gives 10 classes, but dataset 'any' has 12; .* \(num_classes in the"):
-            fit_open(dataset)
-
-    def test_where_it_does_not_either_nothing_is_said_of_them(self, fit_open: Callable[..., None]) -> None:
-        fit_open(Numbered())
+def test_of_classes_that_no_declaration_tells_the_opened_dataset_does_or_nobody(fit: Callable[..., None]) -> None:
+    dataset, declared = Numbered(), stand_in("classification")
+    fit(answers(31), dataset, declared, trained_on=None)
+    dataset.num_classes = 10  # type: ignore[attr-defined]
+    fit(answers(31), dataset, declared, trained_on=None)
+    dataset.num_classes = 12  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"gives 10 classes, but dataset 'any' has 12; .* \(num_classes in the"):
+        fit(answers(31), dataset, declared, trained_on=None)
 
 
 SECONDS = 0.02

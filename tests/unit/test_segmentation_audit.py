@@ -165,12 +165,8 @@ def compared(*attacks: Attack) -> list[Flag]:
 def test_an_attack_that_ignores_half_of_the_pixels_is_caught_by_plain_pgd_and_honest_ones_are_not() -> None:
     epsilon = 4 * EPSILON
     fields: dict[str, Any] = {"epsilon": epsilon, "relative_step": Fraction(1, 4), "num_steps": 20}
-    honest = (
-        Pgd(**fields),
-        Pgd(**fields, loss="segpgd"),
-        Pgd(**fields, loss="cospgd"),
-        Sea(epsilon=epsilon, num_steps=9),
-    )
+    losses: tuple[Any, ...] = ("ce", "segpgd", "cospgd")
+    honest = (*(Pgd(**fields, loss=loss) for loss in losses), Sea(epsilon=epsilon, num_steps=9))
     assert compared(*honest, Fgsm(epsilon=epsilon)) == []
     (flag,) = compared(Half(**fields), honest[0])
     assert flag.name == "plain loss beats another"

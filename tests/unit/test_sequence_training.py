@@ -110,13 +110,11 @@ def test_denormals_are_zero_in_training_and_change_no_weight(data_root: Path, mo
 
     seen: list[float] = []
     # Attention is nearly one-hot, so that 100,000 gradients of linear layers are denormal.
-    checkpoint = replace(
-        series_entry(learning_rate=0.3, num_epochs=2), architecture=replace(SMALL, dim=128, num_heads=1)
-    )
-    flushed = train_sequences(checkpoint, Host(data_root=data_root), lambda report: seen.append(denormal()))
+    entry = replace(series_entry(learning_rate=0.3, num_epochs=2), architecture=replace(SMALL, dim=128, num_heads=1))
+    flushed = train_sequences(entry, Host(data_root=data_root), lambda report: seen.append(denormal()))
     assert seen == [0.0, 0.0] != [denormal()] * 2
     monkeypatch.setattr(sequences_impl, "flushing_denormals", nullcontext)
-    kept = train_sequences(checkpoint, Host(data_root=data_root), lambda report: seen.append(denormal()))
+    kept = train_sequences(entry, Host(data_root=data_root), lambda report: seen.append(denormal()))
     assert 0.0 not in seen[2:]
     assert same(kept, flushed)
 
@@ -133,11 +131,7 @@ def test_best_on_split_scores_a_part_that_is_not_learned_from(data_root: Path) -
     ("selection", "settings", "words"),
     [
         ("last", "best-on-test", "selected on test: the settings are those of the grid with"),
-        (
-            "best-on-test",
-            "best-on-test",
-            "the weights are those of the epoch and the settings are those of the grid with",
-        ),
+        ("best-on-test", "best-on-test", "the weights are those of the epoch and the settings are those of the grid"),
         ("best-on-test", "given", "selected on test: the weights are those of the epoch with"),
     ],
 )
@@ -183,9 +177,7 @@ class Scenes:
 
 @pytest.fixture
 def scenes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        segmentation_impl, "open_dataset", lambda *given, **named: Scenes(10 if "split" in named else 4)
-    )
+    monkeypatch.setattr(segmentation_impl, "open_dataset", lambda *_, **named: Scenes(10 if "split" in named else 4))
 
 
 def checkpoint_of(folder: Path, training: SegmentationTraining) -> Checkpoint:

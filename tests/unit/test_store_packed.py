@@ -90,9 +90,7 @@ class TestPack:
     def test_the_description_has_everything_but_outcomes(self) -> None:
         records = measured(9)
         described = decode_pack_description(encode_pack(records))
-        assert [(each.shard, each.provenance) for each in described] == [
-            (each.shard, each.provenance) for each in records
-        ]
+        assert [(one.shard, one.provenance) for one in described] == [(one.shard, one.provenance) for one in records]
         assert [len(each.outcomes) for each in described] == [0] * len(records)
 
     def test_a_header_of_a_thousand_shards_is_stored_once(self) -> None:
@@ -355,10 +353,8 @@ class TestOutlines:
 
     def test_what_is_exported_is_never_an_estimate(self, tmp_path: Path) -> None:
         store = folder_of(tmp_path, measured(40))
-        described = Listing(store).described(MEASURED)
-        assert [(each.shard, each.provenance) for each in described] == [
-            (each.shard, each.provenance) for each in measured(40)
-        ]
+        described = [(each.shard, each.provenance) for each in Listing(store).described(MEASURED)]
+        assert described == [(each.shard, each.provenance) for each in measured(40)]
 
 
 @cache

@@ -70,7 +70,7 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
         image_size=8, patch_size=4, num_channels=3, num_classes=11, depth=1, dim=8, num_heads=2, mlp_ratio=1.0,
         decoder="linear",
     )  # fmt: skip
-    of_texts = replace(one_cycle, preprocessing=NoPreprocessing(inputs="texts"), expected={})
+    text = replace(one_cycle, preprocessing=NoPreprocessing(inputs="texts"), expected={})
     language = Language(**SIZES, cutoffs=(4,), dropout=0.1)
     classifier = TextClassifier(**SIZES, num_classes=2, dropout=0.1)
     return {
@@ -92,12 +92,8 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
             preprocessing=ImagePreprocessing(mean=(0.5,), std=(0.25,)),
             training=SegmentationTraining(dataset="digit-scenes", seed=0, num_epochs=2, batch_size=3, crop_size=8),
         ),
-        "language-training": replace(
-            of_texts, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)
-        ),
-        "text-training": replace(
-            of_texts, architecture=classifier, training=TextTraining(dataset="sotu-eras", **LEARNED)
-        ),
+        "language-training": replace(text, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)),
+        "text-training": replace(text, architecture=classifier, training=TextTraining(dataset="sotu-eras", **LEARNED)),
     }
 
 

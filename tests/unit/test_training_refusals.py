@@ -101,7 +101,7 @@ def read(folder: Path, **parts: str) -> object:
 def images(message: str, fields: str) -> Refusal:
     parts = {
         "architecture": "backbone: timm, name: deit",
-        "preprocessing": "kind: image, mean: [.5, .5, .5], std: [.5, .5, .5]",
+        "preprocessing": "kind: image, mean: [0, 0, 0], std: [1, 1, 1]",
     }
     return Refusal(lambda folder: read(folder, **parts, fields=f"dataset: digits, {fields}"), DeclarationError, message)
 
@@ -113,9 +113,7 @@ def texts(message: str, fields: str) -> Refusal:
 
 
 ENTRIES = {
-    "budget without steps": images(
-        "must all be positive, or all be left out, got 8/255, 0, 0", "adversarial_epsilon: 8/255"
-    ),
+    "no steps": images("must all be positive, or all be left out, got 8/255, 0, 0", "adversarial_epsilon: 8/255"),
     "steps without budget": images("must all be positive, or all be left out, got 0, 0, 7", "adversarial_num_steps: 7"),
     "step beyond the budget": images(
         "adversarial_step_size: must be at most adversarial_epsilon 1/255, got 2/255",

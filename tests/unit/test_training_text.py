@@ -33,9 +33,7 @@ LANGUAGE = Language(
 )
 # Sums of the embedding and of the first matrix of the MLP, trained before there was validation.
 EARLIER = [4.1185566345229745, 0.9301415867521428]
-LANGUAGE_TRAINING = LanguageTraining(
-    dataset="sotu", seed=0, num_epochs=2, batch_size=4, learning_rate=0.02, min_count=2
-)
+LEARNING = LanguageTraining(dataset="sotu", seed=0, num_epochs=2, batch_size=4, learning_rate=0.02, min_count=2)
 
 
 def cycles(count: int) -> str:
@@ -55,7 +53,7 @@ def labelled(split: str) -> list[tuple[str, str, int]]:
     return [(f"{split}/{place}", text, label ^ (split == "valid")) for place, (text, label) in enumerate(kinds * 8)]
 
 
-LANGUAGE_ENTRY = entry_of(LANGUAGE, NoPreprocessing(inputs="texts"), LANGUAGE_TRAINING, task="language-modeling")
+LANGUAGE_ENTRY = entry_of(LANGUAGE, NoPreprocessing(inputs="texts"), LEARNING, task="language-modeling")
 TEXT_ENTRY = entry_of(CLASSIFIER, NoPreprocessing(inputs="texts"), TRAINING)
 ENTRIES = pytest.mark.parametrize("entry", [LANGUAGE_ENTRY, TEXT_ENTRY], ids=["language", "text"])
 

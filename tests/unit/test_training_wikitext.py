@@ -96,9 +96,7 @@ def test_resumed_within_an_epoch_it_ends_alike(name: str, root: Path, monkeypatc
     assert (state["num_epochs_done"], state["parts"]["epoch"]["place"]) == (1, 4)
     heard: list[EpochReport] = []
     assert trained(checkpoint, host, heard) == whole
-    assert [(each.epoch, each.loss_nats) for each in heard] == [
-        (each.epoch, each.loss_nats) for each in uninterrupted[1:]
-    ]
+    assert [(one.epoch, one.loss_nats) for one in heard] == [(one.epoch, one.loss_nats) for one in uninterrupted[1:]]
 
 
 def test_it_makes_as_many_steps_as_stated_and_learns(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +233,5 @@ def test_a_state_is_stored_after_some_time_too(root: Path, monkeypatch: pytest.M
     stored: list[int] = []
     monkeypatch.setattr(steps, "SECONDS_BETWEEN_STATES", -1.0)
     monkeypatch.setattr(epochs, "write_state", lambda path, state: stored.append(state.parts["epoch"]["place"]))
-    trained(
-        shrunk("wikitext-linear-small", num_steps=12, num_epochs=2), Host(data_root=root, state_path=root / "state")
-    )
+    trained(shrunk("wikitext-linear-small", num_steps=12, num_epochs=2), Host(data_root=root, state_path=root / "s"))
     assert stored == [*range(1, 11), 0, 1, 2, 0]

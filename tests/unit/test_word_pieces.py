@@ -66,9 +66,7 @@ def test_pieces_are_those_of_the_library_tokenizers(text: str, vocabulary: Path)
     wanted = library.encode(text, add_special_tokens=False).tokens
     assert [piece for word in text.split() for piece in pieces_of(word, PIECES.__contains__)] == wanted
     assert model_of(LANGUAGE).ids_of(text) == [PIECES.index(piece) for piece in [*wanted, "[SEP]"]]
-    assert model_of(LANGUAGE).ids_of("<unk>\nwar") == [
-        PIECES.index(each) for each in ("[UNK]", "[SEP]", "war", "[SEP]")
-    ]
+    assert model_of(LANGUAGE).ids_of("<unk>\nwar") == [PIECES.index(one) for one in ("[UNK]", "[SEP]", "war", "[SEP]")]
 
 
 def test_losses_of_words_are_sums_over_their_pieces() -> None:
