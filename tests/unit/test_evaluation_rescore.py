@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from classified_examples import Examples
 
 import robench
 from examples import MEASUREMENT
@@ -23,9 +24,9 @@ from robench.attacks.pgd import Pgd
 from robench.core.columns import Values
 from robench.core.errors import BudgetExceededError, ContractError, UsageError
 from robench.core.outcomes import Outcome
-from robench.core.protocols import Batch, Perturbed
+from robench.core.protocols import Perturbed
 from robench.core.records import Failure, Record
-from robench.core.shard import DatasetIdentity, Shard
+from robench.core.shard import Shard
 from robench.core.suite import PREDICT, Action, Condition
 from robench.datasets.digits import DIGITS
 from robench.datasets.segmentation import DIGIT_SCENES
@@ -42,27 +43,10 @@ from robench.store import AdversarialExamples, AdversarialFolder, FolderStore
 from robench.store.adversarial import ONE_BUDGET, decode_examples, encode_examples
 
 SIZE = 25
+EXAMPLES = Examples(SIZE, (1, 2, 2), num_classes=3)
 BUDGET = Fraction(32, 255)
 PGD = Pgd(epsilon=BUDGET, step_size=Fraction(8, 255), num_steps=5)
 AT_SUCCESS = replace(PGD, stop="at_success")
-
-
-class Images:
-    """25 images of 2x2 pixels in 3 classes."""
-
-    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
-    inputs = torch.rand(SIZE, 1, 2, 2, generator=torch.Generator().manual_seed(0))
-    targets = torch.arange(SIZE) % 3
-
-    def __len__(self) -> int:
-        return SIZE
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.inputs[index], int(self.targets[index])
-
-    def batch(self, start: int, stop: int) -> Batch:
-        ids = tuple(f"image/{i}" for i in range(start, stop))
-        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
 
 
 class Linear:
@@ -108,13 +92,15 @@ def shard_of(
     num_predictions: int = 1,
 ) -> Shard:
     asked = Condition(name="c", dataset=DIGITS, perturbation=attack, action=action, num_predictions=num_predictions)
-    measurement = replace(MEASUREMENT, condition=asked, dataset=Images.identity, batch_size=10, adversarial_dtype=dtype)
+    measurement = replace(
+        MEASUREMENT, condition=asked, dataset=EXAMPLES.identity, batch_size=10, adversarial_dtype=dtype
+    )
     return Shard(measurement=measurement, start=start, stop=stop)
 
 
 def measured(shard: Shard, victim: Linear) -> tuple[Record, AdversarialExamples]:
     attacked = Attacked(collects=True)
-    record = evaluate(shard, victim, Images(), source=attacked)
+    record = evaluate(shard, victim, EXAMPLES, source=attacked)
     # As they come from the disk.
     return record, decode_examples(encode_examples(attacked.examples(shard.header)))
 
@@ -158,14 +144,14 @@ class TestOwnExamples:
         shard, victim = shard_of(perturbation, dtype=dtype), Linear()
         record, examples = measured(shard, victim)
         assert {str(array.dtype) for array in examples.points.values()} == {dtype}
-        again = rescore(shard, examples, victim, Images())
+        again = rescore(shard, examples, victim, EXAMPLES)
         assert list(again.outcomes) == but_for_passes(record)
         assert again.shard == record.shard
 
     def test_give_them_again_where_the_victim_draws_and_is_asked_several_times(self) -> None:
         shard, victim = shard_of(PGD, num_predictions=3), Linear(noise=0.3)
         record, examples = measured(shard, victim)
-        assert list(rescore(shard, examples, victim, Images()).outcomes) == but_for_passes(record)
+        assert list(rescore(shard, examples, victim, EXAMPLES).outcomes) == but_for_passes(record)
         assert len({outcome.num_correct for outcome in record.outcomes}) > 1  # type: ignore[attr-defined]
 
     def test_remember_where_a_search_found_one(self) -> None:
@@ -178,7 +164,7 @@ class TestOwnExamples:
         _, examples = measured(shard, Linear())
         worse = {ONE_BUDGET: np.clip(examples.points[ONE_BUDGET] * 1.5, 0, 1)}
         with pytest.raises(BudgetExceededError):
-            rescore(shard, replace(examples, points=worse), Linear(), Images())
+            rescore(shard, replace(examples, points=worse), Linear(), EXAMPLES)
 
     @pytest.mark.parametrize("changes", [{"fingerprint": "older"}, {"name": "letters"}])
     def test_of_other_data_are_refused(self, changes: dict[str, str]) -> None:
@@ -186,29 +172,29 @@ class TestOwnExamples:
         _, examples = measured(shard, Linear())
         other = replace(examples.shard, dataset=replace(examples.shard.dataset, **changes))  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="score them on the data they were made from"):
-            rescore(shard, replace(examples, shard=other), Linear(), Images())
+            rescore(shard, replace(examples, shard=other), Linear(), EXAMPLES)
 
     def test_of_another_shard_are_refused(self) -> None:
         _, examples = measured(shard_of(PGD, stop=10), Linear())
         with pytest.raises(UsageError):
-            rescore(shard_of(PGD, start=10, stop=20), examples, Linear(), Images())
+            rescore(shard_of(PGD, start=10, stop=20), examples, Linear(), EXAMPLES)
 
 
 class TestKeeping:
     @pytest.mark.parametrize("perturbation", [*BOUNDED.values(), *NEAREST.values()], ids=[*BOUNDED, *NEAREST])
     def test_changes_no_outcome(self, perturbation: Any) -> None:
         shard = shard_of(perturbation)
-        assert measured(shard, Linear())[0].outcomes == evaluate(shard, Linear(), Images()).outcomes
+        assert measured(shard, Linear())[0].outcomes == evaluate(shard, Linear(), EXAMPLES).outcomes
 
     def test_holds_every_example_once_in_order_without_padding(self) -> None:
         _, examples = measured(shard_of(PGD), Linear())
-        assert examples.ids == tuple(f"image/{i}" for i in range(SIZE))
+        assert examples.ids == tuple(f"example/{i}" for i in range(SIZE))
         assert examples.points[ONE_BUDGET].shape == (SIZE, 1, 2, 2)
 
     def test_holds_a_sweep_under_the_budgets_of_its_outcomes(self) -> None:
         record, examples = measured(shard_of(BOUNDED["sweep"]), Linear())
         assert list(examples.points) == list(dict.fromkeys(outcome.epsilon for outcome in record.outcomes))
-        distances = [float(np.abs(array - Images.inputs.numpy()).max()) for array in examples.points.values()]
+        distances = [float(np.abs(array - EXAMPLES.inputs.numpy()).max()) for array in examples.points.values()]
         assert distances == sorted(distances)
 
     @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -216,11 +202,11 @@ class TestKeeping:
         victim = Noting()
         _, examples = measured(shard_of(Fgsm(epsilon=BUDGET), dtype=dtype, stop=10), victim)
         # The last pass is the prediction.
-        stored = restored(Images.inputs[:10], torch.tensor(examples.points[ONE_BUDGET]))
+        stored = restored(EXAMPLES.inputs[:10], torch.tensor(examples.points[ONE_BUDGET]))
         assert torch.equal(stored, victim.seen[-1])
 
     def test_in_float16_never_moves_an_input_further(self) -> None:
-        exact, rounded = (evaluate(shard_of(PGD, dtype=dtype), Linear(), Images()) for dtype in ("float32", "float16"))
+        exact, rounded = (evaluate(shard_of(PGD, dtype=dtype), Linear(), EXAMPLES) for dtype in ("float32", "float16"))
         pairs = list(zip(exact.outcomes, rounded.outcomes, strict=True))
         for name in ("linf", "l2", "l1"):
             assert all(getattr(less, name) <= getattr(most, name) for most, less in pairs)
@@ -228,8 +214,8 @@ class TestKeeping:
 
     def test_in_float16_is_no_way_around_the_budget(self, monkeypatch: pytest.MonkeyPatch) -> None:
         beyond = float(BUDGET) * (1 + 2.0**-12)
-        half = torch.full_like(Images.inputs, 0.5)
-        monkeypatch.setattr(Images, "inputs", half)
+        half = torch.full_like(EXAMPLES.inputs, 0.5)
+        monkeypatch.setattr(EXAMPLES, "inputs", half)
         monkeypatch.setattr(
             keeping,
             "perturb_each",
@@ -238,7 +224,7 @@ class TestKeeping:
         # Rounded, the change would be within it.
         assert float(keeping.rounded_change(half, half + beyond).max()) <= float(BUDGET)
         with pytest.raises(BudgetExceededError):
-            evaluate(shard_of(Fgsm(epsilon=BUDGET), dtype="float16"), Linear(), Images())
+            evaluate(shard_of(Fgsm(epsilon=BUDGET), dtype="float16"), Linear(), EXAMPLES)
 
     def test_of_what_makes_nothing_there_is_nothing(self) -> None:
         assert not Clean().makes_inputs
@@ -255,14 +241,14 @@ class TestTransfer:
         _, examples = measured(shard_of(PGD), Linear(1))
         target = Linear(2)
         shard = transferred(examples, PGD)
-        record = rescore(shard, examples, target, Images())
+        record = rescore(shard, examples, target, EXAMPLES)
         predictions = target.outputs(torch.tensor(examples.points[ONE_BUDGET])).argmax(1)
         assert [outcome.prediction for outcome in record.outcomes] == predictions.tolist()  # type: ignore[attr-defined]
         assert record.shard == shard.header
 
     def test_of_a_model_to_itself_gives_its_own_outcomes(self) -> None:
         record, examples = measured(shard_of(PGD), Linear())
-        again = rescore(transferred(examples, PGD), examples, Linear(), Images())
+        again = rescore(transferred(examples, PGD), examples, Linear(), EXAMPLES)
         assert list(again.outcomes) == but_for_passes(record)
 
     def test_of_one_budget_of_a_sweep_is_that_of_the_attack_alone(self) -> None:
@@ -271,8 +257,8 @@ class TestTransfer:
         _, swept = measured(shard_of(sweep), Linear(1))
         attack = sweep.attacks[1]
         _, alone = measured(shard_of(attack), Linear(1))
-        of_sweep = rescore(transferred(swept, attack, "16/255"), swept, Linear(2), Images())
-        of_attack = rescore(transferred(alone, attack), alone, Linear(2), Images())
+        of_sweep = rescore(transferred(swept, attack, "16/255"), swept, Linear(2), EXAMPLES)
+        of_attack = rescore(transferred(alone, attack), alone, Linear(2), EXAMPLES)
         assert of_sweep.outcomes == of_attack.outcomes
 
     def test_measures_a_budget_in_the_source_s_space(self) -> None:
@@ -281,9 +267,9 @@ class TestTransfer:
 
         attack = BOUNDED["pgd normalised"]
         _, examples = measured(shard_of(attack), Linear())
-        rescore(transferred(examples, attack), examples, Wide(), Images())
+        rescore(transferred(examples, attack), examples, Wide(), EXAMPLES)
         with pytest.raises(BudgetExceededError):
-            rescore(transferred(examples, attack, std=0.1), examples, Linear(), Images())
+            rescore(transferred(examples, attack, std=0.1), examples, Linear(), EXAMPLES)
 
     def test_leaves_the_target_s_own_normalisation_alone(self) -> None:
         target = Linear()
@@ -292,7 +278,7 @@ class TestTransfer:
             pytest.approx([0.1, 0.2]),
             pytest.approx([0.3, 0.4]),
         ]
-        assert torch.equal(shown.outputs(Images.inputs), target.outputs(Images.inputs))
+        assert torch.equal(shown.outputs(EXAMPLES.inputs), target.outputs(EXAMPLES.inputs))
         assert shown.device == target.device
 
     def test_a_target_without_finite_logits_is_refused_by_its_own_name(self) -> None:
@@ -302,14 +288,14 @@ class TestTransfer:
 
         _, examples = measured(shard_of(PGD), Linear())
         with pytest.raises(ContractError, match="model 'm' returned NaN"):
-            rescore(transferred(examples, PGD), examples, Broken(), Images())
+            rescore(transferred(examples, PGD), examples, Broken(), EXAMPLES)
 
 
 class TestEvaluator:
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AdversarialFolder:
         monkeypatch.setattr(evaluator, "load_model", lambda checkpoint, device: Linear())
-        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: Images())
+        monkeypatch.setattr(evaluator, "open_dataset", lambda name, **options: EXAMPLES)
         return FolderStore(tmp_path).adversarial
 
     def test_keeps_what_attacks_make_and_nothing_of_clean_images(self, folder: AdversarialFolder) -> None:

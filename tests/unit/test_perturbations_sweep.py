@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from classified_examples import Examples
 
 from examples import MEASUREMENT
 from robench.attacks.apgd import Apgd
@@ -20,7 +21,7 @@ from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.core.errors import BudgetExceededError
 from robench.core.protocols import Batch
-from robench.core.shard import DatasetIdentity, Shard
+from robench.core.shard import Shard
 from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.evaluation.evaluate import evaluate
@@ -72,19 +73,14 @@ class Curved:
         return scores + self.noise * torch.tensor([[(seed >> place) % 7 for place in range(4)] for seed in seeds])
 
 
-class Examples:
+class Mostly(Examples):
     """Examples of 3x3 pixels in 4 classes, every seventh wrong when clean."""
 
-    identity = DatasetIdentity(name="digits", fingerprint="f", num_examples=SIZE)
-    inputs = torch.rand(SIZE, 1, 3, 3, generator=torch.Generator().manual_seed(5))
-
     def __init__(self) -> None:
+        super().__init__(SIZE, (1, 3, 3), num_classes=4)
+        self.inputs = torch.rand(SIZE, 1, 3, 3, generator=torch.Generator().manual_seed(5))
         self.targets = Curved().outputs(self.inputs).argmax(1)
         self.targets[::7] = (self.targets[::7] + 1) % 4
-
-    def batch(self, start: int, stop: int) -> Batch:
-        ids = tuple(f"example/{i}" for i in range(start, stop))
-        return Batch(ids=ids, inputs=self.inputs[start:stop], targets=self.targets[start:stop])
 
 
 def at(attack: Any, epsilon: Fraction) -> Any:
@@ -103,10 +99,10 @@ def measured(
     perturbation: Any, *, noise: float = 0.0, num_predictions: int = 1, batch_size: int = 8, cuts: Sequence[int] = ()
 ) -> list[ClassificationOutcome]:
     condition = Condition(name="c", dataset=DIGITS, perturbation=perturbation, num_predictions=num_predictions)
-    measurement = replace(MEASUREMENT, condition=condition, dataset=Examples.identity, batch_size=batch_size)
+    measurement = replace(MEASUREMENT, condition=condition, dataset=Mostly().identity, batch_size=batch_size)
     bounds = [0, *cuts, SIZE]
     shards = [Shard(measurement=measurement, start=a, stop=b) for a, b in pairwise(bounds)]
-    found = [outcome for shard in shards for outcome in evaluate(shard, Curved(noise), Examples()).outcomes]
+    found = [outcome for shard in shards for outcome in evaluate(shard, Curved(noise), Mostly()).outcomes]
     assert all(isinstance(outcome, ClassificationOutcome) for outcome in found)
     return found  # type: ignore[return-value]  # asserted
 
@@ -119,7 +115,7 @@ def by_budget(outcomes: Sequence[ClassificationOutcome]) -> dict[str, list[Class
 
 
 def batch() -> Batch:
-    return Examples().batch(0, SIZE)
+    return Mostly().batch(0, SIZE)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -203,12 +199,8 @@ class TestCarry:
 
     def test_where_everything_fell_nothing_is_attacked(self) -> None:
         wrong = replace(batch(), targets=(Curved().outputs(batch().inputs).argmax(1) + 1) % 4)
-        (_, first), (_, second) = perturb_each(
-            sweep_of(UniformNoise(epsilon=0), Fraction(0), Fraction(1, 10), carry=True),
-            wrong,
-            Curved(),
-            ExampleDraws(range(SIZE)),
-        )
+        sweep = sweep_of(UniformNoise(epsilon=0), Fraction(0), Fraction(1, 10), carry=True)
+        (_, first), (_, second) = perturb_each(sweep, wrong, Curved(), ExampleDraws(range(SIZE)))
         assert torch.equal(first.inputs, second.inputs)
         assert second.num_queries is not None
         assert second.num_queries.tolist() == [1] * SIZE

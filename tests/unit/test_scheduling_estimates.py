@@ -44,7 +44,6 @@ from robench.training.base import Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from robench.core.declared import Perturbation
     from robench.core.shard import Shard
