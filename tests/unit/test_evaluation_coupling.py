@@ -351,7 +351,7 @@ class TestFlag:
             (2e-4, 2e-3, Difference(1e-5, 1e-4), 2.0),
         ],
     )
-    def test_models_must_differ_by_more_than_anyway(
+    def test_random_models_must_differ_by_several_times_what_they_differ_by_anyway(
         self, logits: float, gradients: float | None, repeated: Difference, excess: float
     ) -> None:
         found = Coupling(num_rows=8, among_others=Difference(logits, gradients), repeated=repeated)

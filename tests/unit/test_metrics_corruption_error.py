@@ -346,5 +346,5 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refused(name: str, tmp_path: Path) -> None:
+def test_what_has_no_corruption_error_is_refused(name: str, tmp_path: Path) -> None:
     check(REFUSALS[name], tmp_path)

@@ -118,7 +118,7 @@ class TestCommands:
         ],
         ids=str,
     )
-    def test_none(
+    def test_no_match(
         self, robench: Robench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
     ) -> None:
         monkeypatch.chdir(tmp_path)

@@ -77,7 +77,8 @@ def fit() -> Callable[..., None]:
 
         trained = replace(CHECKPOINT, trained_on="digits")
         victim: Any = Victim()
-        check_fit(replace(trained, **changes), {declared: dataset or Numbered()}, victim)
+        opened: dict[Any, Any] = {declared: dataset or Numbered()}
+        check_fit(replace(trained, **changes), opened, victim)
 
     return check
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save
 from torch import Tensor
-from training_examples import ARCHITECTURE, checkpoint_of, recipe, write_tree
+from training_examples import ARCHITECTURE, PREPROCESSING, checkpoint_of, recipe, write_tree
 from trainings import interrupt_after, same
 
 from robench.attention.mom import Mom
@@ -192,21 +192,14 @@ class TestEveryEntry:
         assert isinstance(architecture, (Vit, Fan))
         assert isinstance(training, DeitTraining)
         dim = (2 if isinstance(architecture, Vit) else 8) * architecture.num_heads
+        # The tests of distillation have teachers.
+        short = replace(training, num_epochs=1, cooldown_epochs=0, batch_size=2, num_repeats=1)
         return replace(
             checkpoint_of(),
             # 101 tokens: more than any entry has directions.
             architecture=replace(architecture, image_size=80, patch_size=8, dim=dim, mlp_ratio=1.0),
-            preprocessing=replace(checkpoint_of().preprocessing, crop=80),
-            # The tests of distillation have teachers.
-            training=replace(
-                training,
-                num_epochs=1,
-                cooldown_epochs=0,
-                batch_size=2,
-                num_repeats=1,
-                distillation="none",
-                teacher=None,
-            ),
+            preprocessing=replace(PREPROCESSING, crop=80),
+            training=replace(short, distillation="none", teacher=None),
         )
 
     def test_there_are_as_many_as_the_papers_rows(self) -> None:

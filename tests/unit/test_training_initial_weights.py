@@ -156,7 +156,7 @@ def test_training_starts_from_them_and_is_a_function_of_the_entry(tmp_path: Path
         ({"norm": "post"}, {}, "2 missing: norm.weight, norm.bias"),
     ],
 )
-def test_names_and_shapes_that_do_not_fit_are_listed(
+def test_names_and_shapes_that_do_not_fit_are_listed_and_nothing_is_copied(
     tmp_path: Path, language: dict[str, Any], classifier: dict[str, Any], message: str
 ) -> None:
     _, weights = pretrained(tmp_path, replace(LANGUAGE, **language))

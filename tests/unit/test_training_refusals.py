@@ -185,8 +185,9 @@ def embedded(folder: Path) -> object:
 
 
 def segmenter(folder: Path) -> object:
-    sizes = {"image_size": 16, "patch_size": 4, "num_channels": 3, "depth": 1, "dim": 16, "num_heads": 2}
-    architecture = Segmenter(**sizes, num_classes=5, mlp_ratio=1.0, decoder="linear")
+    sizes: dict[str, Any] = {"image_size": 16, "patch_size": 4, "num_channels": 3, "depth": 1}
+    sizes |= {"dim": 16, "num_heads": 2, "mlp_ratio": 1.0}
+    architecture = Segmenter(**sizes, num_classes=5, decoder="linear")
     training = SegmentationTraining(dataset="digit-scenes", **LEARNED, crop_size=16)
     return train_segmenter(entry_of(architecture, PREPROCESSING, training, task="segmentation"), Host(data_root=None))
 
@@ -195,7 +196,7 @@ NO_LAYER = "no layer of the model asks training for a loss"
 OTHER_CLASSES = "has num_classes 5 in its architecture, and dataset 'digit-scenes' has 11"
 NO_IMAGES = "(?s)training set of dataset 'imagenet-1k' not found.*/imagenet-1k/train: absent"
 FEW_IMAGES = "an epoch of 16 training images is less than one batch of 18"
-HUGE = {"learning_rate": 1e6, "weight_decay": 1e6, "num_epochs": 10}
+HUGE: dict[str, Any] = {"learning_rate": 1e6, "weight_decay": 1e6, "num_epochs": 10}
 RESNET = Python(target="timm:create_model", arguments={"model_name": "resnet18"})
 SMALL_VIT = Timm(name="vit_tiny_patch16_224", arguments={"img_size": 32, "depth": 1})
 TRAINED = {
