@@ -111,17 +111,17 @@ def test_sequences_and_pairs_are_valid_and_their_padding_is_known(inputs: torch.
     ("inputs", "message"),
     [
         (SEQUENCES.float(), r"inputs \(2, 3\) of torch.float32, wanted int64 tokens \(B, T\) or pairs \(B, 2, T\)"),
-        (SEQUENCES[0], r"gave inputs \(3,\) of torch.int64"),
-        (torch.ones(2, 3, 4, dtype=torch.int64), r"gave inputs \(2, 3, 4\)"),
-        (torch.tensor([[1, 2], [3, -4]]), "gave the token -4 in row 1 of a batch, wanted 1 to 2147483647"),
-        (torch.tensor([[2**31, 0]]), "gave the token 2147483648 in row 0"),
-        (torch.tensor([[1, 2], [0, 3]]), "gave padding within a sequence in row 1 of a batch, wanted it after its end"),
-        (torch.tensor([[1, 2], [0, 0]]), "gave a sequence without tokens in row 1 of a batch, wanted at least one"),
-        (PAIRS * torch.tensor([[[1], [1]], [[1], [0]]]), "gave a side of a pair without tokens in row 1 of a batch"),
+        (SEQUENCES[0], r"inputs \(3,\) of torch.int64"),
+        (torch.ones(2, 3, 4, dtype=torch.int64), r"inputs \(2, 3, 4\)"),
+        (torch.tensor([[1, 2], [3, -4]]), "the token -4 in row 1 of a batch, wanted 1 to 2147483647"),
+        (torch.tensor([[2**31, 0]]), "the token 2147483648 in row 0"),
+        (torch.tensor([[1, 2], [0, 3]]), "padding within a sequence in row 1 of a batch, wanted it after its end"),
+        (torch.tensor([[1, 2], [0, 0]]), "a sequence without tokens in row 1 of a batch, wanted at least one"),
+        (PAIRS * torch.tensor([[[1], [1]], [[1], [0]]]), "a side of a pair without tokens in row 1 of a batch"),
     ],
 )
 def test_other_inputs_are_refused_with_the_row(inputs: torch.Tensor, message: str) -> None:
-    with pytest.raises(ContractError, match=f"dataset 'd' {message}"):
+    with pytest.raises(ContractError, match=f"dataset 'd' gave {message}"):
         TOKEN_RULES.check_clean(inputs, "d")
 
 

@@ -37,8 +37,9 @@ from robench.training.texts import LanguageTraining, TextTraining
 
 LINES = [("people of war\n", 1), ("union of peace\n", 0), ("war war law\n", 1), ("law of people\n", 0)]
 SIZES = {"vocabulary_size": 9, "context": 5, "depth": 1, "dim": 8, "num_heads": 2, "feedforward": 8}
-ADVERSARIAL: dict[str, Any] = {
-    "adversarial_epsilon": Fraction(8, 255), "adversarial_step_size": Fraction(2, 255), "adversarial_num_steps": 1
+DISTURBED: dict[str, Any] = {
+    "noise_scale": 0.1, "max_shift": 1, "adversarial_epsilon": Fraction(8, 255),
+    "adversarial_step_size": Fraction(2, 255), "adversarial_num_steps": 1,
 }  # fmt: skip
 LEARNED = {"seed": 0, "num_epochs": 2, "batch_size": 4, "learning_rate": 0.02, "min_count": 2}
 
@@ -63,9 +64,7 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
     monkeypatch.setattr(texts_impl, "open_dataset", opened)
     monkeypatch.setattr(segmentation_impl, "open_dataset", scenes)
     (one_cycle,) = read_registry(write_registry(tmp_path / "mine.yaml", {"tiny": FIELDS})).values()
-    embedded = Training(
-        dataset="digits", seed=0, num_epochs=2, batch_size=200, learning_rate=0.01, noise_scale=0.1, **ADVERSARIAL
-    )
+    embedded = Training(dataset="digits", seed=0, num_epochs=2, batch_size=200, learning_rate=0.01, **DISTURBED)
     segmenter = Segmenter(
         image_size=8, patch_size=4, num_channels=3, num_classes=11, depth=1, dim=8, num_heads=2, mlp_ratio=1.0,
         decoder="linear",
@@ -93,7 +92,9 @@ def entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Checkp
             training=SegmentationTraining(dataset="digit-scenes", seed=0, num_epochs=2, batch_size=3, crop_size=8),
         ),
         "language-training": replace(text, architecture=language, training=LanguageTraining(dataset="sotu", **LEARNED)),
-        "text-training": replace(text, architecture=classifier, training=TextTraining(dataset="sotu-eras", **LEARNED)),
+        "text-training": replace(
+            text, architecture=classifier, training=TextTraining(dataset="sotu-eras", unknown_rate=0.2, **LEARNED)
+        ),
     }
 
 
