@@ -10,8 +10,10 @@ from PIL import Image
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # ships no types
 
 from robench.core.declared import DatasetDeclaration
+from robench.datasets import open_dataset
 from robench.datasets.base import EmbeddedImages
 from robench.datasets.in_memory import InMemoryImages
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_datasets
 
 CLASSES = ("zero", "one", "two", "three")
@@ -79,6 +81,17 @@ MINE = EmbeddedImages(
 def declared(folder: Path, entry: str, name: str = "mine") -> DatasetDeclaration:
     """Return the dataset that an entry, in YAML's flow style, declares in a registry in ``folder``."""
     return find_datasets([write_registry(folder, entry, name)])[name]
+
+
+def preprocessing(**fields: Any) -> ImagePreprocessing:
+    """Return one of three channels, unless stated otherwise."""
+    return ImagePreprocessing(**{"mean": (0.5,) * 3, "std": (0.5,) * 3} | fields)
+
+
+def opened(declaration: DatasetDeclaration, split: str | None = None, **fields: Any) -> Any:
+    """Open what is declared, for a model with a preprocessing of these fields if there are any."""
+    wanted = preprocessing(**fields) if fields else None
+    return open_dataset(declaration, data_root=None, preprocessing=wanted, split=split)
 
 
 def write_registry(folder: Path, entry: str, name: str = "mine", file: str = "data.yaml") -> Path:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from user_data import declared
 
-from robench.core.errors import DeclarationError, MissingDataError, RobenchError, UsageError
+from robench.core.errors import MissingDataError
 from robench.core.protocols import Dataset
 from robench.datasets import open_dataset
 from robench.datasets.order import hash_order
@@ -117,74 +116,3 @@ def test_verify_reads_each_split_and_names_the_first_problem(tmp_path: Path) -> 
     found = list(verify("mine", None, datasets={"mine": entry}))
     assert [(each.split, each.num_texts, each.is_whole) for each in found] == [("test", 3, True), ("valid", 0, False)]
     assert "absent.csv does not exist" in found[1].findings[0].message
-
-
-REFUSED: Sequence[tuple[str, bytes, str]] = (
-    ("csv", b"review\nonly texts\n", "has no column 'verdict'"),
-    ("csv", b"review,verdict\n ,good\nx,bad\n", r"t\.csv, line 2 has a text without words. Remove it"),
-    ("csv", b"review,verdict\nx,\ny,bad\n", r"line 2: verdict is empty; give every text a label"),
-    ("csv", b"review,verdict\nx,a\ny,a\n", "has only one class"),
-    ("csv", b"review,verdict\n", "has no text"),
-    ("csv", b"", "has no column 'review'. It is empty"),
-    ("csv", b"review,verdict\nx\x1ey,a\nz,b\n", r"line 2 has the control character U\+001E, wanted text"),
-    ("jsonl", b'{"review": "x", "verdict": "a"}\n{"review"\n', r"t\.jsonl, line 2 is not JSON"),
-    ("jsonl", b"[" * 100_000, r"line 1 is not JSON"),
-    ("jsonl", b'["x"]\n', r"line 1 is '\['x'\]' \(list\), wanted an object"),
-    ("jsonl", b'{"review": 3, "verdict": "a"}\n', r"line 1 has '3' \(int\) in 'review', wanted a text"),
-    (
-        "jsonl",
-        b'{"review": "x", "verdict": true}\n',
-        r"has 'True' \(bool\) in 'verdict', wanted a text or a whole number",
-    ),
-    ("jsonl", b'{"review": "x"}\n', r"line 1 has no column 'verdict'"),
-    ("jsonl", b'{"review": "\\ud800", "verdict": "a"}\n', r"line 1 has half a character \(a surrogate\)"),
-    ("parquet", b"PAR1 and no more", "is not a whole Parquet file"),
-)
-
-
-@pytest.mark.parametrize(("kind", "written", "message"), REFUSED, ids=lambda each: str(each)[:24])
-def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path, kind: str, written: bytes, message: str) -> None:
-    (tmp_path / f"t.{kind}").write_bytes(written)
-    with pytest.raises(RobenchError, match=message) as caught:
-        opened(tmp_path, f"{{kind: {kind}, path: t.{kind}, {COLUMNS}}}")
-    assert isinstance(caught.value, MissingDataError | DeclarationError)
-
-
-def test_null_texts_of_parquet_and_absent_files(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": ["x", None], "label": [0, 1]}), tmp_path / "t.parquet")
-    with pytest.raises(MissingDataError, match=r"t\.parquet, row 1 has nothing in 'text', wanted a text"):
-        opened(tmp_path, "{kind: parquet, path: t.parquet}")
-    with pytest.raises(MissingDataError, match=r"none\.parquet does not exist"):
-        opened(tmp_path, "{kind: parquet, path: none.parquet}")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(MissingDataError, match=r"has no file \*\.txt"):
-        opened(tmp_path, "{kind: texts, path: empty}")
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            "{kind: csv, path: t.csv, text_column: a, image_size: 8, image_column: b}",
-            "image_column: must be left out",
-        ),
-        ("{kind: csv, path: t.csv, train: u.csv}", "train: must be left out without text_column"),
-        ("{kind: csv, path: t.csv, text_column: label}", "label_column: must differ from text_column, got 'label'"),
-        (
-            "{kind: jsonl, path: t, encoding: klingon}",
-            "encoding: must be an encoding of texts such as utf-8, got 'k",
-        ),
-        ("{kind: jsonl, path: t, encoding: rot13}", "encoding: must be an encoding of texts"),
-        ("{kind: parquet, path: t, encoding: utf-16}", "encoding: must be left out for parquet"),
-        ("{kind: texts, path: t, valid: ''}", "valid: must name a file or folder, got ''"),
-    ],
-)
-def test_fields_that_contradict_each_other(tmp_path: Path, entry: str, message: str) -> None:
-    with pytest.raises(DeclarationError, match=message):
-        declared(tmp_path, entry)
-
-
-def test_a_split_without_a_path(tmp_path: Path) -> None:
-    write_csv(tmp_path / "t.csv", TEST)
-    with pytest.raises(UsageError, match="has no split 'train'"):
-        opened(tmp_path, f"{{kind: csv, path: t.csv, {COLUMNS}}}", "train")
