@@ -13,7 +13,7 @@ from examples import outcome_of
 from robench.core.columns import Outcomes
 from robench.datasets.digits import DIGITS
 from robench.tasks.base import Scoring
-from robench.tasks.classification import CLASSIFICATION, ClassificationOutcome
+from robench.tasks.classification import ClassificationOutcome
 from robench.tasks.classification_impl import RULES, gap
 
 SCORING = Scoring(dataset=DIGITS)
@@ -105,7 +105,3 @@ def test_the_task_s_own_decisions_have_no_gap(seed: int) -> None:
     assert ids is not None
     recorded = Outcomes(ClassificationOutcome, columns | {"example_id": ids}, 50)
     assert gap(outputs, targets, recorded, SCORING).tolist() == [0.0] * 50
-
-
-def test_the_task_names_it() -> None:
-    assert CLASSIFICATION.gap == f"{gap.__module__}:{gap.__name__}"

@@ -30,17 +30,6 @@ def suite_of(**perturbation: Any) -> Suite:
     )
 
 
-def test_there_are_15_common_types_and_4_extra_ones() -> None:
-    assert (len(set(COMMON_CORRUPTIONS)), len(set(EXTRA_CORRUPTIONS))) == (15, 4)
-    assert not set(COMMON_CORRUPTIONS) & set(EXTRA_CORRUPTIONS)
-
-
-@pytest.mark.parametrize(("severity", "message"), [(0, "at least 1, got 0"), (6, "at most 5, got 6")])
-def test_severities_lie_between_1_and_5(severity: int, message: str) -> None:
-    with pytest.raises(ValueError, match=f"severity must be {message}"):
-        Corruption(type="fog", severity=severity)
-
-
 def test_a_type_that_nobody_defined_is_refused_with_those_that_are() -> None:
     unknown: Any = "smoke"
     with pytest.raises(ValueError, match=r"type must be one of gaussian_noise, .*, saturate.*, got smoke"):

@@ -69,25 +69,6 @@ class TestDeclarations:
             check(DATASETS[name])
         assert (DATASETS[name].domain, DATASETS[name].task) == ("texts", "classification")
 
-    @pytest.mark.parametrize(
-        ("name", "split", "size", "num_classes"),
-        [
-            ("sst2", "dev", 872, 2),
-            ("sst2/train", "train", 67_349, 2),
-            ("sst2/test", "test", 1_821, 2),
-            ("sst5", "test", 2_210, 5),
-            ("sst5/dev", "dev", 1_101, 5),
-            ("sst5/train", "train", 8_544, 5),
-            ("imdb", "test", 25_000, 2),
-            ("imdb/train", "train", 25_000, 2),
-        ],
-    )
-    def test_measured_splits_and_sizes_are_the_published_ones(
-        self, name: str, split: str, size: int, num_classes: int
-    ) -> None:
-        declared = DATASETS[name]
-        assert (declared.evaluation_split, declared.num_examples, declared.num_classes) == (split, size, num_classes)
-
     def test_other_splits_are_refused(self, root: Path) -> None:
         with pytest.raises(UsageError, match="no split 'train' here, only 'test'"):
             opened(small_sst2_test(), root, "train")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+from refusals import Refusal, check
 from series_files import CLASSES, labels_of, series_of, ts_line, write_ts
 
 from robench.core.errors import MissingDataError
@@ -53,56 +54,54 @@ def test_whatever_is_written_is_read(series: list[NDArray[np.float64]]) -> None:
     assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(found.series, series, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("1,2:3,4:c", "x.ts, line 7 has the class 'c' after its channels, wanted one of @classLabel: a, b"),
-        ("1,2:3,4:", "line 7 has no class after its channels, wanted one of @classLabel: a, b"),
-        ("1,2:3,4", "line 7 has the class '3,4' after its channels"),
-        (":a", "line 7 has 1 channels, wanted 2 by @dimensions"),
-        ("a", "line 7 has a class and no channel"),
-        ("::a", "line 7 has a series without values"),
-        ("1,2:3,4:5,6:a", "line 7 has 3 channels, wanted 2 by @dimensions"),
-        ("1,2,3:3,4:a", "line 7 has channels of 2 and 3 values, wanted equal numbers"),
-        ("1,2:3,x:a", r"line 7 has 'x' in channel 2, wanted a finite number, or \? if missing"),
-        ("1,2,:3,4,5:a", "line 7 has '' in channel 1, wanted a finite number"),
-        ("1,2:NaN,4:a", "line 7 has 'NaN' in channel 2, wanted a finite number"),
-        ("1,-inf:3,4:a", "line 7 has '-inf' in channel 1, wanted a finite number"),
-        ("1,1e999:3,4:a", "line 7 has '1e999' in channel 1, wanted a finite number"),
-        (f"{'9' * 400}x:1:a", r"line 7 has '9{40}\.\.\.' in channel 1"),
-    ],
+def whole(content: bytes, message: str) -> Refusal:
+    return Refusal(lambda _: parse_ts(content, "x.ts"), MissingDataError, message)
+
+
+def line(text: str, message: str) -> Refusal:
+    return whole(f"{HEADER}1,2:3,4:a\n{text}\n".encode(), message)
+
+
+def device(folder: Path) -> Path:
+    (folder / "zero.ts").symlink_to("/dev/zero")
+    return folder / "zero.ts"
+
+
+REFUSALS = (
+    line("1,2:3,4:c", "x.ts, line 7 has the class 'c' after its channels, wanted one of @classLabel: a, b"),
+    line("1,2:3,4:", "line 7 has no class after its channels, wanted one of @classLabel: a, b"),
+    line("1,2:3,4", "line 7 has the class '3,4' after its channels"),
+    line(":a", "line 7 has 1 channels, wanted 2 by @dimensions"),
+    line("a", "line 7 has a class and no channel"),
+    line("::a", "line 7 has a series without values"),
+    line("1,2:3,4:5,6:a", "line 7 has 3 channels, wanted 2 by @dimensions"),
+    line("1,2,3:3,4:a", "line 7 has channels of 2 and 3 values, wanted equal numbers"),
+    line("1,2:3,x:a", r"line 7 has 'x' in channel 2, wanted a finite number, or \? if missing"),
+    line("1,2,:3,4,5:a", "line 7 has '' in channel 1, wanted a finite number"),
+    line("1,2:NaN,4:a", "line 7 has 'NaN' in channel 2, wanted a finite number"),
+    line("1,-inf:3,4:a", "line 7 has '-inf' in channel 1, wanted a finite number"),
+    line("1,1e999:3,4:a", "line 7 has '1e999' in channel 1, wanted a finite number"),
+    line(f"{'9' * 400}x:1:a", r"line 7 has '9{40}\.\.\.' in channel 1"),
+    whole(b"", "x.ts is not a .ts file: it has no line @data"),
+    whole(HEADER.encode().replace(b"@data", b""), "it has no line @data"),
+    whole(HEADER.encode(), "has no series after @data, wanted one on each line"),
+    whole(b"1,2:a\n@data", "line 1 has '1,2:a' before @data, wanted a field of the header, such as @classLabel"),
+    whole(b"@data\n1,2:a", "has the header @classLabel 'false', wanted true and the names of at least two classes"),
+    whole(b"@classLabel true a\n@data\n1:a", "has the header @classLabel 'true a', wanted true"),
+    whole(b"@targetLabel true\n@data\n1:0.5", "has the header @classLabel 'false'"),
+    whole(b"@classLabel true a b\n@data\n1:2:a\n1:b", "line 4 has 1 channels, wanted 2, as the first series"),
+    whole(HEADER.encode() + b"1,2:3,4:\xff\n", r"cannot be read as a .ts file: byte \d+ is not UTF-8"),
+    whole(
+        HEADER.replace("Stamps false", "Stamps true").encode() + b"(0,1):(0,2):a", "x.ts has time stamps .* not read"
+    ),
+    Refusal(lambda folder: read_ts(folder / "x.ts"), MissingDataError, r"cannot read .*x\.ts: No such file"),
+    Refusal(lambda folder: read_ts(device(folder)), MissingDataError, "it is a device"),
 )
-def test_a_wrong_line_is_named_with_its_place(line: str, message: str) -> None:
-    with pytest.raises(MissingDataError, match=message):
-        parse_ts(f"{HEADER}1,2:3,4:a\n{line}\n".encode(), "x.ts")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "x.ts is not a .ts file: it has no line @data"),
-        (HEADER.encode().replace(b"@data", b""), "it has no line @data"),
-        (HEADER.encode(), "has no series after @data, wanted one on each line"),
-        (b"1,2:a\n@data", "line 1 has '1,2:a' before @data, wanted a field of the header, such as @classLabel"),
-        (b"@data\n1,2:a", "has the header @classLabel 'false', wanted true and the names of at least two classes"),
-        (b"@classLabel true a\n@data\n1:a", "has the header @classLabel 'true a', wanted true"),
-        (b"@targetLabel true\n@data\n1:0.5", "has the header @classLabel 'false'"),
-        (b"@classLabel true a b\n@data\n1:2:a\n1:b", "line 4 has 1 channels, wanted 2, as the first series"),
-        (HEADER.encode() + b"1,2:3,4:\xff\n", r"cannot be read as a .ts file: byte \d+ is not UTF-8"),
-        (HEADER.replace("Stamps false", "Stamps true").encode() + b"(0,1):(0,2):a", "x.ts has time stamps .* not read"),
-    ],
-)
-def test_another_file_is_refused(content: bytes, message: str) -> None:
-    with pytest.raises(MissingDataError, match=message):
-        parse_ts(content, "x.ts")
-
-
-def test_an_absent_file_and_a_device_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(MissingDataError, match=r"cannot read .*x\.ts: No such file"):
-        read_ts(tmp_path / "x.ts")
-    (tmp_path / "zero.ts").symlink_to("/dev/zero")
-    with pytest.raises(MissingDataError, match="it is a device"):
-        read_ts(tmp_path / "zero.ts")
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.message[:60])
+def test_what_is_no_ts_file_is_named_with_its_place(refusal: Refusal, tmp_path: Path) -> None:
+    check(refusal, tmp_path)
 
 
 def test_missing_values_are_interpolated_as_by_pandas() -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from robench.core.errors import UnknownNameError
 from robench.datasets import DATASETS, verification
-from robench.datasets.findings import HARMLESS, Verification
+from robench.datasets.findings import Verification
 from robench.datasets.image_verification import verify_images
 from robench.datasets.imagenet_folder import Layout, layout_of
 from robench.datasets.verification import verify
@@ -200,12 +200,6 @@ def test_an_unknown_name_lists_sets_and_not_their_95_parts(tmp_path: Path) -> No
     with pytest.raises(UnknownNameError, match="Did you mean 'imagenet-c'") as caught:
         list(verify("imagenet-cc", tmp_path))
     assert "gaussian_noise" not in str(caught.value)
-
-
-def test_what_is_read_all_the_same_is_harmless_and_all_else_is_not() -> None:
-    of_classes = ("class-order", "empty-class", "odd-class")
-    of_images = ("cmyk-image", "16-bit-image", "turned-image")
-    assert frozenset((*of_images, *of_classes, "other-file")) == HARMLESS
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
