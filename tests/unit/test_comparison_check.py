@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pyarrow.parquet as pq
 import pytest
 from paired_records import CLEAN, FGSM, SUITE, flipped, record, store_of
+from refusals import Refusal, check
 from scipy import stats
 
 from robench.attacks.cw import Cw
@@ -21,6 +22,7 @@ from robench.core.errors import IncomparableError, IncompleteError, StoreError, 
 from robench.core.suite import Suite
 from robench.store import MemoryStore
 from robench.store.baseline import Baseline, decode_baseline, encode_baseline, read_baseline, write_baseline
+from robench.store.parquet import encode_record
 from robench.testing.metric import classified
 
 RIGHT = "1" * 100
@@ -44,23 +46,23 @@ def verdicts_of(check: Check) -> list[str]:
 
 class TestVerdicts:
     def test_the_same_results_pass(self) -> None:
-        check = checked(baseline(), RIGHT, RIGHT, weights="a")
-        assert check.has_passed
-        assert verdicts_of(check) == ["passed"] * 3
-        assert {(cell.newly_wrong, cell.newly_right, cell.p_value) for cell in check.cells} == {(0, 0, 1.0)}
-        assert check.notes == ("m: the weights are those of the baseline",)
+        found = checked(baseline(), RIGHT, RIGHT, weights="a")
+        assert found.has_passed
+        assert verdicts_of(found) == ["passed"] * 3
+        assert {(cell.newly_wrong, cell.newly_right, cell.p_value) for cell in found.cells} == {(0, 0, 1.0)}
+        assert found.notes == ("m: the weights are those of the baseline",)
 
     def test_a_significant_loss_fails_and_names_its_cells(self) -> None:
-        check = checked(baseline(), RIGHT, "0" * 10 + "1" * 90)
-        assert verdicts_of(check) == ["passed", "worse", "worse"]
-        fgsm = check.cells[1]
+        found = checked(baseline(), RIGHT, "0" * 10 + "1" * 90)
+        assert verdicts_of(found) == ["passed", "worse", "worse"]
+        fgsm = found.cells[1]
         assert fgsm.p_value == 2.0**-10
         assert fgsm.p_holm == 3 * 2.0**-10
         assert fgsm.difference is not None
         assert (fgsm.difference.value, fgsm.newly_wrong, fgsm.newly_right) == (pytest.approx(-0.1), 10, 0)
         assert fgsm.difference.low is not None
         assert fgsm.difference.low < -0.1 < (fgsm.difference.high or 0)
-        assert not check.has_passed
+        assert not found.has_passed
 
     def test_the_line_is_drawn_by_holm_over_all_cells(self) -> None:
         """Of 3 cells two equal ones need 3 p <= 0.05: 6 newly wrong examples are enough, 5 are not."""
@@ -70,25 +72,25 @@ class TestVerdicts:
         assert 2.0**-5 < 0.05
 
     def test_a_gain_never_fails(self) -> None:
-        check = checked(baseline("0" * 50 + "1" * 50), RIGHT, RIGHT)
-        assert check.has_passed
-        assert check.cells[0].p_value == 1.0
-        assert check.cells[0].newly_right == 50
+        found = checked(baseline("0" * 50 + "1" * 50), RIGHT, RIGHT)
+        assert found.has_passed
+        assert found.cells[0].p_value == 1.0
+        assert found.cells[0].newly_right == 50
 
     def test_the_p_value_is_scipys_one_sided_binomial(self) -> None:
         before, after = flipped(100, 20, 9, 60)
-        check = checked(baseline(fgsm=before), RIGHT, after)
+        found = checked(baseline(fgsm=before), RIGHT, after)
         expected = stats.binomtest(20, 29, 0.5, alternative="greater").pvalue
-        assert check.cells[1].p_value == pytest.approx(expected, abs=1e-12)
+        assert found.cells[1].p_value == pytest.approx(expected, abs=1e-12)
 
     def test_lost_coverage_fails(self) -> None:
         store = MemoryStore()
         store.put(record(CLEAN, RIGHT, "m"))
         store.put(record(FGSM, "1" * 60, "m", size=100))
-        check = check_results(baseline(), [SUITE], store)
-        assert verdicts_of(check) == ["passed", "missing", "missing"]
-        assert check.cells[1].after.missing == 40
-        assert not check.has_passed
+        found = check_results(baseline(), [SUITE], store)
+        assert verdicts_of(found) == ["passed", "missing", "missing"]
+        assert found.cells[1].after.missing == 40
+        assert not found.has_passed
         nothing = check_results(baseline(), [SUITE], MemoryStore())
         assert verdicts_of(nothing) == ["missing"] * 3
 
@@ -103,15 +105,15 @@ class TestVerdicts:
             made = record(condition, "1" * 50, "m")
             store.put(replace(made, outcomes=type(made.outcomes).of([replace(row, found=found) for row in rows])))
         kept = baseline_of([suite], store, ["m"])
-        check = check_results(kept, [suite], store)
-        assert verdicts_of(check)[-1] == "no number"
-        assert check.has_passed
+        found = check_results(kept, [suite], store)
+        assert verdicts_of(found)[-1] == "no number"
+        assert found.has_passed
 
     def test_a_limited_baseline_is_checked_on_the_same_examples(self) -> None:
         kept = baseline_of([SUITE], store_of(("m", RIGHT, RIGHT)), ["m"], limit=40)
-        check = checked(kept, "1" * 40 + "0" * 60, "1" * 40 + "0" * 60)
-        assert check.has_passed
-        assert check.cells[0].after.num_examples == 40
+        found = checked(kept, "1" * 40 + "0" * 60, "1" * 40 + "0" * 60)
+        assert found.has_passed
+        assert found.cells[0].after.num_examples == 40
 
     def test_of_a_number_that_is_no_mean_the_permutation_decides(self) -> None:
         column = replace(SUITE.columns[1], key="mean", label="mean", metric="mean_accuracy")
@@ -158,70 +160,102 @@ class TestVerdicts:
 
 class TestTolerance:
     def test_it_is_off_by_default(self) -> None:
-        check = checked(baseline(), RIGHT, "0" * 4 + "1" * 96)
-        assert check.has_passed
-        assert (check.tolerance, check.false_alarm_rate) == (None, None)
-        assert "tolerance" not in check_text(check)
+        found = checked(baseline(), RIGHT, "0" * 4 + "1" * 96)
+        assert found.has_passed
+        assert (found.tolerance, found.false_alarm_rate) == (None, None)
+        assert "tolerance" not in check_text(found)
 
     def test_a_larger_loss_fails_and_its_false_alarm_rate_is_printed(self) -> None:
         before, after = flipped(100, 12, 8, 60)
         kept = baseline(RIGHT, before)
-        check = checked(kept, RIGHT, after, tolerance=3.0)
-        assert verdicts_of(check) == ["passed", "beyond tolerance", "beyond tolerance"]
+        found = checked(kept, RIGHT, after, tolerance=3.0)
+        assert verdicts_of(found) == ["passed", "beyond tolerance", "beyond tolerance"]
         # Of 20 changed examples 12 or more are newly wrong.
         rate = stats.binom.sf(11, 20, 0.5)
-        assert [cell.false_alarm for cell in check.cells] == pytest.approx([0.0, rate, rate])
-        assert check.false_alarm_rate == pytest.approx(2 * rate)
-        assert f"up to {100 * 2 * rate:.2g} % of checks" in check_text(check)
+        assert [cell.false_alarm for cell in found.cells] == pytest.approx([0.0, rate, rate])
+        assert found.false_alarm_rate == pytest.approx(2 * rate)
+        assert f"up to {100 * 2 * rate:.2g} % of checks" in check_text(found)
         assert checked(kept, RIGHT, after, tolerance=4.0).has_passed
 
-    @pytest.mark.parametrize("tolerance", [-1.0, float("nan")])
-    def test_below_0_it_is_refused(self, tolerance: float) -> None:
-        with pytest.raises(UsageError, match="must be 0 points or more"):
-            checked(baseline(), RIGHT, RIGHT, tolerance=tolerance)
+
+def refused(message: str, suite: Suite = SUITE, error: type[Exception] = IncomparableError, **settings: Any) -> Refusal:
+    return Refusal(lambda _: checked(baseline(), RIGHT, RIGHT, suite, **settings), error, message)
+
+
+def unknown(message: str, *suites: Suite, error: type[Exception] = UnknownNameError, **settings: Any) -> Refusal:
+    store = store_of(("m", RIGHT, RIGHT))
+    return Refusal(lambda _: check_results(baseline(), suites, store, **settings), error, message)
+
+
+def incomplete(message: str, *models: str, error: type[Exception]) -> Refusal:
+    def call(_: Path) -> None:
+        store = store_of(("m", RIGHT, RIGHT))
+        store.put(record(FGSM, "1" * 10, "n", size=100))
+        baseline_of([SUITE], store, models)
+
+    return Refusal(call, error, message)
+
+
+def with_fewer_records(_: Path) -> None:
+    made = baseline()
+    checked(replace(made, records=made.records[:1]), RIGHT, RIGHT)
+
+
+def with_a_plug_in(_: Path) -> None:
+    made = baseline(versions={"torch": "2.15", "attacks-of-others": "1.0"})
+    (protocol,) = made.protocols
+    checked(replace(made, protocols=(replace(protocol, plugins={"attacks-of-others": "1.0"}),)), RIGHT, RIGHT)
+
+
+def of_a_record(folder: Path) -> None:
+    (folder / "b").write_bytes(encode_record(record(CLEAN, RIGHT, "m")))
+    read_baseline(folder / "b")
+
+
+def into_a_file(folder: Path) -> None:
+    (folder / "file").write_text("")
+    write_baseline(folder / "file" / "b", baseline())
+
+
+OTHER_FGSM = replace(FGSM, perturbation=Fgsm(epsilon=Fraction(4, 255)))
+PROTOCOLS = (
+    refused("suite 'small' has version 2, and the baseline 1", replace(SUITE, version=2)),
+    refused("has seed 1, and the baseline 0", replace(SUITE, seed=1)),
+    refused("has batch size 3, and the baseline 2", replace(SUITE, batch_size=3)),
+    refused("no condition 'fgsm' any more", replace(SUITE, conditions=(CLEAN,), columns=SUITE.columns[:1])),
+    refused("no column 'robust' any more", replace(SUITE, columns=SUITE.columns[:2])),
+    refused("condition 'fgsm' of suite 'small' is another one", replace(SUITE, conditions=(CLEAN, OTHER_FGSM))),
+    refused("condition 'clean' of suite", replace(SUITE, conditions=(replace(CLEAN, num_examples=50), FGSM))),
+    refused("has seed 3, and the baseline 0", seed=3),
+    Refusal(with_a_plug_in, IncomparableError, r"uses attacks-of-others none, and the baseline 1\.0"),
+)
+REFUSALS = (
+    refused("'clean' of m was measured on data with the fingerprint e, and", data="e"),
+    refused("must be 0 points or more", error=UsageError, tolerance=-1.0),
+    refused("must be 0 points or more", error=UsageError, tolerance=float("nan")),
+    Refusal(with_fewer_records, IncomparableError, "the baseline has no results of condition '.*' of m"),
+    unknown("unknown model of the baseline 'n'", SUITE, models=["n"]),
+    unknown("unknown suite of the baseline 'other'", replace(SUITE, name="other")),
+    unknown("nothing of the baseline", error=UsageError),
+    incomplete("n lacks 100 examples of condition 'clean'", "m", "n", error=IncompleteError),
+    incomplete("unknown model with results 'k'", "k", error=UnknownNameError),
+    Refusal(of_a_record, IncomparableError, "it is not a baseline"),
+    Refusal(read_baseline, UsageError, "cannot be read"),
+    Refusal(lambda folder: read_baseline(folder / "none"), UsageError, "cannot be read"),
+    Refusal(into_a_file, StoreError, ""),
+    Refusal(lambda _: encode_baseline(Baseline(protocols=(), records=())), StoreError, "outcomes of one task"),
+)
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("suite", "found"),
-        [
-            (replace(SUITE, version=2), "suite 'small' has version 2, and the baseline 1"),
-            (replace(SUITE, seed=1), "has seed 1, and the baseline 0"),
-            (replace(SUITE, batch_size=3), "has batch size 3, and the baseline 2"),
-            (replace(SUITE, conditions=(CLEAN,), columns=SUITE.columns[:1]), "no condition 'fgsm' any more"),
-            (replace(SUITE, columns=SUITE.columns[:2]), "no column 'robust' any more"),
-            (
-                replace(SUITE, conditions=(CLEAN, replace(FGSM, perturbation=Fgsm(epsilon=Fraction(4, 255))))),
-                "condition 'fgsm' of suite 'small' is another one",
-            ),
-            (replace(SUITE, conditions=(replace(CLEAN, num_examples=50), FGSM)), "condition 'clean' of suite"),
-        ],
-    )
-    def test_another_protocol_is_an_error_and_no_comparison(self, suite: Suite, found: str) -> None:
-        with pytest.raises(IncomparableError, match=found) as raised:
-            checked(baseline(), RIGHT, RIGHT, suite)
-        assert raised.value.exit_code == 4
-        assert "write a new baseline" in str(raised.value)
+    @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.message[:60])
+    def test_what_cannot_be_compared_is_an_error(self, refusal: Refusal, tmp_path: Path) -> None:
+        check(refusal, tmp_path)
 
-    def test_other_data_are_an_error(self) -> None:
-        with pytest.raises(IncomparableError, match="'clean' of m was measured on data with the fingerprint e, and"):
-            checked(baseline(), RIGHT, RIGHT, data="e")
-
-    def test_a_baseline_with_fewer_cells_or_other_names_says_so(self) -> None:
-        made = baseline()
-        with pytest.raises(IncomparableError, match=r"the baseline has no results of condition '.*' of m"):
-            checked(replace(made, records=made.records[:1]), RIGHT, RIGHT)
-
-    def test_another_seed_is_an_error(self) -> None:
-        with pytest.raises(IncomparableError, match="has seed 3, and the baseline 0"):
-            checked(baseline(), RIGHT, RIGHT, seed=3)
-
-    def test_another_version_of_a_plug_in_is_an_error(self) -> None:
-        made = baseline(versions={"torch": "2.15", "attacks-of-others": "1.0"})
-        (protocol,) = made.protocols
-        kept = replace(made, protocols=(replace(protocol, plugins={"attacks-of-others": "1.0"}),))
-        with pytest.raises(IncomparableError, match=r"uses attacks-of-others none, and the baseline 1\.0"):
-            checked(kept, RIGHT, RIGHT)
+    @pytest.mark.parametrize("refusal", PROTOCOLS, ids=lambda refusal: refusal.message[:60])
+    def test_another_protocol_is_an_error_with_the_way_out(self, refusal: Refusal, tmp_path: Path) -> None:
+        check(refusal, tmp_path)
+        check(refusal._replace(message="write a new baseline"), tmp_path)
 
     def test_records_of_another_version_of_a_plug_in_are_an_error(self) -> None:
         from robench.comparison.baseline import check_records, measured
@@ -232,9 +266,8 @@ class TestRefusals:
             return measured(SUITE, Stored(SUITE, store, None, 0), "m", None).coverages["clean"]
 
         check_records(coverage("1.0"), coverage("1.0"), ["others"], "here")
-        with pytest.raises(
-            IncomparableError, match=r"here was measured with others 1\.1, and the baseline's with 1\.0"
-        ):
+        message = r"here was measured with others 1\.1, and the baseline's with 1\.0"
+        with pytest.raises(IncomparableError, match=message):
             check_records(coverage("1.0"), coverage("1.1"), ["others"], "here")
 
     def test_another_release_of_torch_is_none(self) -> None:
@@ -242,26 +275,9 @@ class TestRefusals:
 
     def test_a_new_column_is_a_note(self) -> None:
         kept = baseline_of([replace(SUITE, columns=SUITE.columns[:2])], store_of(("m", RIGHT, RIGHT)), ["m"])
-        check = checked(kept, RIGHT, RIGHT)
-        assert len(check.cells) == 2
-        assert "small: not in the baseline, and so not checked: robust" in check.notes
-
-    def test_names_that_the_baseline_does_not_have(self) -> None:
-        store = store_of(("m", RIGHT, RIGHT))
-        with pytest.raises(UnknownNameError, match="unknown model of the baseline 'n'"):
-            check_results(baseline(), [SUITE], store, models=["n"])
-        with pytest.raises(UnknownNameError, match="unknown suite of the baseline 'other'"):
-            check_results(baseline(), [replace(SUITE, name="other")], store)
-        with pytest.raises(UsageError, match="nothing of the baseline"):
-            check_results(baseline(), [], store)
-
-    def test_a_baseline_with_gaps_is_not_written(self) -> None:
-        store = store_of(("m", RIGHT, RIGHT))
-        store.put(record(FGSM, "1" * 10, "n", size=100))
-        with pytest.raises(IncompleteError, match="n lacks 100 examples of condition 'clean'"):
-            baseline_of([SUITE], store, ["m", "n"])
-        with pytest.raises(UnknownNameError, match="unknown model with results 'k'"):
-            baseline_of([SUITE], store, ["k"])
+        found = checked(kept, RIGHT, RIGHT)
+        assert len(found.cells) == 2
+        assert "small: not in the baseline, and so not checked: robust" in found.notes
 
 
 class TestFile:
@@ -298,27 +314,6 @@ class TestFile:
         (tmp_path / "b").write_bytes(content[: draw.choice([len(content), place])])
         with pytest.raises(IncomparableError, match="cannot be used"):
             read_baseline(tmp_path / "b")
-
-    def test_a_record_is_no_baseline(self, tmp_path: Path) -> None:
-        from robench.store.parquet import encode_record
-
-        (tmp_path / "b").write_bytes(encode_record(record(CLEAN, RIGHT, "m")))
-        with pytest.raises(IncomparableError, match="it is not a baseline"):
-            read_baseline(tmp_path / "b")
-
-    def test_no_file_or_a_folder_is_wrong_use(self, tmp_path: Path) -> None:
-        for path in (tmp_path, tmp_path / "none"):
-            with pytest.raises(UsageError, match="cannot be read"):
-                read_baseline(path)
-
-    def test_where_it_cannot_be_written_it_says_so(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("")
-        with pytest.raises(StoreError):
-            write_baseline(tmp_path / "file" / "b", baseline())
-
-    def test_nothing_is_no_baseline(self) -> None:
-        with pytest.raises(StoreError, match="outcomes of one task"):
-            encode_baseline(Baseline(protocols=(), records=()))
 
     def test_names_of_any_kind_come_back(self) -> None:
         kept = baseline_of([SUITE], store_of(("a\x1b\u202e\n'", RIGHT, RIGHT)), ["a\x1b\u202e\n'"])
@@ -370,6 +365,5 @@ class TestDocuments:
             assert "<b>" not in text
         if document is check_junit:
             (suite,) = ElementTree.fromstring(text)
-            assert [case.get("classname") for case in suite] == [
-                "small.=cmd\\x1b[31m\\u202e<b>&\"'|`\\n# forged ]]>\\x00"
-            ] * 3
+            wanted = "small.=cmd\\x1b[31m\\u202e<b>&\"'|`\\n# forged ]]>\\x00"
+            assert [case.get("classname") for case in suite] == [wanted] * 3

@@ -91,9 +91,7 @@ REFUSALS = (
     whole(b"@targetLabel true\n@data\n1:0.5", "has the header @classLabel 'false'"),
     whole(b"@classLabel true a b\n@data\n1:2:a\n1:b", "line 4 has 1 channels, wanted 2, as the first series"),
     whole(HEADER.encode() + b"1,2:3,4:\xff\n", r"cannot be read as a .ts file: byte \d+ is not UTF-8"),
-    whole(
-        HEADER.replace("Stamps false", "Stamps true").encode() + b"(0,1):(0,2):a", "x.ts has time stamps .* not read"
-    ),
+    whole(HEADER.replace("Stamps false", "Stamps true").encode() + b"(0,1):(0,2):a", "has time stamps .* not read"),
     Refusal(lambda folder: read_ts(folder / "x.ts"), MissingDataError, r"cannot read .*x\.ts: No such file"),
     Refusal(lambda folder: read_ts(device(folder)), MissingDataError, "it is a device"),
 )

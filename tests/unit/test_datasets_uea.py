@@ -22,6 +22,7 @@ from robench.datasets.uea import UEA_SETS, UeaSet
 from robench.datasets.verification import verify
 from robench.domains.series_impl import PADDING
 
+Spoiling = Callable[[Path], object]
 NAMES = ("JapaneseVowels_TEST.ts", "JapaneseVowels_TRAIN.ts")
 
 
@@ -87,9 +88,8 @@ def test_every_form_becomes_the_same_files(files: Path, tmp_path: Path, form: st
     source, root = FORMS[form](files), tmp_path / "data"
     folder = root / "JapaneseVowels"
     assert prepared(source, root) == Unpacked(folder=folder, num_written=2, num_kept=0)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
-        name: (files / name).read_bytes() for name in NAMES
-    }
+    wanted = {name: (files / name).read_bytes() for name in NAMES}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == wanted
     assert prepared(source, root).num_kept == 2
     # Without an archive, too: nothing is downloaded.
     assert prepared(None, root).num_kept == 2
@@ -127,42 +127,31 @@ def change(path: Path, old: bytes, new: bytes) -> None:
     path.write_bytes(path.read_bytes().replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda files: (files / NAMES[1]).unlink(), "has no JapaneseVowels_TRAIN.ts, at its top or below"),
-        (lambda files: change(files / NAMES[0], b"3.", b"4."), "_TEST.ts as published: its SHA-256 is .*, wanted "),
-        (lambda files: change(files / NAMES[0], b":walk", b":walking"), "line 5 has the class 'walking'"),
-        (
-            lambda files: write_ts(files / NAMES[0], series_of(4), labels_of(4)),
-            "has 4 series of 2 channels .* wanted 5",
-        ),
-        (
-            lambda files: write_ts(files / NAMES[0], series_of(5, num_channels=3), labels_of(5)),
-            "has 5 series of 3 channels",
-        ),
-        (
-            lambda files: write_ts(files / NAMES[0], series_of(5), ["a", "b"] * 2 + ["a"], classes=("a", "b")),
-            "lists 2 classes, wanted 3",
-        ),
-        (
-            lambda files: (files / NAMES[0]).write_bytes(b"#" * (1 << 21)),
-            "has more than .* bytes, which JapaneseVowels",
-        ),
-        (
-            lambda files: (files / f"{NAMES[0]}.xz").write_bytes(lzma.compress((files / NAMES[0]).read_bytes())),
-            "has JapaneseVowels_TEST.ts twice",
-        ),
-        (
-            lambda files: (files / NAMES[0]).rename(files / f"{NAMES[0]}.xz"),
-            "TEST.ts.xz is damaged or not an xz file",
-        ),
-    ],
-)
-def test_other_files_are_refused_and_nothing_is_written(
-    files: Path, tmp_path: Path, spoil: Callable[[Path], object], message: str
-) -> None:
-    spoil(files)
+def written(count: int, *, num_channels: int = 2, classes: tuple[str, ...] = CLASSES) -> Spoiling:
+    series, labels = series_of(count, num_channels=num_channels), labels_of(count, classes)
+    return lambda files: write_ts(files / NAMES[0], series, labels, classes=classes)
+
+
+def compressed(files: Path) -> None:
+    (files / f"{NAMES[0]}.xz").write_bytes(lzma.compress((files / NAMES[0]).read_bytes()))
+
+
+SPOILT: dict[str, Spoiling] = {
+    "has no JapaneseVowels_TRAIN.ts, at its top or below": lambda files: (files / NAMES[1]).unlink(),
+    "_TEST.ts as published: its SHA-256 is .*, wanted ": lambda files: change(files / NAMES[0], b"3.", b"4."),
+    "line 5 has the class 'walking'": lambda files: change(files / NAMES[0], b":walk", b":walking"),
+    "has 4 series of 2 channels .* wanted 5": written(4),
+    "has 5 series of 3 channels": written(5, num_channels=3),
+    "lists 2 classes, wanted 3": written(5, classes=("a", "b")),
+    "has more than .* bytes, which Japanes": lambda files: (files / NAMES[0]).write_bytes(b"#" * (1 << 21)),
+    "has JapaneseVowels_TEST.ts twice": compressed,
+    "TEST.ts.xz is damaged or not an xz": lambda files: (files / NAMES[0]).rename(files / f"{NAMES[0]}.xz"),
+}
+
+
+@pytest.mark.parametrize("message", SPOILT)
+def test_other_files_are_refused_and_nothing_is_written(files: Path, tmp_path: Path, message: str) -> None:
+    SPOILT[message](files)
     with pytest.raises(MissingDataError, match=message):
         prepared(files, tmp_path / "data")
     assert not (tmp_path / "data").exists()
@@ -228,6 +217,5 @@ class TestVerify:
         prepared(files, tmp_path / "data")
         test, train = verify("japanese-vowels", tmp_path / "data")
         assert train.is_whole
-        assert [each.message for each in test.findings] == [
-            "dataset 'japanese-vowels' has series of up to 7 steps, wanted 8"
-        ]
+        (finding,) = test.findings
+        assert finding.message == "dataset 'japanese-vowels' has series of up to 7 steps, wanted 8"
