@@ -15,7 +15,7 @@ from robench.attacks.search import State, rows_of, search
 from robench.core.protocols import Batch
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
-from robench.tasks.classification_impl import cross_entropy_loss, margin_loss
+from robench.tasks.classification_impl import margin_loss
 
 PGD = Pgd(epsilon=Fraction(2, 25), step_size=Fraction(1, 50), num_steps=12, num_restarts=2)
 
@@ -46,14 +46,7 @@ def batch_of(num_examples: int = 64) -> Batch:
 
 def test_momentum_sums_gradients_over_their_mean_size_as_dong_et_al() -> None:
     # Equation 6 of arXiv:1710.06081, written out.
-    declaration = Pgd(
-        epsilon=Fraction(2, 25),
-        step_size=Fraction(1, 50),
-        num_steps=6,
-        momentum=0.5,
-        random_start=False,
-        returns="last",
-    )
+    declaration = replace(PGD, num_steps=6, num_restarts=1, momentum=0.5, random_start=False, returns="last")
     batch = batch_of(16)
     made = perturb(declaration, batch, Curved(), ExampleDraws(range(16)))
     points, summed = batch.inputs.clone(), torch.zeros_like(batch.inputs)
@@ -177,13 +170,10 @@ def walked(turn: float, depth: float, **options: Any) -> torch.Tensor:
 
 
 class TestKept:
-    def test_best_is_the_visited_point_of_highest_loss(self) -> None:
+    def test_best_is_the_visited_point_of_highest_loss_the_last_among_them(self) -> None:
         torch.testing.assert_close(walked(turn=0.4, depth=-1.0), torch.tensor([0.4, 0.4]))
-
-    def test_the_last_point_is_looked_at_too(self) -> None:
         torch.testing.assert_close(walked(turn=0.9, depth=-1.0), torch.tensor([0.6, 0.7]))
-
-    def test_last_is_the_last_whatever_its_loss(self) -> None:
+        # The last one is returned whatever its loss.
         torch.testing.assert_close(walked(turn=0.4, depth=-1.0, returns="last"), torch.tensor([0.6, 0.7]))
 
     def test_a_fooled_point_is_kept_before_one_of_higher_loss(self) -> None:
@@ -207,10 +197,10 @@ class TestKept:
 
     def test_the_loss_of_an_attack_is_what_its_points_are_compared_by(self) -> None:
         batch = batch_of()
-        by_margin = perturb(replace(PGD, loss="margin"), batch, Curved(), ExampleDraws(range(64))).inputs
-        last = perturb(
-            replace(PGD, loss="margin", returns="last", num_restarts=1), batch, Curved(), ExampleDraws(range(64))
-        )
-        values = [margin_loss(Curved().outputs(inputs), batch.targets) for inputs in (by_margin, last.inputs)]
-        assert bool((values[0] >= values[1] - 1e-6).all())
-        assert cross_entropy_loss is not margin_loss
+        best = replace(PGD, loss="margin")
+        made = [
+            perturb(each, batch, Curved(), ExampleDraws(range(64))).inputs
+            for each in (best, replace(best, returns="last", num_restarts=1))
+        ]
+        of_best, of_last = (margin_loss(Curved().outputs(inputs), batch.targets) for inputs in made)
+        assert bool((of_best >= of_last - 1e-6).all())

@@ -1,5 +1,7 @@
 """Noise has the moments that its constants say, and Poisson counts are exact quantiles."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,34 +28,35 @@ EVERY_STRENGTH = [(constants, severity) for constants in ("imagenet", "cifar") f
 every_strength = pytest.mark.parametrize(("constants", "severity"), EVERY_STRENGTH)
 
 
+def asked(kind: Any, constants: Any, severity: int) -> tuple[Corruption, ExampleDraws]:
+    return Corruption(type=kind, severity=severity, constants=constants), ExampleDraws([severity])
+
+
 def grey(level: float = LEVEL) -> torch.Tensor:
     return torch.full((1, 3, 160, 160), level)
 
 
 @every_strength
 def test_gaussian_noise_has_no_mean_and_its_deviation_at_every_level(constants: str, severity: int) -> None:
-    declaration = Corruption(type="gaussian_noise", severity=severity, constants=constants)  # type: ignore[arg-type]
     deviation = 255.0 * GAUSSIAN[constants][severity - 1]
     for level in (0.0, LEVEL):
-        noise = gaussian_noise(grey(level), declaration, ExampleDraws([severity])).double() - level
+        noise = gaussian_noise(grey(level), *asked("gaussian_noise", constants, severity)).double() - level
         assert abs(float(noise.mean())) < 4 * deviation / COUNT**0.5
         assert float(noise.std()) == pytest.approx(deviation, rel=4 / (2 * COUNT) ** 0.5)
 
 
 @every_strength
 def test_speckle_noise_grows_with_the_level(constants: str, severity: int) -> None:
-    declaration = Corruption(type="speckle_noise", severity=severity, constants=constants)  # type: ignore[arg-type]
-    noise = speckle_noise(grey(), declaration, ExampleDraws([severity])).double() - LEVEL
+    noise = speckle_noise(grey(), *asked("speckle_noise", constants, severity)).double() - LEVEL
     deviation = LEVEL * SPECKLE[constants][severity - 1]
     assert abs(float(noise.mean())) < 4 * deviation / COUNT**0.5
     assert float(noise.std()) == pytest.approx(deviation, rel=4 / (2 * COUNT) ** 0.5)
-    assert torch.equal(speckle_noise(grey(0.0), declaration, ExampleDraws([0])), grey(0.0))
+    assert torch.equal(speckle_noise(grey(0.0), *asked("speckle_noise", constants, severity)), grey(0.0))
 
 
 @every_strength
 def test_impulse_noise_makes_its_share_black_or_white_by_halves(constants: str, severity: int) -> None:
-    declaration = Corruption(type="impulse_noise", severity=severity, constants=constants)  # type: ignore[arg-type]
-    result = impulse_noise(grey(), declaration, ExampleDraws([severity]))
+    result = impulse_noise(grey(), *asked("impulse_noise", constants, severity))
     share, hit = IMPULSE[constants][severity - 1], result != LEVEL
     assert set(result[hit].tolist()) == {0.0, 255.0}
     assert float(hit.double().mean()) == pytest.approx(share, abs=4 * (share / COUNT) ** 0.5)
@@ -68,9 +71,8 @@ def test_impulses_of_a_weak_severity_stay_in_a_strong_one() -> None:
 
 @every_strength
 def test_shot_noise_has_the_mean_and_the_variance_of_its_photons(constants: str, severity: int) -> None:
-    declaration = Corruption(type="shot_noise", severity=severity, constants=constants)  # type: ignore[arg-type]
     photons = SHOT[constants][severity - 1]
-    counts = shot_noise(grey(), declaration, ExampleDraws([severity])).double() * (photons / 255.0)
+    counts = shot_noise(grey(), *asked("shot_noise", constants, severity)).double() * (photons / 255.0)
     mean = LEVEL / 255.0 * photons
     assert float(counts.mean()) == pytest.approx(mean, abs=4 * (mean / COUNT) ** 0.5)
     assert float(counts.var()) == pytest.approx(mean, rel=6 * (2 / COUNT + 1 / (mean * COUNT)) ** 0.5)

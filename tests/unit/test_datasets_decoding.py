@@ -86,11 +86,8 @@ def test_without_resize_and_crop_the_image_is_as_it_is(tmp_path: Path) -> None:
     assert np.array_equal(decode(saved(image, tmp_path / "x.png"), AS_IT_IS), np.asarray(image))
 
 
-def test_resize_is_of_the_shorter_side(tmp_path: Path) -> None:
+def test_resize_is_of_the_shorter_side_and_crop_the_central_square(tmp_path: Path) -> None:
     assert decode(saved(photograph(80, 40), tmp_path / "x.png"), preprocessing(resize=20)).shape == (20, 40, 3)
-
-
-def test_crop_is_the_central_square(tmp_path: Path) -> None:
     image = photograph(40, 24)
     pixels = decode(saved(image, tmp_path / "x.png"), preprocessing(crop=16))
     assert np.array_equal(pixels, np.asarray(image)[4:20, 12:28])
@@ -103,7 +100,9 @@ def test_a_crop_that_the_image_does_not_have_is_not_filled_up_with_black(tmp_pat
         decode(path, preprocessing(resize=resize, crop=24))
 
 
-def test_grey_and_cmyk_images_keep_their_colour(tmp_path: Path) -> None:
+def test_grey_and_cmyk_images_keep_their_colour_and_transparency_is_dropped(tmp_path: Path) -> None:
+    clear = decode(saved(Image.new("RGBA", (4, 4), (200, 100, 50, 10)), tmp_path / "clear.png"), AS_IT_IS)
+    assert np.all(clear == [200, 100, 50])
     grey = decode(saved(Image.new("L", (8, 8), 77), tmp_path / "grey.png"), AS_IT_IS)
     assert np.all(grey == 77)
     cmyk = decode(saved(Image.new("CMYK", (8, 8), (255, 0, 0, 0)), tmp_path / "cmyk.JPEG", quality=100), AS_IT_IS)
@@ -126,11 +125,6 @@ def test_palette_images_show_their_colours_without_a_warning(tmp_path: Path, opt
         warnings.simplefilter("error")
         pixels = decode(path, AS_IT_IS)
     assert np.array_equal(pixels, np.array(palette, dtype=np.uint8).reshape(1, 3, 3).repeat(3, 0))
-
-
-def test_transparency_is_dropped(tmp_path: Path) -> None:
-    pixels = decode(saved(Image.new("RGBA", (4, 4), (200, 100, 50, 10)), tmp_path / "x.png"), AS_IT_IS)
-    assert np.all(pixels == [200, 100, 50])
 
 
 @pytest.mark.parametrize("suffix", ["png", "tiff"])
@@ -174,10 +168,7 @@ def jpeg_bytes() -> bytes:
         (jpeg_bytes()[:-400], "truncated"),
         (jpeg_bytes()[:100], "Truncated"),
         (b"", "the file has zero bytes"),
-        (
-            b"<!DOCTYPE html><html>sign in</html>",
-            r"it is not recognised as an image, it begins with b'<!DOCTYPE html><'",
-        ),
+        (b"<!DOCTYPE html><html>sign in</html>", "not recognised as an image, it begins with b'<!DOCTYPE html><'"),
         (bytes(1000), "it is not recognised as an image"),
     ],
 )
@@ -189,11 +180,6 @@ def test_an_unreadable_image_is_named_with_the_reason(tmp_path: Path, content: b
     assert str(path) in str(caught.value)
     assert caught.value.exit_code == 1
     assert "\n" not in str(caught.value)
-
-
-def test_an_image_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ExampleError, match=r"gone.JPEG: No such file or directory"):
-        decode(tmp_path / "gone.JPEG", AS_IT_IS)
 
 
 def test_an_image_too_large_to_be_true_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,11 +214,21 @@ class TestExamination:
     def test_usual_images_are_nothing_to_speak_of(self, tmp_path: Path, mode: str) -> None:
         assert examined(saved(photograph(40, 40).convert(mode), tmp_path / "x.png")) is None
 
-    def test_cmyk_is_said_with_what_is_done_about_it(self, tmp_path: Path) -> None:
-        oddity = examined(saved(photograph(40, 40).convert("CMYK"), tmp_path / "x.jpg"))
+    @pytest.mark.parametrize(
+        ("mode", "name", "kind", "message"),
+        [
+            ("CMYK", "x.jpg", "cmyk-image", "is CMYK: converted to RGB by Pillow's formula"),
+            ("F", "x.tif", "corrupt-image", "have no known white"),
+        ],
+    )
+    def test_what_is_converted_or_refused_is_said(
+        self, tmp_path: Path, mode: str, name: str, kind: str, message: str
+    ) -> None:
+        oddity = examined(saved(Image.new(mode, (4, 4)), tmp_path / name))
         assert oddity is not None
-        assert oddity.kind == "cmyk-image"
-        assert oddity.message.startswith(f"image {tmp_path / 'x.jpg'} is CMYK: converted to RGB by Pillow's formula")
+        assert oddity.kind == kind
+        assert f"image {tmp_path / name}" in oddity.message
+        assert message in oddity.message
 
     def test_sixteen_bits_are_said_in_grey_and_in_colour(self, tmp_path: Path) -> None:
         values = np.arange(48, dtype=np.uint16).reshape(4, 4, 3) * 1000
@@ -255,25 +251,19 @@ class TestExamination:
             assert oddity is not None
             assert oddity.message == str(caught.value)
 
-    def test_what_decoding_refuses_is_corrupt_and_what_it_converts_is_not(self, tmp_path: Path) -> None:
-        wide = saved(Image.new("F", (4, 4)), tmp_path / "wide.tif")
-        oddity = examined(wide)
-        assert oddity is not None
-        assert oddity.kind == "corrupt-image"
-        assert "have no known white" in oddity.message
 
-
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "gone"])
 def test_what_is_no_regular_file_is_an_error_that_names_it_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.JPEG"
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "device":
         path.symlink_to("/dev/zero")
-    else:
+    elif kind == "folder":
         path.mkdir()
-    reason = {"pipe": "it is a named pipe", "device": "it is a device", "folder": "Is a directory"}[kind]
-    with pytest.raises(ExampleError, match=f"cannot read image .*: {reason}"):
+    reasons = {"pipe": "it is a named pipe", "device": "it is a device", "folder": "Is a directory"}
+    reason = reasons.get(kind, "No such file or directory")
+    with pytest.raises(ExampleError, match=f"cannot read image .*x.JPEG: {reason}"):
         decode(path, AS_IT_IS)
     assert (oddity := examined(path)) is not None
     assert reason in oddity.message

@@ -47,11 +47,6 @@ def test_the_classes_are_in_the_order_of_ilsvrc() -> None:
     assert KNOWN.items() <= indices.items()
 
 
-def test_on_a_whole_tree_labels_are_those_of_torchvision(tmp_path: Path) -> None:
-    images = find_images(fill(tmp_path, class_indices(), per_class=1))
-    assert ImageFolder(str(tmp_path)).class_to_idx == targets_of(images)
-
-
 def test_labels_follow_the_folder_s_name_where_folders_are_missing(tmp_path: Path) -> None:
     images = find_images(fill(tmp_path))
     assert targets_of(images) == KNOWN
@@ -177,9 +172,7 @@ class TestTrainingImages:
         assert "1,281,167 images" in lines[3]
 
     def test_a_partial_set_is_said_to_be_one(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        with caplog.at_level(logging.WARNING, logger="robench.datasets"):
-            find_images(fill(tmp_path / "train").parent, TRAIN)
-        (message,) = [record.getMessage() for record in caplog.records if record.name == "robench.datasets"]
+        (message,) = warnings_of(fill(tmp_path / "train").parent, caplog, TRAIN)
         assert "is not the whole training set: 12 images of 6 classes, not 1,281,167 of 1000" in message
         assert "What is trained on it compares with nothing published" in message
 

@@ -121,15 +121,12 @@ def test_shards_may_be_in_a_folder_of_their_split(tmp_path: Path) -> None:
 
 
 def test_classes_of_a_subset_are_chosen_in_every_form(tmp_path: Path) -> None:
+    found = []
     for form in (image_forms.class_folders, image_forms.published_tar, image_forms.parquet, image_forms.webdataset):
         form(tmp_path / form.__name__)
-    found = [
-        opened(tmp_path / each, "imagenet-1k-r-classes")
-        for each in ("class_folders", "published_tar", "parquet", "webdataset")
-    ]
-    assert {each.split("/")[0] for each in found[0].ids} == set(CLASSES) & set(
-        layout_of(DATASETS["imagenet-r"]).classes
-    )
+        found.append(opened(tmp_path / form.__name__, "imagenet-1k-r-classes"))
+    classes = {each.split("/")[0] for each in found[0].ids}
+    assert classes == set(CLASSES) & set(layout_of(DATASETS["imagenet-r"]).classes)
     assert len({each.identity.fingerprint for each in found}) == 1
 
 
@@ -144,16 +141,13 @@ class TestOrder:
         for form in reversed(forms):
             if form not in (image_forms.webdataset_by_key, image_forms.loose_files_with_classes):
                 form(tmp_path)
-        order = [
-            *("class folders", "loose images", "archive of class folders"),
-            *("archive of loose images", "WebDataset shards", "Parquet shards"),
-        ]
+        order = ["loose images", "archive of class folders", "archive of loose images", "WebDataset shards"]
         with caplog.at_level(logging.WARNING, logger="robench.datasets"):
             for _ in range(2):
                 opened(tmp_path)
         (said,) = [each for each in caplog.messages if "several forms" in each]
         assert "class folders are read" in said
-        positions = [said.index(f"{each} in {tmp_path}") for each in order[1:]]
+        positions = [said.index(f"{each} in {tmp_path}") for each in [*order, "Parquet shards"]]
         assert positions == sorted(positions)
 
     def test_what_is_wrong_with_a_form_that_is_not_read_does_not_matter(self, tmp_path: Path) -> None:
@@ -212,14 +206,8 @@ class TestOtherSets:
             image_forms.write(tmp_path / "folders" / layout.places[0] / path, content)
         place = tmp_path / "packed" / archive
         others = [("README.txt", b"text"), (f"{top}/README.txt", b"text"), ("fog/3/n01440764/x.JPEG", b"another type")]
-        members = [
-            *others[: 3 if "/" in top and "fog" in top else 2],
-            *((f"{top}/{path}", each) for path, each in names.items()),
-        ]
-        if place.suffix == ".zip":
-            write_zip(place, members)
-        else:
-            write_tar(place, members)
+        members = [*others[: 3 if "fog" in top else 2], *((f"{top}/{path}", each) for path, each in names.items())]
+        (write_zip if place.suffix == ".zip" else write_tar)(place, members)
         expected, found = opened(tmp_path / "folders", name), opened(tmp_path / "packed", name)
         assert (found.ids, found.identity) == (expected.ids, expected.identity)
         assert torch.equal(found.batch(0, 40).inputs, expected.batch(0, 40).inputs)
@@ -287,49 +275,42 @@ class TestBadInput:
         assert f"{shard} is not a whole Parquet file" in refused(tmp_path)
 
     @pytest.mark.parametrize(
-        ("columns", "found"),
+        "columns",
         [
-            ({"image": [{"bytes": b"x", "path": "x"}]}, "has the columns image;"),
-            ({"label": [1]}, "has the columns label;"),
-            ({"image": [b"x"], "label": [1]}, "has the columns image, label;"),
-            ({"image": [{"bytes": "x"}], "label": [1]}, "has the columns image, label;"),
-            ({"image": [{"bytes": b"x"}], "label": ["cat"]}, "has the columns image, label;"),
+            *({"image": [{"bytes": b"x", "path": "x"}]}, {"label": [1]}, {"image": [b"x"], "label": [1]}),
+            *({"image": [{"bytes": "x"}], "label": [1]}, {"image": [{"bytes": b"x"}], "label": ["cat"]}),
         ],
     )
-    def test_a_shard_of_other_columns(self, tmp_path: Path, columns: dict[str, list[Any]], found: str) -> None:
+    def test_a_shard_of_other_columns(self, tmp_path: Path, columns: dict[str, list[Any]]) -> None:
         image_forms.write_parquet(tmp_path, columns)
-        assert f"{found} expected image, a struct with bytes, and label, a whole number" in refused(tmp_path)
+        expected = "expected image, a struct with bytes, and label, a whole number"
+        assert f"has the columns {', '.join(columns)}; {expected}" in refused(tmp_path)
 
     @pytest.mark.parametrize("label", [-1, 1000, None])
     def test_labels_outside_the_classes(self, tmp_path: Path, label: int | None) -> None:
         rows = image_forms.parquet_rows(label=lambda each: label if each.number == 30 else each.label)
         image_forms.write_parquet(tmp_path, rows)
         said = "no label" if label is None else f"the label {label}"
-        assert (
-            f"image 000004 in {tmp_path}/imagenet-1k/data/validation-00001-of-00002.parquet has {said}; labels are"
-            in refused(tmp_path)
-        )
+        shard = tmp_path / "imagenet-1k" / "data" / "validation-00001-of-00002.parquet"
+        assert f"image 000004 in {shard} has {said}; labels are" in refused(tmp_path)
 
     def test_labels_in_another_order_than_that_of_wordnet_ids(self, tmp_path: Path) -> None:
         image_forms.write_parquet(tmp_path, image_forms.parquet_rows(label=lambda each: 999 - each.label))
         assert f"and {pictures()[0].wordnet_id} in its name" in refused(tmp_path)
 
     @pytest.mark.parametrize(
-        ("members", "found"),
+        ("others", "found"),
         [
-            ([("a.jpg", b"x")], "image a in"),
-            ([("a.jpg", b"x"), ("a.cls", b"cat")], "a.cls or a.json in"),
-            ([("a.jpg", b"x"), ("a.cls", b"")], "a.cls or a.json in"),
-            ([("a.jpg", b"x"), ("a.json", b"{")], "a.cls or a.json in"),
-            ([("a.jpg", b"x"), ("a.json", b"[]")], "a.cls or a.json in"),
-            ([("a.jpg", b"x"), ("a.cls", b"1000")], "has the label 1000"),
-            ([("a.jpg", b"x"), ("a.png", b"x"), ("a.cls", b"0")], "two images 'a' (.jpg and .png)"),
-            ([("a.jpg", b"x"), ("a.cls", b"0"), ("a.jpg", b"y")], "two members 'a.jpg'"),
+            ([], "image a in"),
+            *(([("a.cls", content)], "a.cls or a.json in") for content in (b"cat", b"")),
+            *(([("a.json", content)], "a.cls or a.json in") for content in (b"{", b"[]")),
+            ([("a.cls", b"1000")], "has the label 1000"),
+            ([("a.png", b"x"), ("a.cls", b"0")], "two images 'a' (.jpg and .png)"),
+            ([("a.cls", b"0"), ("a.jpg", b"y")], "two members 'a.jpg'"),
         ],
     )
-    def test_a_webdataset_that_lacks_something(
-        self, tmp_path: Path, members: list[tuple[str, bytes]], found: str
-    ) -> None:
+    def test_a_webdataset_that_lacks_something(self, tmp_path: Path, others: Any, found: str) -> None:
+        members = [("a.jpg", b"x"), *others]
         image_forms.write_webdataset(
             tmp_path, lambda each: members if each.number == 9 else image_forms.members_of(each)
         )
@@ -367,9 +348,7 @@ class TestBadInput:
             ("meta.mat", None, "(KeyError: 'meta.mat')"),
         ],
     )
-    def test_a_development_kit_that_is_damaged(
-        self, tmp_path: Path, name: str, content: bytes | None, found: str
-    ) -> None:
+    def test_a_kit_that_is_damaged(self, tmp_path: Path, name: str, content: bytes | None, found: str) -> None:
         image_forms.loose_files(tmp_path)
         path = tmp_path / "imagenet-1k" / KIT / "data" / name
         path.unlink() if content is None else path.write_bytes(content)
@@ -406,9 +385,8 @@ class TestBadInput:
         position = content.index(b"sketch_2.JPEG")
         changed = position if damage == "local name" else position + 200
         archive.write_bytes(content[:changed] + b"??" + content[changed + 2 :])
-        assert f"n01440764/sketch_2.JPEG in {archive}: " in whole_but(
-            opened(tmp_path, "imagenet-sketch"), "n01440764/sketch_2"
-        )
+        message = whole_but(opened(tmp_path, "imagenet-sketch"), "n01440764/sketch_2")
+        assert f"n01440764/sketch_2.JPEG in {archive}: " in message
 
     def test_another_archive_by_the_name_of_a_zip(self, tmp_path: Path) -> None:
         write_tar(tmp_path / "imagenet-sketch" / "ImageNet-Sketch.zip", [("sketch/n01440764/x.JPEG", b"x")])
@@ -428,10 +406,9 @@ class TestIndex:
         shard = tmp_path / "imagenet-1k" / "data" / "validation-00000-of-00002.parquet"
         table = pq.read_table(self.index(shard))
         assert table.schema.metadata
-        longer = table.set_column(
-            table.schema.get_field_index("num_bytes"), "num_bytes", pa.array([1] * len(table), pa.int64())
-        )
-        pq.write_table(longer, self.index(shard))
+        place = table.schema.get_field_index("num_bytes")
+        shorter = table.set_column(place, "num_bytes", pa.array([1] * len(table), pa.int64()))
+        pq.write_table(shorter, self.index(shard))
         forget()
         assert opened(tmp_path).identity.fingerprint != before.identity.fingerprint
 

@@ -16,13 +16,7 @@ from robench.datasets import open_dataset
 
 # More than ten classes, so that the order of numbers is not that of their texts.
 NUMBERS = [11, 2, 10, 1, 0, 5, 3, 4, 9, 8, 7, 6]
-SPELLINGS = {
-    "float": "{:.1f}".format,
-    "savetxt": "{:.18e}".format,
-    "dot": "{}.".format,
-    "plus": "+{}".format,
-    "zeros": "{:03d}".format,
-}
+SPELLINGS = ("{:.1f}", "{:.18e}", "{}.", "+{}", "{:03d}")
 
 
 def write_table(root: Path, kind: str, labels: list[Any], split: str = "test") -> None:
@@ -57,7 +51,7 @@ KINDS = ("texts", "images", "series-csv", "jsonl", "parquet")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_whole_numbers_in_any_spelling_are_class_numbers(tmp_path: Path, kind: str, spelling: str) -> None:
-    write_table(tmp_path, kind, [SPELLINGS[spelling](number) for number in NUMBERS])
+    write_table(tmp_path, kind, [spelling.format(number) for number in NUMBERS])
     assert targets_of(tmp_path, kind) == NUMBERS
 
 
@@ -90,9 +84,7 @@ def test_splits_may_differ_in_the_spelling_of_numbers_but_not_in_kind(tmp_path: 
         (["0", "1.5", "2"], r"has the label '1\.5' in its test split, which is a number and not a whole one; expected"),
     ],
 )
-def test_what_is_no_class_number_beside_numbers_is_refused(
-    tmp_path: Path, kind: str, labels: list[str], message: str
-) -> None:
+def test_what_is_no_class_number_is_refused(tmp_path: Path, kind: str, labels: list[str], message: str) -> None:
     write_table(tmp_path, kind, labels)
     with pytest.raises(MissingDataError, match=message):
         targets_of(tmp_path, kind)
@@ -106,18 +98,14 @@ def test_what_is_no_class_number_beside_numbers_is_refused(
         (["1e999", "12345678901234567890123"], [1, 0]),  # no class numbers: ids
     ],
 )
-def test_other_labels_are_names_in_the_order_of_their_text(
-    tmp_path: Path, labels: list[str], numbers: list[int]
-) -> None:
+def test_other_labels_are_names_in_their_order(tmp_path: Path, labels: list[str], numbers: list[int]) -> None:
     write_table(tmp_path, "texts", labels)
     assert targets_of(tmp_path, "texts") == numbers
 
 
 @pytest.mark.parametrize("kind", ["texts", "images", "series-csv"])
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_columns_of_any_delimiter_are_read_and_it_is_proposed_from_the_header(
-    tmp_path: Path, kind: str, delimiter: str
-) -> None:
+def test_columns_of_any_delimiter_are_read_and_it_is_proposed(tmp_path: Path, kind: str, delimiter: str) -> None:
     write_table(tmp_path, kind, NUMBERS)
     (tmp_path / "test").write_text((tmp_path / "test").read_text().replace(",", delimiter))
     field = f"delimiter: {json.dumps(delimiter)}"

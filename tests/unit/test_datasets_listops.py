@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from listops_reference import depth_of, drawn, value_of
+from refusals import Refusal, check
 
 from robench.core.errors import ContractError, MissingDataError, UsageError
 from robench.datasets import DATASETS, open_dataset
@@ -66,21 +67,35 @@ def distance(found: list[str], wanted: list[str], measure: Any) -> float:
     return sum(abs(one[each] / len(found) - other[each] / len(wanted)) for each in one | other) / 2
 
 
-class TestLanguage:
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("", "0 tokens end within an expression"),
-            ("[MIN 1 2", "3 tokens end within an expression"),
-            ("1 2", "token 3 at place 1 is not part of an expression"),
-            ("[SM ]", "the bracket at place 1 closes no operation of ListOps with arguments"),
-            ("]", "the bracket at place 0 closes no operation"),
-        ],
-    )
-    def test_what_is_no_expression_is_refused_with_the_place(self, text: str, message: str) -> None:
-        with pytest.raises(ContractError, match=message):
-            parsed(tokens_of(text))
+def opened(root: Path | None, split: str = "test") -> Any:
+    return open_dataset("listops", data_root=root, preprocessing=None, split=split)
 
+
+def no_expression(text: str, message: str) -> Refusal:
+    return Refusal(lambda _: parsed(tokens_of(text)), ContractError, message)
+
+
+REFUSALS = (
+    no_expression("", "0 tokens end within an expression"),
+    no_expression("[MIN 1 2", "3 tokens end within an expression"),
+    no_expression("1 2", "token 3 at place 1 is not part of an expression"),
+    no_expression("[SM ]", "the bracket at place 1 closes no operation of ListOps with arguments"),
+    no_expression("]", "the bracket at place 0 closes no operation"),
+    Refusal(lambda _: opened(None), MissingDataError, "'robench data prepare listops'"),
+    Refusal(opened, MissingDataError, r"dataset 'listops' not found\. Tried:"),
+    Refusal(
+        lambda root: prepare("listops", root, archive=root / "x.tar", on_progress=print),
+        *(UsageError, "dataset 'listops' is generated, and has no archive"),
+    ),
+)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.message)
+def test_what_is_no_expression_or_no_file_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    check(refusal, tmp_path)
+
+
+class TestLanguage:
     def test_gaps_have_the_value_of_the_operation_around_them(self) -> None:
         found = parsed(tokens_of("[MAX 2 [MED 1 4 8 2 ] [SM 7 6 ] ]"))
         assert found.value == value_of("[MAX 2 [MED 1 4 8 2 ] [SM 7 6 ] ]") == 3
@@ -93,14 +108,11 @@ class TestFiles:
     def _few(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(DATASETS.builtin, "listops", FEW)  # type: ignore[arg-type]  # a dict
 
-    def opened(self, root: Path | None, split: str = "test") -> Any:
-        return open_dataset("listops", data_root=root, preprocessing=None, split=split)
-
     def test_prepared_splits_are_the_generated_ones_and_are_kept(self, tmp_path: Path) -> None:
         done = prepare("listops", tmp_path, on_progress=print)
         assert (done.num_written, done.num_kept) == (9, 0)
         for split in FEW.splits:
-            dataset = self.opened(tmp_path, split)
+            dataset = opened(tmp_path, split)
             texts = dict(zip(generated(FEW)[split].ids, texts_of(FEW, split), strict=True))
             assert sorted(texts) == sorted(dataset.ids)
             batch = dataset.batch(0, 20)
@@ -120,7 +132,7 @@ class TestFiles:
         }.items():
             path.write_bytes(damaged)
             with pytest.raises(MissingDataError, match=rf"test-tokens\.npy {message}.*prepare listops --data-root"):
-                self.opened(tmp_path)
+                opened(tmp_path)
         assert prepare("listops", tmp_path, on_progress=print).num_written == 9
         assert path.read_bytes() == content
 
@@ -131,14 +143,6 @@ class TestFiles:
         prepare("listops", tmp_path, on_progress=print)
         monkeypatch.setitem(DATASETS.builtin, "listops", other)  # type: ignore[arg-type]  # a dict
         with pytest.raises(MissingDataError, match=r"has other sequences than the declared ones: .* wanted 0{64}"):
-            self.opened(tmp_path)
+            opened(tmp_path)
         with pytest.raises(MissingDataError, match="generated split 'train' has the SHA-256"):
             prepare("listops", tmp_path, on_progress=print)
-
-    def test_what_is_missing_is_named_with_the_command(self, tmp_path: Path) -> None:
-        with pytest.raises(MissingDataError, match="'robench data prepare listops'"):
-            self.opened(None)
-        with pytest.raises(MissingDataError, match=r"dataset 'listops' not found\. Tried:"):
-            self.opened(tmp_path)
-        with pytest.raises(UsageError, match="dataset 'listops' is generated, and has no archive"):
-            prepare("listops", tmp_path, archive=tmp_path / "x.tar", on_progress=print)

@@ -89,9 +89,12 @@ class TestEmbedded:
             assert text(tokens) == whole.encode()[:256]
 
 
+Grey = tuple[TokenSet, cifar_files.Published, Path]
+
+
 class TestImages:
     @pytest.fixture
-    def grey(self, tmp_path: Path) -> tuple[TokenSet, cifar_files.Published, Path]:
+    def grey(self, tmp_path: Path) -> Grey:
         (tmp_path / "published").mkdir()
         published = cifar_files.publish(tmp_path / "published")
         folder = tmp_path / "cifar-10"
@@ -103,9 +106,7 @@ class TestImages:
     @pytest.mark.parametrize(
         ("split", "part", "first"), [("train", "train", 0), ("validation", "train", 36), ("test", "test", 0)]
     )
-    def test_grey_levels_are_those_of_pillow_with_the_ids_of_the_images(
-        self, grey: tuple[TokenSet, cifar_files.Published, Path], split: str, part: str, first: int
-    ) -> None:
+    def test_grey_levels_are_those_of_pillow(self, grey: Grey, split: str, part: str, first: int) -> None:
         declared, published, root = grey
         dataset = opened(declared, root, split)
         batch = dataset.batch(0, len(dataset))
@@ -116,7 +117,7 @@ class TestImages:
             assert (tokens.numpy() - 1 == wanted).all()
             assert target == published.images[part].labels[number]
 
-    def test_it_keeps_what_every_dataset_promises(self, grey: tuple[TokenSet, cifar_files.Published, Path]) -> None:
+    def test_it_keeps_what_every_dataset_promises(self, grey: Grey) -> None:
         check_dataset(grey[0], data_root=grey[2])
 
 
@@ -154,10 +155,7 @@ class TestPairs:
         ("content", "message"),
         [
             (b"".join(ROWS[:2]), r"has 2 examples with 4 sequences and 2 classes, wanted 3 with 6 sequences"),
-            (
-                b"".join(ROWS)[:-6],
-                r"line 3 of .* has 3 columns and begins with .*, wanted 5: label, id1, id2, text1, text2",
-            ),
+            (b"".join(ROWS)[:-6], "line 3 of .* has 3 columns .*, wanted 5: label, id1, id2, text1, text2"),
             (ROWS[0] + b"1.0\tc\td\tof many\t\n" + ROWS[2], "line 2 of .* has 5 columns .* and no empty text"),
             (ROWS[0] + b"2.0\tc\td\tof\tfew\n" + ROWS[2], "line 2 of .* begins with '2.0.*, with the label 0 or 1"),
             (b"".join(ROWS) + ROWS[0], "has 4 examples with 8 sequences"),
@@ -184,14 +182,8 @@ def batch_of(batch: Any) -> tuple[Any, Any, Any]:
 
 class TestPathfinder:
     def test_splits_follow_each_other_by_the_numbers_of_the_files(self, paths: Path) -> None:
-        numbers = {
-            split: [int(each.rpartition("_")[2]) for each in opened(PATHS, paths, split).ids] for split in PATHS.splits
-        }
-        assert {split: sorted(found) for split, found in numbers.items()} == {
-            "train": list(range(6)),
-            "validation": [6, 7],
-            "test": [8, 9],
-        }
+        for split, wanted in {"train": [0, 1, 2, 3, 4, 5], "validation": [6, 7], "test": [8, 9]}.items():
+            assert sorted(int(each.rpartition("_")[2]) for each in opened(PATHS, paths, split).ids) == wanted
         batch = opened(PATHS, paths, "train").batch(0, 6)
         for example_id, tokens, target in zip(*batch_of(batch), strict=True):
             number = int(example_id.rpartition("_")[2])
@@ -264,13 +256,10 @@ def test_verification_counts_and_says_what_is_wrong(pairs: Path, paths: Path, mo
     monkeypatch.setitem(DATASETS.builtin, "lra-pathfinder", PATHS)  # type: ignore[arg-type]  # a dict
     (pairs / PAIRS.path_of("validation")).write_bytes(ROWS[0])
     found = {(each.dataset, each.split): each for each in verify("lra-release", pairs)}
-    assert {key: (each.num_sequences, each.num_classes) for key, each in found.items()} == {
-        ("lra-retrieval", "train"): (4, 2),
-        ("lra-retrieval", "validation"): (0, 0),
-        ("lra-retrieval", "test"): (3, 2),
-        ("lra-pathfinder", "train"): (6, 2),
-        ("lra-pathfinder", "validation"): (2, 2),
-        ("lra-pathfinder", "test"): (2, 2),
-    }
+    keys = [(name, split) for name in ("lra-retrieval", "lra-pathfinder") for split in PAIRS.splits]
+    counts = [(4, 2), (0, 0), (3, 2), (6, 2), (2, 2), (2, 2)]
+    assert {key: (each.num_sequences, each.num_classes) for key, each in found.items()} == dict(
+        zip(keys, counts, strict=True)
+    )
     assert [key for key, each in found.items() if not each.is_whole] == [("lra-retrieval", "validation")]
     assert [each.kind for each in found["lra-retrieval", "validation"].findings] == ["wrong-file"]
