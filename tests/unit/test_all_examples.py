@@ -65,11 +65,10 @@ def test_each_table_has_exactly_its_own_examples(
 
 def test_what_reads_results_says_so() -> None:
     kept = store("m", "n")
-    compared = {name: COMPARISONS["json" if name == "json" else "text"] for name in ("json", "text")}
     whole, stated = (compare_models([suite], kept, "m", "n") for suite in (WHOLE, STATED))
-    assert "all examples" in compared["text"](whole)
-    assert "all examples" not in compared["text"](stated)
-    assert json.loads(compared["json"](whole))["all_examples"] is True
+    assert "all examples" in COMPARISONS["text"](whole)
+    assert "all examples" not in COMPARISONS["text"](stated)
+    assert json.loads(COMPARISONS["json"](whole))["all_examples"] is True
     assert ", all examples" in explain(WHOLE, kept, "m").render("text")
     assert "all examples" not in explain(STATED, kept, "m").render("text")
     board = leaderboard_of([WHOLE], kept)
@@ -86,9 +85,7 @@ class TestBaselines:
             (STATED, WHOLE, "covers the number of examples that the suite states.*; leave out --all-examples"),
         ],
     )
-    def test_one_of_the_other_setting_is_refused_before_anything_is_measured(
-        self, kept: Suite, now: Suite, found: str
-    ) -> None:
+    def test_one_of_the_other_setting_is_refused_at_once(self, kept: Suite, now: Suite, found: str) -> None:
         baseline = decode_baseline(encode_baseline(baseline_of([kept], store(), ["m"])))
         assert check_results(baseline, [kept], store()).has_passed
         with pytest.raises(IncomparableError, match=found) as raised:

@@ -36,16 +36,8 @@ def shortest_linf(w: Array, gap: float, lower: Array, upper: Array) -> float:
     each = np.eye(size)
     bounds = [*zip(lower, upper, strict=True), (0, None)]
     within = np.block([[each, -np.ones((size, 1))], [-each, -np.ones((size, 1))]])
-    return float(
-        linprog(
-            np.append(np.zeros(size), 1),
-            A_ub=within,
-            b_ub=np.zeros(2 * size),
-            A_eq=[[*w, 0]],
-            b_eq=[gap],
-            bounds=bounds,
-        ).fun
-    )
+    limits = {"A_ub": within, "b_ub": np.zeros(2 * size), "A_eq": [[*w, 0]], "b_eq": [gap], "bounds": bounds}
+    return float(linprog(np.append(np.zeros(size), 1), **limits).fun)
 
 
 def shortest_l1(w: Array, gap: float, lower: Array, upper: Array) -> float:

@@ -53,10 +53,9 @@ def test_it_equals_a_slow_search_for_the_threshold(epsilon: float, room: float) 
 @settings(max_examples=150)
 def test_it_equals_a_slow_search_where_coordinates_are_equal(values: list[float], epsilon: float, room: float) -> None:
     change, bound = torch.tensor([values]), torch.full((1, len(values)), room)
-    projected = onto_l1_ball(change, epsilon, -bound, bound)
-    torch.testing.assert_close(
-        projected[0].double(), halved(change[0], epsilon, -bound[0], bound[0]), atol=1e-6, rtol=0
-    )
+    projected = onto_l1_ball(change, epsilon, -bound, bound)[0]
+    expected = halved(change[0], epsilon, -bound[0], bound[0])
+    torch.testing.assert_close(projected.double(), expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -28,6 +28,7 @@ TEXTS = TextClassifier(
 CAUSAL = replace(TEXTS, is_causal=True)
 LANGUAGE = Language(vocabulary_size=12, depth=2, dim=8, num_heads=2, feedforward=16, context=5, stride=2)
 TOP2, SWITCH = Experts(num_experts=4), Experts(num_experts=3, num_chosen=1, weights="all")
+LINFORMER = {"kind": "linformer", "projection_length": 3}
 WORDS = ["\n", "<unk>", "we", "the", "people", "of", "union"]
 FIELDS = {
     "backbone": "text-classifier", "vocabulary_size": 8, "num_classes": 3, "context": 6, "depth": 2, "dim": 8,
@@ -167,14 +168,8 @@ def test_experts_are_read_from_files() -> None:
         ({"experts": {"num_experts": 4, "capacity": 2}}, "experts.capacity: unknown field"),
         ({"experts": 4}, "experts: must be a mapping, got 4"),
         ({"experts": {"num_experts": 4096}, "dim": 4096, "feedforward": 4096}, "at most 2,000,000,000 parameters"),
-        (
-            {"is_causal": True, "attention": {"kind": "linformer", "projection_length": 3}},
-            "attention: must have a causal form; linformer has none",
-        ),
-        (
-            {"is_causal": True, "residual": {"kind": "featscale"}},
-            "residual: must have a causal form; featscale has none",
-        ),
+        ({"is_causal": True, "attention": LINFORMER}, "attention: must have a causal form; linformer has none"),
+        ({"is_causal": True, "residual": {"kind": "featscale"}}, "residual: must have a causal form; featscale has"),
     ],
 )
 def test_impossible_declarations_are_refused(changes: dict[str, object], message: str) -> None:

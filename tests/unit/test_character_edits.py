@@ -169,7 +169,5 @@ def test_shares_of_unknown_words_are_those_of_the_page(page_edit: Any) -> None:
     pairs = [pair for one, two in zip(found, texts, strict=True) for pair in zip(one.split(), two.split(), strict=True)]
     changed = [(word, clean) for word, clean in pairs if word != clean]
     after, before = (sum(word_hash(pair[at]) not in known for pair in changed) / len(changed) for at in (0, 1))
-    assert (
-        f"| `{page_edit}` | {after:.1%} | {before:.1%} |".replace("%", " %")
-        in (root / "docs" / "language.md").read_text()
-    )
+    row = f"| `{page_edit}` | {after:.1%} | {before:.1%} |".replace("%", " %")
+    assert row in (root / "docs" / "language.md").read_text()

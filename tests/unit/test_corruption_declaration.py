@@ -17,17 +17,8 @@ STRENGTHS: Strengths[int] = {"imagenet": (1, 2, 3, 4, 5), "cifar": (6, 7, 8, 9, 
 
 def suite_of(**perturbation: Any) -> Suite:
     condition = {"name": "corrupted", "perturbation": {"kind": "corruption"} | perturbation}
-    return parse_suite(
-        {
-            "name": "s",
-            "version": 1,
-            "seed": 0,
-            "dataset": "digits",
-            "batch_size": 50,
-            "conditions": [condition],
-            "metrics": ["top1_accuracy"],
-        }
-    )
+    fields = {"name": "s", "version": 1, "seed": 0, "dataset": "digits", "batch_size": 50, "metrics": ["top1_accuracy"]}
+    return parse_suite({**fields, "conditions": [condition]})
 
 
 def test_a_type_that_nobody_defined_is_refused_with_those_that_are() -> None:

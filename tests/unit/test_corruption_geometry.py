@@ -79,11 +79,10 @@ def test_reading_between_pixels_is_scipys_however_far_outside(bordered: object, 
     image = levels(2, 3, 9, 13)
     sources = 60 * torch.rand(2, 2, 9, 13, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) - 30
     read = interpolated(image, sources, bordered)  # type: ignore[arg-type]  # one of the two above
-    for i in range(2):
-        for channel in range(3):
-            plane = image[i, channel].double().numpy()
-            wanted = ndimage.map_coordinates(plane, sources[i].numpy(), order=1, mode=mode)
-            np.testing.assert_allclose(read[i, channel], wanted, atol=1e-3)
+    for i, channel in np.ndindex(2, 3):
+        plane = image[i, channel].double().numpy()
+        wanted = ndimage.map_coordinates(plane, sources[i].numpy(), order=1, mode=mode)
+        np.testing.assert_allclose(read[i, channel], wanted, atol=1e-3)
 
 
 @pytest.mark.parametrize("distortion", [Distortion(10.0, 2.0, 0.0), Distortion(488.0, 170.8, 0.0)])

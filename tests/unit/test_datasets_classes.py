@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 from timm.data.readers.reader_factory import create_reader
-from user_data import declared, scans, write_arrays, write_folder
+from user_data import declared, opened, scans, write_arrays, write_folder
 
 from robench.core.errors import DeclarationError
-from robench.datasets import open_dataset
 from robench.datasets.findings import Verification
 from robench.datasets.verification import verify
 from robench.training.class_order import in_robench_order
@@ -29,7 +28,7 @@ def write_classes(root: Path, names: Sequence[str]) -> Path:
 
 def classes_of(root: Path, entry: str) -> dict[str, int]:
     """Return the class of each example's folder, or of the number in its id."""
-    dataset = open_dataset(declared(root, entry), data_root=None, preprocessing=None)
+    dataset = opened(declared(root, entry))
     targets = dataset.batch(0, len(dataset)).targets.tolist()
     return {each.partition("/")[0]: target for each, target in zip(dataset.ids, targets, strict=True)}
 
@@ -76,12 +75,10 @@ def test_a_class_of_the_entry_without_a_folder_keeps_its_number_and_is_named(tmp
 )
 def test_names_of_tables_are_in_the_order_of_the_entry(tmp_path: Path, entry: str, written: str) -> None:
     (tmp_path / "t").write_text(written)
-    dataset = open_dataset(
-        declared(tmp_path, f"{entry}, class_names: ['1', '2', '5', '10']}}"), data_root=None, preprocessing=None
-    )
+    dataset = opened(declared(tmp_path, f"{entry}, class_names: ['1', '2', '5', '10']}}"))
     found = dict(zip(dataset.ids, dataset.batch(0, 3).targets.tolist(), strict=True))
     assert [found[each] for each in sorted(found)] == [3, 1, 0]
-    assert dataset.num_classes == 4  # type: ignore[attr-defined]  # classified datasets have it
+    assert dataset.num_classes == 4
 
 
 def test_class_names_of_a_table_of_numbers_name_them_and_unknown_names_are_refused(tmp_path: Path) -> None:
@@ -157,12 +154,9 @@ def test_files_left_out_are_counted_by_ending_and_odd_folders_are_noted(tmp_path
         (tmp_path / "data" / name).write_bytes(b"x")
     found = verified(tmp_path, "{kind: image-folder, path: data}")
     assert "ending: 1 without an ending, 2 .gif, 1 .jfif; read are .bmp, " in kinds(found)["other-file"]
-    notes = [each.message for each in found.findings if each.kind == "odd-class"]
-    assert ["@eaDir is read as a class" in notes[0], "train is read as a class" in notes[1], len(notes)] == [
-        True,
-        True,
-        2,
-    ]
+    of_system, of_split = (each.message for each in found.findings if each.kind == "odd-class")
+    assert "@eaDir is read as a class" in of_system
+    assert "train is read as a class" in of_split
     (tmp_path / "data" / "train" / "x.txt").write_text("Words")
     assert "2 .gif" in kinds(verified(tmp_path, "{kind: texts, path: data}"))["other-file"]
 

@@ -73,10 +73,8 @@ class TestHardDigits:
     def test_the_choice_is_that_of_published_numbers(self) -> None:
         # Golden: where one of these changes, records on digits-a or digits-sketch are of other data.
         assert HARD.identity.fingerprint == "6a62c083c254fce3f42cdb007f8a0080759c9a9775355792137e1a7d7f91eb5b"
-        assert (
-            SHIFTS["digits-sketch"].identity.fingerprint
-            == "b48891330539ffe8f258983d2504a5b94809fa5bb2915f636e735410eb83dc8a"
-        )
+        sketched = SHIFTS["digits-sketch"].identity.fingerprint
+        assert sketched == "b48891330539ffe8f258983d2504a5b94809fa5bb2915f636e735410eb83dc8a"
 
 
 class TestRenderedDigits:
@@ -93,13 +91,8 @@ class TestRenderedDigits:
 
     def test_a_label_is_the_digit_that_is_drawn(self) -> None:
         upright = Style(weight=0, slant=0.0, angle=0.0)
-        templates = np.array(
-            [
-                np.asarray(fit(draw(str(digit), font, upright), 28, 28, 32)).ravel()
-                for font in FONTS
-                for digit in range(10)
-            ]
-        )
+        drawn = [fit(draw(str(digit), font, upright), 28, 28, 32) for font in FONTS for digit in range(10)]
+        templates = np.array([np.asarray(each).ravel() for each in drawn])
         images, targets = everything(RENDERED)
         alike = np.corrcoef(templates, images.mean(1).reshape(len(images), -1))[len(templates) :, : len(templates)]
         assert (alike.argmax(1) % 10 == targets).mean() > 0.7

@@ -196,9 +196,7 @@ class TestOtherSets:
             ("imagenet-c/speckle_noise/5", "ImageNet-C/extra.tar", "./speckle_noise/5"),
         ],
     )
-    def test_an_archive_has_the_examples_of_its_folders(
-        self, tmp_path: Path, name: str, archive: str, top: str
-    ) -> None:
+    def test_archives_are_read_as_their_folders(self, tmp_path: Path, name: str, archive: str, top: str) -> None:
         layout = layout_of(DATASETS[name])
         classes = [*layout.classes][:: len(layout.classes) // 4][:4]
         names = {f"{classes[each.number % 4]}/{each.name}": each.content for each in pictures()}

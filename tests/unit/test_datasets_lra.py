@@ -161,9 +161,7 @@ class TestPairs:
             (b"".join(ROWS) + ROWS[0], "has 4 examples with 8 sequences"),
         ],
     )
-    def test_cut_tables_and_pairs_with_a_missing_side_are_refused(
-        self, pairs: Path, content: bytes, message: str
-    ) -> None:
+    def test_cut_tables_and_single_documents_are_refused(self, pairs: Path, content: bytes, message: str) -> None:
         (pairs / PAIRS.path_of("test")).write_bytes(content)
         with pytest.raises(MissingDataError, match=f"{message}.*Unpack the archive of Long-Range Arena again"):
             opened(PAIRS, pairs)

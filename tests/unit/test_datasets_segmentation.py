@@ -161,10 +161,8 @@ class TestAde20k:
         assert "2 images with masks of the train split, wanted 20,210" in train.findings[0].message
         assert (test.split, test.form, test.num_images, test.num_classes) == ("test", "folders", 3, 150)
         assert [each.kind for each in test.findings] == ["wrong-count", "wrong-mask"]
-        assert (
-            "ADE_val_00000001.png has the value 151 in 1 pixels, the first in row 3, column 4; wanted 1 to 150, or"
-            in (test.findings[1].message)
-        )
+        said = "ADE_val_00000001.png has the value 151 in 1 pixels, the first in row 3, column 4; wanted 1 to 150, or"
+        assert said in test.findings[1].message
         assert all(each.is_absent for each in verify("ade20k", release / "elsewhere"))
 
     def test_all_types_and_severities_are_declared(self) -> None:
@@ -326,11 +324,7 @@ class TestUsers:
         ("text", "mask", "message"),
         [
             (BY_INDEX, ZEROS[:, :6], "is 6x5 pixels, and its image .*bad.jpg is 7x5; give both one size"),
-            (
-                BY_INDEX,
-                np.eye(5, 7, 1, dtype=np.uint8) * 3,
-                "has the value 3 in 5 pixels, .* row 0, column 1",
-            ),
+            (BY_INDEX, np.eye(5, 7, 1, dtype=np.uint8) * 3, "has the value 3 in 5 pixels, .* row 0, column 1"),
             (BY_INDEX, np.eye(5, 7, dtype=np.uint8) * 3, ".*wanted 0 to 2, or 255 for ignored pixels. Correct"),
             (BY_INDEX, np.full((5, 7), 255, np.uint8), "has ignored pixels alone, .*; leave the image out"),
             (BY_INDEX, np.zeros((5, 7, 3), np.uint8), r"has colours \(Pillow's mode RGB\), .* no colour table"),
@@ -467,15 +461,15 @@ def test_images_and_masks_that_do_not_go_together_are_refused(refusal: Refusal, 
     check(refusal, tmp_path)
 
 
+OF_TRAINING = "6008c347a97983818d54506f0a591c6744f3abe33fb8a7f7786520d0792144f4"
+
+
 class TestDigitScenes:
     @pytest.mark.parametrize(
         ("split", "size", "fingerprint"),
         [
             ("test", 400, "1127109a10dfe87d29d6d4d1c7d14bc536dd599ef59aa2eeda363e4ee5a45024"),
-            pytest.param(
-                *("train", 4000, "6008c347a97983818d54506f0a591c6744f3abe33fb8a7f7786520d0792144f4"),
-                marks=pytest.mark.slow,
-            ),
+            pytest.param("train", 4000, OF_TRAINING, marks=pytest.mark.slow),
         ],
     )
     def test_bytes_are_fixed(self, split: str, size: int, fingerprint: str) -> None:

@@ -42,6 +42,7 @@ def ended_of(root: Path, fields: str) -> DatasetDeclaration:
     return declared(root, f"{{kind: npz, domain: series, path: test.npz, {fields.replace('TRAIN', 'train.npz')}}}")
 
 
+Making = Callable[[Path, str], DatasetDeclaration]
 FORMATS = (ts_of, table_of, ended_of)
 
 
@@ -55,9 +56,7 @@ def by_number(dataset: Any) -> tuple[list[Any], list[int]]:
 
 
 @pytest.mark.parametrize("make", FORMATS)
-def test_each_format_has_the_series_of_its_files_as_standardised_by_the_training_split(
-    tmp_path: Path, make: Callable[[Path, str], DatasetDeclaration]
-) -> None:
+def test_each_format_has_the_series_of_its_files_standardised_by_training(tmp_path: Path, make: Making) -> None:
     declaration = make(tmp_path, "train: TRAIN")
     check_dataset(declaration)
     order = SORTED if make is table_of else CLASSES
@@ -74,9 +73,7 @@ def test_each_format_has_the_series_of_its_files_as_standardised_by_the_training
 
 @pytest.mark.parametrize("make", FORMATS)
 @pytest.mark.parametrize("fields", ["num_steps: 6", "train: TRAIN, standardise: false"])
-def test_otherwise_series_are_as_given(
-    tmp_path: Path, make: Callable[[Path, str], DatasetDeclaration], fields: str
-) -> None:
+def test_otherwise_series_are_as_given(tmp_path: Path, make: Making, fields: str) -> None:
     dataset = opened(make(tmp_path, fields))
     assert dataset.batch(0, 1).inputs.shape[1] == (6 if "num_steps" in fields else 8)
     for one, other in zip(by_number(dataset)[0], TEST, strict=True):
@@ -87,16 +84,13 @@ def test_a_changed_value_of_either_file_changes_the_fingerprint_and_a_path_does_
     before = opened(ts_of(tmp_path / "a", "train: TRAIN")).identity
     assert opened(ts_of(tmp_path / "b", "train: TRAIN")).identity == before
     declaration = ts_of(tmp_path / "a", "train: TRAIN")
-    changed = [each.copy() for each in TRAIN]
-    changed[3][0, 0] += 1
+    changed = [*TRAIN[:3], TRAIN[3] + 1, *TRAIN[4:]]
     write_ts(tmp_path / "a" / "train.ts", changed, TRAIN_LABELS)
     assert opened(declaration).identity.fingerprint != before.fingerprint
 
 
 @pytest.mark.parametrize("steps", ["0 4 2", "2017-12-01 2017-12-03 2017-12-02"])
-def test_a_missing_value_of_a_table_is_interpolated_in_time_and_channels_are_chosen_in_their_order(
-    tmp_path: Path, steps: str
-) -> None:
+def test_missing_values_are_interpolated_in_time_and_channels_chosen_in_order(tmp_path: Path, steps: str) -> None:
     first, last, between = steps.split()
     rows = f"series,step,label,x,y,z\na,{first},0,1,5,9\na,{last},0,3,7,9\na,{between},0,?,6,9\nb,0,1,?,1,9\n"
     (tmp_path / "x.csv").write_text(rows)

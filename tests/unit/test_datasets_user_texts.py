@@ -3,15 +3,14 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from user_data import declared
+from user_data import declared, opened
 
 from robench.core.errors import MissingDataError
-from robench.core.protocols import Dataset
-from robench.datasets import open_dataset
 from robench.datasets.order import hash_order
 from robench.datasets.texts import Texts
 from robench.datasets.verification import verify
@@ -42,17 +41,17 @@ WRITERS = {"csv": write_csv, "jsonl": write_jsonl, "parquet": write_parquet}
 COLUMNS = "text_column: review, label_column: verdict"
 
 
-def opened(root: Path, entry: str, split: str | None = None) -> Dataset:
-    return open_dataset(declared(root, entry), data_root=None, preprocessing=None, split=split)
+def read(root: Path, entry: str, split: str | None = None) -> Any:
+    return opened(declared(root, entry), split)
 
 
-def table_of(root: Path, kind: str, split: str) -> Dataset:
+def table_of(root: Path, kind: str, split: str) -> Any:
     for name, rows in (("test", TEST), ("train", TRAIN)):
         WRITERS[kind](root / f"{name}.{kind}", rows)
-    return opened(root, f"{{kind: {kind}, path: test.{kind}, train: train.{kind}, {COLUMNS}}}", split)
+    return read(root, f"{{kind: {kind}, path: test.{kind}, train: train.{kind}, {COLUMNS}}}", split)
 
 
-def content(dataset: Dataset) -> dict[str, tuple[str, int]]:
+def content(dataset: Any) -> dict[str, tuple[str, int]]:
     assert isinstance(dataset, Texts)
     return {
         each: (text, int(dataset[place][1]))
@@ -67,18 +66,18 @@ def test_tables_give_texts_and_classes_of_all_splits(tmp_path: Path, kind: str) 
     assert content(test) == {f"mine/{n:06d}": (text, numbers[label]) for n, (text, label) in enumerate(TEST)}
     assert content(train) == {f"mine/train/{n:06d}": (text, numbers[label]) for n, (text, label) in enumerate(TRAIN)}
     assert list(test.ids) == hash_order(test.ids)
-    assert test.num_classes == train.num_classes == 3  # type: ignore[attr-defined]  # classified datasets have it
+    assert test.num_classes == train.num_classes == 3
     assert test.identity == table_of(tmp_path, "csv", "test").identity
     check_dataset(declared(tmp_path, f"{{kind: {kind}, path: test.{kind}, {COLUMNS}}}"))
 
 
 def test_the_encoding_is_the_entrys_and_changes_no_key(tmp_path: Path) -> None:
     write_csv(tmp_path / "wide.csv", TEST, "utf-16")
-    wide = opened(tmp_path, f"{{kind: csv, path: wide.csv, encoding: utf-16, {COLUMNS}}}")
+    wide = read(tmp_path, f"{{kind: csv, path: wide.csv, encoding: utf-16, {COLUMNS}}}")
     write_csv(tmp_path / "marked.csv", TEST, "utf-8-sig")
-    assert wide.identity == opened(tmp_path, f"{{kind: csv, path: marked.csv, {COLUMNS}}}").identity
+    assert wide.identity == read(tmp_path, f"{{kind: csv, path: marked.csv, {COLUMNS}}}").identity
     with pytest.raises(MissingDataError, match=r"wide\.csv is not UTF-8 \(byte 0\); save it as UTF-8, or state"):
-        opened(tmp_path, f"{{kind: csv, path: wide.csv, {COLUMNS}}}")
+        read(tmp_path, f"{{kind: csv, path: wide.csv, {COLUMNS}}}")
 
 
 def write_folders(root: Path) -> None:
@@ -90,21 +89,19 @@ def write_folders(root: Path) -> None:
 
 def test_class_folders_documents_and_lines(tmp_path: Path) -> None:
     write_folders(tmp_path)
-    labelled = opened(tmp_path, "{kind: texts, path: texts, task: classification}")
+    labelled = read(tmp_path, "{kind: texts, path: texts, task: classification}")
     documents = {"bad/b.txt": "No.\nNever.\n", "good/c.TXT": "Well, yes.", "good/x/a.txt": "Yes."}
     assert content(labelled) == {name: (text, int(name > "c")) for name, text in documents.items()}
-    unlabelled = opened(tmp_path, "{kind: texts, path: texts}")
-    assert isinstance(unlabelled, Texts)
+    unlabelled = read(tmp_path, "{kind: texts, path: texts}")
     assert dict(zip(unlabelled.ids, unlabelled.texts, strict=True)) == documents
-    lines = opened(tmp_path, "{kind: texts, path: texts/bad/b.txt, examples: lines}")
-    assert isinstance(lines, Texts)
+    lines = read(tmp_path, "{kind: texts, path: texts/bad/b.txt, examples: lines}")
     assert dict(zip(lines.ids, lines.texts, strict=True)) == {"b.txt:1": "No.", "b.txt:2": "Never."}
 
 
 def test_spaced_texts_have_blanks_around_signs(tmp_path: Path) -> None:
     write_csv(tmp_path / "t.csv", TEST)
     entry = f"{{kind: csv, path: t.csv, {COLUMNS}, spaced: true, task: language-modeling}}"
-    dataset = opened(tmp_path, entry)
+    dataset = read(tmp_path, entry)
     assert isinstance(dataset, Texts)
     assert dataset.texts[dataset.ids.index("mine/000000")] == "A fine day , said Zoë .\n"
 

@@ -42,6 +42,9 @@ def fill(data_root: Path, layout: Layout) -> Path:
     return place
 
 
+Read = Callable[..., list[tuple[str, str]]]
+
+
 def told(found: Verification) -> list[tuple[str, str]]:
     return [(finding.kind, finding.message) for finding in found.findings]
 
@@ -49,7 +52,8 @@ def told(found: Verification) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_whole_set_is_found_to_be_whole(tmp_path: Path, name: str) -> None:
     layout = small(name)
-    found = verify_images(layout, (place := fill(tmp_path, layout)).parents[len(place.relative_to(tmp_path).parts) - 1])
+    place = fill(tmp_path, layout)
+    found = verify_images(layout, tmp_path)
     assert (told(found), found.is_whole, found.folder) == ([], True, place)
     assert (found.num_images, found.num_classes) == (len(layout.classes), len(layout.classes))
 
@@ -97,10 +101,10 @@ class TestFiles:
         return fill(tmp_path, layout) / "n01443537"
 
     @pytest.fixture
-    def read(self, tmp_path: Path, layout: Layout) -> Callable[..., list[tuple[str, str]]]:
+    def read(self, tmp_path: Path, layout: Layout) -> Read:
         return lambda **changes: told(verify_images(replace(layout, **changes), tmp_path, decode=True))
 
-    def test_a_wrong_count_says_both_numbers(self, folder: Path, read: Callable[..., list[tuple[str, str]]]) -> None:
+    def test_a_wrong_count_says_both_numbers(self, folder: Path, read: Read) -> None:
         (folder / "y.JPEG").write_bytes(encoded())
         place = folder.parent
         total = f"dataset 'imagenet-o' in {place} holds 201 images of its classes, wanted 200"
@@ -108,9 +112,7 @@ class TestFiles:
         each = f"class {folder.name} in {place} holds 2 images, wanted 1"
         assert read(images_per_class=1) == [("wrong-count", each), ("wrong-count", total)]
 
-    def test_a_corrupt_jpeg_is_told_from_a_file_that_is_no_image(
-        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
-    ) -> None:
+    def test_a_corrupt_jpeg_is_told_from_a_file_that_is_no_image(self, folder: Path, read: Read) -> None:
         path = folder / "x.JPEG"
         path.write_bytes(encoded()[:-80])
         ((kind, message),) = read()
@@ -119,12 +121,10 @@ class TestFiles:
         path.write_text("<html>not found</html>")
         ((kind, message),) = read()
         assert kind == "no-image"
-        assert message.startswith(
-            f"cannot read image {path}: it is not recognised as an image, it begins with b'<html>"
-        )
+        assert message.startswith(f"cannot read image {path}: it is not recognised as an image, it begins with b'<html")
 
     def test_a_cmyk_image_is_read_all_the_same_and_said(
-        self, tmp_path: Path, layout: Layout, folder: Path, read: Callable[..., list[tuple[str, str]]]
+        self, tmp_path: Path, layout: Layout, folder: Path, read: Read
     ) -> None:
         (folder / "x.JPEG").write_bytes(encoded(mode="CMYK"))
         ((kind, message),) = read()
@@ -132,9 +132,7 @@ class TestFiles:
         assert "converted to RGB" in message
         assert verify_images(layout, tmp_path, decode=True).is_whole
 
-    def test_a_16_bit_image_is_read_all_the_same_and_said(
-        self, folder: Path, read: Callable[..., list[tuple[str, str]]]
-    ) -> None:
+    def test_a_16_bit_image_is_read_all_the_same_and_said(self, folder: Path, read: Read) -> None:
         (folder / "x.JPEG").write_bytes(encoded("PNG", "I;16"))
         ((kind, message),) = read()
         assert kind == "16-bit-image"
@@ -183,10 +181,8 @@ def test_a_set_is_verified_folder_by_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name, declared in DATASETS.items() if declared.folder is None])
 def test_an_embedded_dataset_is_whole_everywhere(name: str) -> None:
     (found,) = verify(name, None)
-    assert (found.is_whole, found.num_texts or found.num_sequences or found.num_images) == (
-        True,
-        DATASETS[name].num_examples,
-    )
+    assert found.is_whole
+    assert (found.num_texts or found.num_sequences or found.num_images) == DATASETS[name].num_examples
 
 
 def test_an_embedded_dataset_of_another_size_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +204,7 @@ def test_what_is_no_regular_file_is_found_and_not_waited_for(tmp_path: Path, kin
     place = fill(tmp_path, layout)
     image = place / next(iter(layout.classes)) / "x.JPEG"
     image.unlink()
-    if kind == "pipe":
-        os.mkfifo(image)
-    else:
-        image.symlink_to("/dev/zero")
+    os.mkfifo(image) if kind == "pipe" else image.symlink_to("/dev/zero")
     for decode in (False, True):
         found = verify_images(layout, tmp_path, decode=decode)
         assert told(found) == [("empty-file", f"image {image} has zero bytes; restore it")]
