@@ -26,7 +26,6 @@ from robench.datasets.published_texts import LabelledFiles, TokenFiles
 from robench.datasets.segmentation import Ade20k
 from robench.datasets.uea import UeaSet
 from robench.declarations.preprocessing import ImagePreprocessing
-from robench.testing import check_dataset
 from robench.testing.dataset import DATASET_CHECKS, Opened
 from robench.testing.expectations import DECLARATION_CHECKS
 
@@ -36,16 +35,12 @@ SMALL = ImagePreprocessing(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), resize=40,
 # Files of texts, arrays and tokens have fixtures of their own: tests/unit/test_datasets_wikitext.py,
 # test_datasets_sentiment.py, test_datasets_cifar.py, test_datasets_lra.py and test_datasets_segmentation.py.
 OTHER_FILES = (TokenFiles, LabelledFiles, PublishedCifar, UeaSet, Ade20k)
-NAMES = [
-    *sorted(
-        name
-        for name, each in DATASETS.items()
-        if "/" not in name
-        and not isinstance(each, OTHER_FILES)
-        and not (isinstance(each, TokenSet) and each.folder is not None)
-    ),
-    *("imagenet-a/bilinear", "imagenet-c/gaussian_noise/3", "japanese-vowels"),
-]
+NAMES = sorted(
+    name
+    for name, each in DATASETS.items()
+    if "/" not in name and not isinstance(each, OTHER_FILES) and not (isinstance(each, TokenSet) and each.folder)
+)
+NAMES += ["imagenet-a/bilinear", "imagenet-c/gaussian_noise/3", "japanese-vowels"]
 
 
 @dataclass(frozen=True)
@@ -241,7 +236,3 @@ class TestEveryDatasetOfImages:
     def test_the_first_examples_are_of_several_classes(self, images: Source) -> None:
         is_unlabelled = images.declared.is_out_of_distribution and images.declared.folder is None
         assert len(set(images.shared().batch(0, 8).targets.tolist())) >= (1 if is_unlabelled else 3)
-
-
-def test_a_declared_dataset_is_checked_by_name() -> None:
-    check_dataset("digits-a")

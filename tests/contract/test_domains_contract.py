@@ -3,10 +3,12 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from refusals import Refusal, check
 
 from robench.attacks.fgsm import Fgsm
 from robench.core.budgets import spelling_of
@@ -62,13 +64,6 @@ def test_padding_is_after_the_end_of_a_sequence_alone(name: str, value: float, n
             rules.check_clean(broken, "d")
 
 
-def test_series_have_padding_in_all_channels_or_none() -> None:
-    broken = EXAMPLES["series"].clone()
-    broken[0, -1, 0] = PADDING
-    with pytest.raises(ContractError, match="gave series with padding in some channels of a step"):
-        DOMAINS["series"].rules.check_clean(broken, "d")
-
-
 def test_pairs_of_several_lengths_are_padded_on_both_sides() -> None:
     short, long = torch.tensor([[3, 1], [2, 0]]), torch.tensor([[1, 2, 3], [4, 0, 0]])
     found = DOMAINS["tokens"].rules.collate([short, long])
@@ -82,19 +77,56 @@ def domain_of_pairs(limits: tuple[float, float] | None, **fields: Any) -> Domain
     return Domain(name="pairs", title="Pairs", implementation=implementation, limits=limits, **fields)
 
 
+RULES, FREE = domain_of_pairs(limits=(-2.0, 3.0)).rules, domain_of_pairs(limits=None).rules
+PAIRS = torch.tensor([[-2.0, 3.0], [0.0, 0.5]])
+
+
+def declared(message: str, limits: tuple[float, float] | None = None, **fields: Any) -> Refusal:
+    return Refusal(lambda _: domain_of_pairs(limits, **fields), FieldsError, message)
+
+
+def given(message: str, inputs: torch.Tensor, rules: Any = RULES) -> Refusal:
+    return Refusal(lambda _: rules.check_clean(inputs, "d"), ContractError, message)
+
+
+def with_value(inputs: torch.Tensor, value: float, *place: int) -> torch.Tensor:
+    broken = inputs.clone()
+    broken[place] = value
+    return broken
+
+
+AUDITED = "audit_epsilon must be above 0, of real-valued inputs, got"
+OUTSIDE = r"dataset 'd' gave inputs from .* to .*, wanted \[-2, 3\]"
+INFINITE = "dataset 'd' gave inputs from .* wanted finite numbers"
+BROKEN = with_value(EXAMPLES["series"], PADDING, 0, -1, 0)
+REFUSALS = (
+    declared("limits must be two ascending finite numbers", (1.0, 1.0)),
+    declared("limits must be two ascending finite numbers", (0.0, math.inf)),
+    declared("axes must have different names, got time, time", axes=("time", "time")),
+    declared(AUDITED, audit_epsilon=Fraction(0)),
+    declared(AUDITED, audit_epsilon=Fraction(1), is_real_valued=False),
+    given("gave series with padding in some channels of a step", BROKEN, DOMAINS["series"].rules),
+    given(r"gave inputs of shape \(2, 2, 1\), wanted pairs \(batch, channels\)", PAIRS[..., None]),
+    *(given(OUTSIDE, with_value(PAIRS, value, 1, 1)) for value in (-2.001, 3.001, math.inf, math.nan)),
+    *(given(INFINITE, PAIRS + value, FREE) for value in (math.inf, -math.inf, math.nan)),
+    Refusal(
+        lambda _: RULES.collate([torch.zeros(3), torch.zeros(2)]),
+        *(ContractError, r"one shape, got \(2,\) and \(3,\)"),
+    ),
+)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.message)
+def test_what_breaks_the_rules_is_refused(refusal: Refusal, tmp_path: Path) -> None:
+    check(refusal, tmp_path)
+
+
+def test_valid_values_are_the_interval_with_its_bounds_or_all_finite_numbers() -> None:
+    RULES.check_clean(PAIRS, "d")
+    FREE.check_clean(1e6 * PAIRS, "d")
+
+
 class TestDeclaration:
-    def test_limits_must_ascend_and_axes_differ(self) -> None:
-        for limits in ((1.0, 1.0), (0.0, math.inf)):
-            with pytest.raises(FieldsError, match="limits must be two ascending finite numbers"):
-                domain_of_pairs(limits)
-        with pytest.raises(FieldsError, match="axes must have different names, got time, time"):
-            domain_of_pairs(None, axes=("time", "time"))
-
-    def test_only_real_values_are_audited_at_a_budget_above_0(self) -> None:
-        for fields in ({"audit_epsilon": Fraction(0)}, {"audit_epsilon": Fraction(1), "is_real_valued": False}):
-            with pytest.raises(FieldsError, match="audit_epsilon must be above 0, of real-valued inputs, got"):
-                domain_of_pairs(None, **fields)
-
     @pytest.mark.parametrize(
         ("axes", "shape"),
         [(("channels", "height", "width"), (-1, 1, 1)), (("time", "channels"), (-1,)), (("time",), ()), ((), ())],
@@ -111,48 +143,19 @@ class TestDeclaration:
 
 
 class TestRealValued:
-    rules = domain_of_pairs(limits=(-2.0, 3.0)).rules
-    clean = torch.tensor([[-2.0, 3.0], [0.0, 0.5]])
-
-    def test_its_bounds_are_valid_values(self) -> None:
-        self.rules.check_clean(self.clean, "d")
-
-    def test_without_limits_every_finite_number_is_valid(self) -> None:
-        rules = domain_of_pairs(limits=None).rules
-        rules.check_clean(1e6 * self.clean, "d")
-        for value in (math.inf, -math.inf, math.nan):
-            with pytest.raises(ContractError, match=r"dataset 'd' gave inputs from .* wanted finite numbers"):
-                rules.check_clean(self.clean + value, "d")
-
-    def test_inputs_with_other_axes_are_refused(self) -> None:
-        with pytest.raises(ContractError, match=r"gave inputs of shape \(2, 2, 1\), wanted pairs \(batch, channels\)"):
-            self.rules.check_clean(self.clean[..., None], "d")
-
-    @pytest.mark.parametrize("value", [-2.001, 3.001, float("inf"), float("nan")])
-    def test_values_outside_are_refused_with_the_interval(self, value: float) -> None:
-        broken = self.clean.clone()
-        broken[1, 1] = value
-        with pytest.raises(ContractError, match=r"dataset 'd' gave inputs from .* to .*, wanted \[-2, 3\]"):
-            self.rules.check_clean(broken, "d")
-
     def test_a_budget_is_held_to_whatever_the_interval(self) -> None:
         fgsm = Fgsm(epsilon=Fraction(1, 4))
-        moved = self.clean + torch.tensor([[0.25, -0.25], [0.25, 0.25]])
-        assert self.rules.check_perturbed(moved, self.clean, fgsm, NO_MODEL)["linf"].tolist() == [0.25, 0.25]
+        moved = PAIRS + torch.tensor([[0.25, -0.25], [0.25, 0.25]])
+        assert RULES.check_perturbed(moved, PAIRS, fgsm, NO_MODEL)["linf"].tolist() == [0.25, 0.25]
         with pytest.raises(BudgetExceededError, match=r"moved an input by 0\.25 in linf, more than its budget 0\.2"):
-            self.rules.check_perturbed(moved, self.clean, replace(fgsm, epsilon=Fraction(1, 5)), NO_MODEL)
+            RULES.check_perturbed(moved, PAIRS, replace(fgsm, epsilon=Fraction(1, 5)), NO_MODEL)
 
     def test_half_of_the_range_is_that_of_the_limits_or_of_the_values_rounded_up(self) -> None:
-        assert self.rules.half_range(self.clean) == Fraction(5, 2)
-        free = domain_of_pairs(limits=None).rules
-        found = [str(spelling_of(free.half_range(scale * self.clean))) for scale in (2.0**-10, 1.01, 100, 1e9)]
+        assert RULES.half_range(PAIRS) == Fraction(5, 2)
+        found = [str(spelling_of(FREE.half_range(scale * PAIRS))) for scale in (2.0**-10, 1.01, 100, 1e9)]
         assert found == ["0.0025", "2.6", "250", "500000"]
         ends = torch.tensor([[[-1.0], [4.02]], [[0.0], [PADDING]]])
         assert DOMAINS["series"].rules.half_range(ends) == Fraction("2.6")
-
-    def test_examples_of_two_shapes_are_no_batch(self) -> None:
-        with pytest.raises(ContractError, match=r"one shape, got \(2,\) and \(3,\)"):
-            self.rules.collate([torch.zeros(3), torch.zeros(2)])
 
 
 class TestPreprocessing:

@@ -71,9 +71,8 @@ def test_a_tie_is_the_lower_classes_as_outcomes_are_judged() -> None:
 
 @pytest.mark.parametrize(("loss", "num_classes", "beside"), [(dlr_loss, 2, []), (targeted_dlr_loss, 3, [1])])
 def test_too_few_classes_are_named(loss: Any, num_classes: int, beside: list[int]) -> None:
-    with pytest.raises(
-        DeclarationError, match=f"needs at least {num_classes + 1} classes, the model has {num_classes}"
-    ):
+    message = f"needs at least {num_classes + 1} classes, the model has {num_classes}"
+    with pytest.raises(DeclarationError, match=message):
         loss(torch.zeros(1, num_classes), torch.tensor([0]), *(torch.tensor([number]) for number in beside))
 
 

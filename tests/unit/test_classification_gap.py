@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,23 +74,20 @@ def test_scores_that_are_not_recorded_cannot_have_been_measured() -> None:
     assert gap_of(LOGITS, scoring=replace(SCORING, keeps_scores=False)) == 0
 
 
-def test_out_of_distribution_nothing_is_right() -> None:
-    class Outside:
-        classes = None
-        is_out_of_distribution = True
+def scoring_of(classes: tuple[int, ...] | None, *, is_out_of_distribution: bool) -> Any:
+    dataset: Any = SimpleNamespace(classes=classes, is_out_of_distribution=is_out_of_distribution)
+    return replace(SCORING, dataset=dataset)
 
-    scoring: Any = replace(SCORING, dataset=Outside())
+
+def test_out_of_distribution_nothing_is_right() -> None:
+    scoring = scoring_of(None, is_out_of_distribution=True)
     assert gap_of(LOGITS, target=2, scoring=scoring, correct_top5=False) == 0
     assert gap_of(LOGITS, target=2, scoring=scoring, correct_top1=True) == inf
     assert gap_of(LOGITS, target=2, scoring=scoring, correct_top5=True) == inf
 
 
 def test_classes_that_may_not_be_predicted_are_out_of_reach() -> None:
-    class Masked:
-        classes = (0, 1)
-        is_out_of_distribution = False
-
-    scoring: Any = replace(SCORING, dataset=Masked())
+    scoring = scoring_of((0, 1), is_out_of_distribution=False)
     assert gap_of(LOGITS, scoring=scoring, prediction=0, correct_top1=True) == 0
     assert gap_of(LOGITS, scoring=scoring) == inf
 

@@ -46,30 +46,17 @@ def test_each_operator_changes_one_place(source: str, changed: str) -> None:
     assert changed in after(source)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        '"""1 < 2"""',
-        "from a import b",
-        "def f(x: Literal[1, 2]) -> Literal[3]: ...",
-        "if TYPE_CHECKING:\n    x = 1 < 2",
-        "y = f'{1 < 2}'",
-        "y = f(a, a)",
-        "y = f(*a, b)",
-        "y = a",
-    ],
-)
-def test_what_computes_nothing_is_left_alone(source: str) -> None:
-    assert after(source) == set()
+def test_what_computes_nothing_is_left_alone() -> None:
+    sources = ['"""1 < 2"""', "from a import b", "def f(x: Literal[1, 2]) -> Literal[3]: ...", "y = f(*a, b)", "y = a"]
+    sources += ["if TYPE_CHECKING:\n    x = 1 < 2", "y = f'{1 < 2}'", "y = f(a, a)"]
+    assert [source for source in sources if after(source)] == []
 
 
 def test_a_mutant_knows_its_function_and_equal_changes_are_counted() -> None:
     source = "class A:\n    @property\n    def f(self):\n        return x + 1, x + 1\n"
     found = [mutant for mutant in mutants_of("x.py", source) if mutant.operator == "arithmetic"]
-    assert [(each.function, each.first_line, each.line, each.number) for each in found] == [
-        ("A.f", 2, 4, 0),
-        ("A.f", 2, 4, 1),
-    ]
+    places = [(each.function, each.first_line, each.line, each.number) for each in found]
+    assert places == [("A.f", 2, 4, 0), ("A.f", 2, 4, 1)]
     assert len({each.applied(source) for each in found}) == 2
 
 
@@ -137,12 +124,11 @@ def test_mutants_of_functions_are_measured_in_forks_and_those_of_constants_are_l
     path.write_text(path.read_text() + "LIMIT = 3\n")
     (constant,) = [each for each in mutants_of("robench/m.py", path.read_text()) if not each.first_line]
     tests = known({"robench/m.py:1": ["tests/test_m.py::test_it"], "robench/m.py:5": ["tests/test_m.py::test_it"]})
-    found = code_mutants.measure_forked(
-        [caught, missed, constant], tests, tmp_path, tmp_path / "forked.jsonl", float("inf")
-    )
+    kept = tmp_path / "forked.jsonl"
+    found = code_mutants.measure_forked([caught, missed, constant], tests, tmp_path, kept, float("inf"))
     assert [each["killer"] for each in found] == ["tests/test_m.py::test_it", ""]
     assert path.read_text().endswith("LIMIT = 3\n")
-    lines = code_mutants.read_lines(tmp_path / "forked.jsonl")
+    lines = code_mutants.read_lines(kept)
     assert [each["killer"] for each in lines] == ["tests/test_m.py::test_it", "", None]
 
 

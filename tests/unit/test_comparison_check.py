@@ -101,9 +101,9 @@ class TestVerdicts:
         fooled = {"l2": 0.0, "correct_top1": False, "loss_nats": None}
         rows = [replace(row, prediction=(row.target + 1) % 10, **fooled) for row in classified(1)[:50]]
         store = MemoryStore()
-        for condition, found in ((CLEAN, None), (nearest, True)):
+        for condition, broken in ((CLEAN, None), (nearest, True)):
             made = record(condition, "1" * 50, "m")
-            store.put(replace(made, outcomes=type(made.outcomes).of([replace(row, found=found) for row in rows])))
+            store.put(replace(made, outcomes=type(made.outcomes).of([replace(row, found=broken) for row in rows])))
         kept = baseline_of([suite], store, ["m"])
         found = check_results(kept, [suite], store)
         assert verdicts_of(found)[-1] == "no number"

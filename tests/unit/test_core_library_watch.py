@@ -36,9 +36,7 @@ REPLACEMENTS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("name", REPLACEMENTS)
-def test_a_function_that_is_replaced_is_named_with_whose_code_did_it(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_function_that_is_replaced_is_named_with_whose_code_did_it(monkeypatch: Any, name: str) -> None:
     watch = LibraryWatch()
     monkeypatch.setattr(*REPLACEMENTS[name], mine, raising=False)
     watch.look("model 'theirs'")
@@ -73,9 +71,7 @@ def test_what_was_replaced_before_the_start_is_found_by_its_file(monkeypatch: py
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-def test_what_consoles_and_debuggers_replace_counts_for_nothing_unlike_other_builtins(
-    monkeypatch: pytest.MonkeyPatch, is_before: bool
-) -> None:
+def test_what_consoles_replace_counts_for_nothing_unlike_other_builtins(monkeypatch: Any, is_before: bool) -> None:
     watch = LibraryWatch()
     for name in ("input", "print", "execfile", "runfile", "sorted"):
         monkeypatch.setattr(builtins, name, mine, raising=False)

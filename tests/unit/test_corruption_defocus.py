@@ -1,6 +1,7 @@
 """Defocus blur by additions of shifted planes and by products of matrices, which make the same exact sums."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -33,9 +34,7 @@ def blurred(image: torch.Tensor, severity: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("size", SIZES)
-def test_products_have_the_bits_of_additions(
-    size: tuple[int, int], severity: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_have_the_bits_of_additions(size: tuple[int, int], severity: int, monkeypatch: Any) -> None:
     image, found = levels(*size), []
     for most in (0, 10**6):
         monkeypatch.setattr(module, "MANY_WEIGHTS", most)

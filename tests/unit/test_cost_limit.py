@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LONGEST, MOST
 
 TESTS = Path(__file__).parents[1]
 PLANTED = """
@@ -72,7 +71,3 @@ def test_what_takes_too_much_cpu_is_listed_and_fails_above_the_bound(tmp_path: P
 @pytest.mark.slow
 def test_tests_of_the_slow_folder_may_take_as_long_as_they_need(tmp_path: Path) -> None:
     assert listed(tmp_path / "tests" / "slow", "-p", "no:xdist") == (set(), {"test_failing"})
-
-
-def test_the_limits_are_ten_seconds_and_a_minute() -> None:
-    assert (LONGEST, MOST) == (10, 60)

@@ -108,13 +108,8 @@ def traced(module: nn.Module, *inputs: Tensor) -> Counts:
     trace = _Trace(list(module.parameters()))
     with torch.no_grad(), trace:
         module(*inputs)
-    return Counts(
-        parameters=0,
-        linear=trace.linear,
-        products=trace.products,
-        biases=trace.biases,
-        norm_elements=trace.norm_elements,
-    )
+    counted = {name: getattr(trace, name) for name in ("linear", "products", "biases", "norm_elements")}
+    return Counts(parameters=0, **counted)
 
 
 class Products(nn.Module):

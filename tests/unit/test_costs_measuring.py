@@ -46,7 +46,6 @@ def test_models_take_turns_and_seconds_are_of_a_sample() -> None:
     assert 0.01 <= slow["inference"].seconds.low <= slow["inference"].seconds.median <= slow["inference"].seconds.high
     assert 0.005 <= fast["inference"].seconds.median < slow["inference"].seconds.median
     ratios = [each["inference"].ratio for each in (slow, fast)]
-    assert [each is not None for each in ratios] == [True, True]
     assert ratios[0] is not None and ratios[0].median > 1.2  # noqa: PT018  # for mypy
     assert ratios[1] is not None and ratios[1].median == 1  # noqa: PT018  # for mypy
 
@@ -66,9 +65,8 @@ def test_other_models_in_turns_do_not_count_to_the_memory() -> None:
     small, large = nn.Linear(100, 10), nn.Linear(100, 5000)
     (alone,) = measured([subject_of(small)], BRIEF)
     beside, _ = measured([subject_of(small), subject_of(large)], BRIEF)
-    assert {kind: each.peak_bytes for kind, each in beside.items()} == {
-        kind: each.peak_bytes for kind, each in alone.items()
-    }
+    of_beside, of_alone = ({kind: each.peak_bytes for kind, each in found.items()} for found in (beside, alone))
+    assert of_beside == of_alone
 
 
 class Raises(nn.Module):

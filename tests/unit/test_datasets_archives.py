@@ -118,7 +118,7 @@ def test_a_name_that_leaves_the_folder_or_is_none_is_refused(tmp_path: Path, nam
         assert f"{name!r} {OUTSIDE[name]}" in message
 
 
-OTHER_KINDS = {
+OTHER_KINDS: dict[str, tarfile.TarInfo | zipfile.ZipInfo] = {
     **{kind: member("evil", getattr(tarfile, kind), "/etc/passwd") for kind in ("SYMTYPE", "LNKTYPE", "CHRTYPE")},
     **{kind: member("evil", getattr(tarfile, kind)) for kind in ("BLKTYPE", "FIFOTYPE", "CONTTYPE")},
     **{kind: zip_member("evil", getattr(stat, kind) | 0o777) for kind in ("S_IFLNK", "S_IFCHR", "S_IFBLK")},
@@ -131,8 +131,10 @@ OTHER_KINDS = {
 @pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_what_is_neither_file_nor_folder_is_refused(tmp_path: Path, kind: str) -> None:
     found = OTHER_KINDS[kind]
-    is_of_tar = isinstance(found, tarfile.TarInfo)
-    archive = tar_of(tmp_path / "x.tar", found) if is_of_tar else zip_of(tmp_path / "x.zip", (found, b"/etc/passwd"))
+    if isinstance(found, tarfile.TarInfo):
+        archive = tar_of(tmp_path / "x.tar", ("fine.jpg", b""), found)
+    else:
+        archive = zip_of(tmp_path / "x.zip", ("fine.jpg", b""), (found, b"/etc/passwd"))
     assert "'evil' is neither a regular file nor a folder" in refusal(archive)
 
 

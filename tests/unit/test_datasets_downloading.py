@@ -78,7 +78,7 @@ def answer(handler: BaseHTTPRequestHandler, server: Server) -> None:
 
 
 def fetched(server: Server, folder: Path) -> bytes:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, ...]] = []
     path = download(
         server.file, folder, otherwise="give it with --archive FILE", on_progress=lambda *at: seen.append(at)
     )

@@ -38,10 +38,7 @@ def test_the_evaluation_split_is_the_default() -> None:
     assert open_digits().identity != open_digits(split="train").identity
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, each in DATASETS.items() if each.folder is not None and each.domain != "tokens"],
-)
+@pytest.mark.parametrize("name", [name for name, each in DATASETS.items() if each.folder and each.domain != "tokens"])
 def test_each_dataset_on_disk_says_where_it_was_looked_for(tmp_path: Path, name: str) -> None:
     with pytest.raises(MissingDataError) as caught:
         open_dataset(name, data_root=tmp_path, preprocessing=None)
@@ -53,11 +50,6 @@ def test_only_digits_has_a_split_to_train_on(tmp_path: Path) -> None:
     assert len(open_digits(split="train")) == 1197
     with pytest.raises(UsageError, match="'imagenet-1k' has no split 'train'"):
         open_dataset("imagenet-1k", data_root=tmp_path, preprocessing=None, split="train")
-
-
-def test_a_negative_number_of_processes_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="at least 0, got -1"):
-        open_digits(decode_workers=-1)
 
 
 def test_imagenet_is_cropped_as_usual_where_no_checkpoint_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +72,9 @@ def test_digits_take_a_preprocessing_that_leaves_their_size(fields: dict[str, in
     assert open_digits(preprocessing=image_preprocessing(**fields)).identity == open_digits().identity
 
 
-def test_what_is_no_preprocessing_is_refused() -> None:
+def test_what_is_no_preprocessing_and_no_number_of_processes_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least 0, got -1"):
+        open_digits(decode_workers=-1)
     with pytest.raises(DeclarationError, match="of dataset 'digits' must be a PreprocessingBase, got Fgsm"):
         open_digits(preprocessing=Fgsm(epsilon=Fraction(0)))
 

@@ -60,7 +60,6 @@ class TestLayouts:
 
     def test_the_classes_of_v2_are_numbers(self) -> None:
         classes = layout("imagenet-v2").classes
-        assert list(classes)[:3] == ["0", "1", "2"]
         assert [int(name) for name in classes] == list(classes.values()) == list(range(1000))
 
     @pytest.mark.parametrize("name", ["imagenet-sketch", "imagenet-c/snow/1"])

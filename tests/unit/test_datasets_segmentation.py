@@ -354,8 +354,8 @@ class TestUsers:
 
 
 def resized(message: str, **fields: Any) -> Refusal:
-    fields = {"mean": (), "std": (), "interpolation": "bilinear", "longer_at_most": 20} | fields
-    return Refusal(lambda _: ImagePreprocessing(**fields), FieldsError, message)
+    fields = {"interpolation": "bilinear", "longer_at_most": 20} | fields
+    return Refusal(lambda _: ImagePreprocessing(mean=(), std=(), **fields), FieldsError, message)
 
 
 def published(
