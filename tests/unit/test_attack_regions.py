@@ -106,9 +106,11 @@ class TestSteepest:
         assert float((steepest(gradient, norm) * gradient).sum()) >= float((others * gradient).sum(1).max())
 
 
-def test_equal_largest_gradients_share_an_l1_step() -> None:
+def test_equal_largest_gradients_share_an_l1_step_and_so_do_all_as_large_as_the_last() -> None:
     direction = steepest(torch.tensor([[3.0, -3.0, 1.0, 0.0]]), "l1")
     assert torch.equal(direction, torch.tensor([[0.5, -0.5, 0.0, 0.0]]))
+    found = along_largest(torch.tensor([[1.0, 2.0, -2.0, 2.0, 1.0]]), torch.tensor([2]))
+    torch.testing.assert_close(found, torch.tensor([[0.0, 1 / 3, -1 / 3, 1 / 3, 0.0]]))
 
 
 def test_a_sparse_step_goes_along_the_stated_share_of_what_has_room() -> None:
@@ -132,12 +134,6 @@ def test_a_step_goes_equally_along_the_largest_gradients_of_each_row() -> None:
     for most in (1, 2, 9):
         counts = torch.tensor([1.0, 0.0]) if most == 1 else torch.tensor([2.0, 1.0])
         assert torch.equal(along_largest(gradient, counts, most), along_largest(gradient, counts))
-
-
-def test_it_goes_along_all_that_are_as_large_as_the_last() -> None:
-    gradient = torch.tensor([[1.0, 2.0, -2.0, 2.0, 1.0]])
-    thirds = torch.tensor([[0.0, 1 / 3, -1 / 3, 1 / 3, 0.0]])
-    torch.testing.assert_close(along_largest(gradient, torch.tensor([2])), thirds)
 
 
 def test_of_equal_gradients_a_sparse_step_takes_the_first_and_no_more() -> None:

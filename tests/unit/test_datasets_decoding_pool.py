@@ -160,18 +160,13 @@ def test_an_unreadable_image_that_was_begun_is_the_same_error(
     assert str(caught.value) == message_of(DecodingPool(0), mixed)
 
 
-def test_nothing_is_begun_without_processes_or_images(paths: list[Path]) -> None:
-    assert DecodingPool(0).begin(paths, SMALL) is None
+def test_no_process_is_started_before_it_is_needed_or_where_none_is_wanted(paths: list[Path]) -> None:
     idle = DecodingPool(2)
     assert idle.begin([], SMALL) is None
     assert idle._executor is None
-
-
-def test_no_process_is_started_before_it_is_needed_or_where_none_is_wanted(paths: list[Path]) -> None:
-    idle = DecodingPool(2)
-    assert idle._executor is None
     idle.close()
     none = DecodingPool(0)
+    assert none.begin(paths, SMALL) is None
     none.decode(paths, SMALL)
     assert none._executor is None
 

@@ -165,27 +165,20 @@ def test_all_datasets_share_their_decoding_processes(tree: Path) -> None:
     assert imagenet_1k(tree, SMALL, 3)._pool is imagenet_1k(tree, SMALL, 3)._pool is shared_pool(3)
 
 
-def test_a_batch_that_failed_is_not_kept(tree: Path) -> None:
+def test_an_unreadable_image_spoils_only_its_own_batch_which_is_not_kept(tree: Path) -> None:
     dataset = imagenet_1k(tree, SMALL)
-    path = tree / f"{dataset.ids[2]}.JPEG"
+    path = tree / f"{dataset.ids[7]}.JPEG"
     whole = path.read_bytes()
-    path.write_bytes(whole[:300])
+    path.write_text("not an image")
     for _ in range(2):
-        with pytest.raises(ExampleError, match=dataset.ids[2]):
-            dataset.batch(0, 4)
-    path.write_bytes(whole)
-    assert dataset.batch(0, 4).inputs.shape == (4, 3, 32, 32)
-
-
-def test_an_unreadable_image_spoils_only_its_own_batch(tree: Path) -> None:
-    dataset = imagenet_1k(tree, SMALL)
-    (tree / f"{dataset.ids[7]}.JPEG").write_text("not an image")
-    with pytest.raises(ExampleError, match="it begins with b'not an image'"):
-        dataset.batch(4, 8)
+        with pytest.raises(ExampleError, match=f"{dataset.ids[7]}.*it begins with b'not an image'"):
+            dataset.batch(4, 8)
     with pytest.raises(ExampleError, match=dataset.ids[7]):
         dataset[7]
     assert dataset.batch(0, 4).ids == dataset.ids[:4]
     assert dataset.batch(8, 12).ids == dataset.ids[8:]
+    path.write_bytes(whole)
+    assert dataset.batch(4, 8).inputs.shape == (4, 3, 32, 32)
 
 
 @pytest.mark.parametrize("fields", [{}, {"resize": 40}])

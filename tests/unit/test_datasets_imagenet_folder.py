@@ -106,23 +106,18 @@ def test_images_that_were_never_sorted_into_classes_are_pointed_out(tmp_path: Pa
     assert f"{tmp_path}: no class folders" in message
 
 
-def test_class_folders_without_images_are_missing_data(tmp_path: Path) -> None:
-    (tmp_path / "val" / "n01440764").mkdir(parents=True)
+def test_what_is_wrong_with_class_folders_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "val" / "n01440764"
+    folder.mkdir(parents=True)
     assert f"no image of dataset 'imagenet-1k' in {tmp_path / 'val'}, found as class folders" in message_of(tmp_path)
-
-
-def test_two_files_of_one_example_are_both_named(tmp_path: Path) -> None:
     for suffix in (".JPEG", ".png"):
-        touch(tmp_path / "n01440764" / f"x{suffix}")
+        touch(folder / f"x{suffix}")
     message = message_of(tmp_path)
     assert "x.JPEG" in message
     assert "x.png" in message
-
-
-def test_a_link_to_an_image_that_is_gone_is_named(tmp_path: Path) -> None:
-    fill(tmp_path)
-    (tmp_path / "n01440764" / "gone.JPEG").symlink_to(tmp_path / "nothing")
-    assert f"cannot read {tmp_path / 'n01440764' / 'gone.JPEG'}" in message_of(tmp_path)
+    (folder / "x.png").unlink()
+    (folder / "gone.JPEG").symlink_to(tmp_path / "nothing")
+    assert f"cannot read {folder / 'gone.JPEG'}" in message_of(tmp_path)
 
 
 ONE_EACH = replace(VALIDATION, images_per_class=1, num_images=1000)

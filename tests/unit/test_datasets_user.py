@@ -146,12 +146,9 @@ class TestFingerprints:
         found = [opened(declared(tmp_path, each)).identity.fingerprint for each in entries]
         found.append(opened(declared(tmp_path, entries[0], name="yours")).identity.fingerprint)
         assert len(set(found)) == 3
-
-    def test_what_changes_nothing_is_not(self, tmp_path: Path) -> None:
-        write_folder(tmp_path / "data")
+        # What changes neither is not in it.
         entry = "{kind: image-folder, path: %s, title: T, source: S, licence: L, num_classes: 4}"
-        plain = opened(declared(tmp_path, "{kind: image-folder, path: data}")).identity
-        assert opened(declared(tmp_path, entry % (tmp_path / "data"))).identity == plain
+        assert opened(declared(tmp_path, entry % (tmp_path / "data"))).identity.fingerprint == found[0]
 
     def test_items_of_another_content_are_other_data(self, tmp_path: Path) -> None:
         ways = ["", "count: 11", "form: bytes"]

@@ -12,12 +12,15 @@ from PIL import Image
 
 from robench.core.errors import UnknownNameError
 from robench.datasets import DATASETS, verification
-from robench.datasets.findings import Verification
+from robench.datasets.findings import HARMLESS, Verification
 from robench.datasets.image_verification import verify_images
 from robench.datasets.imagenet_folder import Layout, layout_of
 from robench.datasets.verification import verify
 
 FOLDERS = ("imagenet-1k", "imagenet-o", "imagenet-v2", "imagenet-c/jpeg_compression/5", "imagenet-1k-r-classes")
+
+
+HTML = b"<html>not found</html>"
 
 
 @cache
@@ -112,32 +115,25 @@ class TestFiles:
         each = f"class {folder.name} in {place} holds 2 images, wanted 1"
         assert read(images_per_class=1) == [("wrong-count", each), ("wrong-count", total)]
 
-    def test_a_corrupt_jpeg_is_told_from_a_file_that_is_no_image(self, folder: Path, read: Read) -> None:
-        path = folder / "x.JPEG"
-        path.write_bytes(encoded()[:-80])
-        ((kind, message),) = read()
-        assert kind == "corrupt-image"
-        assert message.startswith(f"cannot read image {path}: ")
-        path.write_text("<html>not found</html>")
-        ((kind, message),) = read()
-        assert kind == "no-image"
-        assert message.startswith(f"cannot read image {path}: it is not recognised as an image, it begins with b'<html")
-
-    def test_a_cmyk_image_is_read_all_the_same_and_said(
-        self, tmp_path: Path, layout: Layout, folder: Path, read: Read
+    @pytest.mark.parametrize(
+        ("content", "kind", "message"),
+        [
+            (encoded()[:-80], "corrupt-image", "cannot read image PATH: "),
+            (HTML, "no-image", "cannot read image PATH: it is not recognised as an image, it begins with b'<html>"),
+            (encoded(mode="CMYK"), "cmyk-image", "converted to RGB"),
+            # It is black.
+            (encoded("PNG", "I;16"), "16-bit-image", "its upper 8 bits are kept, and no value is in the upper half"),
+        ],
+    )
+    def test_what_reading_finds_is_told_apart(
+        self, layout: Layout, tmp_path: Path, folder: Path, content: bytes, kind: str, message: str
     ) -> None:
-        (folder / "x.JPEG").write_bytes(encoded(mode="CMYK"))
-        ((kind, message),) = read()
-        assert kind == "cmyk-image"
-        assert "converted to RGB" in message
-        assert verify_images(layout, tmp_path, decode=True).is_whole
-
-    def test_a_16_bit_image_is_read_all_the_same_and_said(self, folder: Path, read: Read) -> None:
-        (folder / "x.JPEG").write_bytes(encoded("PNG", "I;16"))
-        ((kind, message),) = read()
-        assert kind == "16-bit-image"
-        # It is black.
-        assert "its upper 8 bits are kept, and no value is in the upper half" in message
+        (folder / "x.JPEG").write_bytes(content)
+        found = verify_images(layout, tmp_path, decode=True)
+        ((found_kind, said),) = told(found)
+        assert found_kind == kind
+        assert message.replace("PATH", str(folder / "x.JPEG")) in said
+        assert found.is_whole == (kind in HARMLESS)
 
     def test_an_empty_file_is_said_without_reading_any(self, tmp_path: Path, layout: Layout, folder: Path) -> None:
         (folder / "x.JPEG").write_bytes(b"")

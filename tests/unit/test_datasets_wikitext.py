@@ -151,8 +151,7 @@ class TestArticles:
         found = by_place(opened(tmp_path, text, context_tokens=0))
         assert [each.count("=") for each in found] == [2, 2]
         assert found[0].startswith(f"{CONTEXT_END} \n preface")
-
-    def test_a_file_without_titles_is_one_article(self, tmp_path: Path) -> None:
+        # A file without titles is one article.
         assert opened(tmp_path, " \n one \n two \n").ids == ("wikitext-2/test/00000",)
 
 
