@@ -59,7 +59,7 @@ def listed(folder: Path, *options: str) -> tuple[set[str], set[str]]:
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(("-p", "no:xdist"), marks=pytest.mark.slow), ("-n", "2")],
+    [("-p", "no:xdist"), pytest.param(("-n", "2"), marks=pytest.mark.slow)],
     ids=["one process", "two workers"],
 )
 def test_what_takes_too_much_cpu_is_listed_and_fails_above_the_bound(tmp_path: Path, options: tuple[str, ...]) -> None:

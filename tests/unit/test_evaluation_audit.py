@@ -370,6 +370,7 @@ class TestSeries:
         assert epsilon is not None
         return audit(victim, dataset.batch(0, 24), dataset.identity, epsilon)
 
+    @pytest.mark.slow
     def test_an_honest_model_is_not_flagged_and_its_padding_never_moves(self) -> None:
         victim = SmallOfSeries()
         flags = {flag.name: flag for flag in self.audited(victim)}

@@ -39,6 +39,7 @@ def test_shipped_operations_are_those_of_a_real_pass(name: str) -> None:
         assert found.with_softmax == pytest.approx(counted_by_torch(with_softmax(ENTRIES[name])), rel=0.01)
 
 
+@pytest.mark.slow
 def test_training_counts_what_each_further_example_of_a_batch_takes() -> None:
     entry = ENTRIES["bilateral-deit-tiny"]
     module = build(entry.architecture).train()
@@ -62,6 +63,7 @@ def test_the_shipped_operations_are_what_the_script_counts(name: str) -> None:
     assert counted == replace(found, inference_ratio=None, training_ratio=None), "run scripts/operations.py"
 
 
+@pytest.mark.slow
 def test_models_of_no_table_are_counted_where_they_can_be() -> None:
     entry = ENTRIES["cifar10-rpc-symvit"]
     found = operations_of(entry)

@@ -279,6 +279,7 @@ def test_a_complete_condition_has_nothing_left() -> None:
     assert seconds_left(SUITE, replace(held, coverages={**held.coverages, "clean": whole}))["clean"] == 0.0
 
 
+@pytest.mark.slow
 def test_status_prints_the_time_left_of_each_model(robench: Robench, tmp_path: Path) -> None:
     run = ("run", "--suite", "digits-adv", "--model", "digits-vit", "--executor", "serial", "--no-audit")
     assert robench(*run, "--limit", 100, "--results", tmp_path).code == 0

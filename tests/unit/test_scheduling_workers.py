@@ -151,6 +151,7 @@ class Ending:
         return "alive"
 
 
+@pytest.mark.slow
 def test_tasks_in_a_process_tell_how_it_ended_and_the_next_has_a_new_one() -> None:
     answers = list(answers_in_a_process(Ending(), [5, -1, 6, -1, -1], 60))
     assert [each.what if isinstance(each, Death) else each for each in answers] == [

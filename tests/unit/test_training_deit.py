@@ -141,7 +141,9 @@ class TestTraining:
         assert same(alone, train_deit(checkpoint_of(), Host(data_root=data_root, decode_workers=2)))
 
     @pytest.mark.parametrize(
-        "architecture", [ARCHITECTURE, replace(ARCHITECTURE, attention=Mom())], ids=["softmax", "mom"]
+        "architecture",
+        [pytest.param(ARCHITECTURE, marks=pytest.mark.slow), replace(ARCHITECTURE, attention=Mom())],
+        ids=["softmax", "mom"],
     )
     @pytest.mark.parametrize("published", ["weights", "average"])
     def test_interrupted_and_resumed_it_ends_with_the_bytes_of_an_uninterrupted_one(
