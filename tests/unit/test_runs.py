@@ -196,7 +196,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "parts in the other order": ({"mine": (NORMALISED, NET)}, "model 'mine' is of type tuple, expected"),
     "a preprocessing that is none": ({"mine": (NET, 0.5)}, "the preprocessing of model 'mine' is of type float"),
     "one name twice": ([{"mine": NET}, {"mine": OTHER}], "two modules are given under the name 'mine'"),
-    "a registered name": (["digits-vit", {"digits-vit": NET}], "model 'digits-vit' is given both by name and in mem"),
+    "a registered name": (
+        ["digits-vit", {"digits-vit": NET}],
+        "model 'digits-vit' is given both by name and in memory; give the module another name",
+    ),
 }
 
 

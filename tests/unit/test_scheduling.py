@@ -160,7 +160,8 @@ def test_a_shard_that_kills_three_workers_becomes_a_failure_and_the_rest_finishe
     results = list(ProcessExecutor([DyingAlways(300)] * 2).execute(ShardQueue(SHARDS)))
     (failure,) = [result for result in results if isinstance(result, Failure)]
     assert (failure.shard.condition, failure.shard.start) == ("a", 300)
-    assert failure.error.startswith("the worker process was killed (SIGKILL), 3 times: memory may be short: try fewer")
+    wanted = "the worker process was killed (SIGKILL), 3 times: memory may be short: try fewer --workers"
+    assert failure.error == wanted
     assert keys_of(results) == keys_of(recorded(shard) for shard in SHARDS)
 
 

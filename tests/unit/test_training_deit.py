@@ -503,7 +503,7 @@ def test_what_does_not_fit_is_refused_before_any_image_is_looked_for(folder: Pat
     host = Host(data_root=None)
     with pytest.raises(DeclarationError, match=r"'tiny' has no distillation token, .*: set distilled: true"):
         train_deit(distilled(folder, ARCHITECTURE), host)
-    with pytest.raises(WeightsError, match=rf"the teacher of tiny are missing: .*{NAME}.* How to get them: Ask\.$"):
+    with pytest.raises(WeightsError, match=rf"of the teacher of tiny are missing: .*{NAME}.* How to get them: Ask\.$"):
         train_deit(distilled(tmp_path), host)
     with pytest.raises(WeightsError, match=rf"{NAME} \(teacher of tiny\) does not fit the architecture"):
         train_deit(distilled(folder, teacher=replace(TEACHER, name="regnetx_004")), host)
