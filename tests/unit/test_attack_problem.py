@@ -244,9 +244,7 @@ class TestDraws:
 
     @pytest.mark.parametrize("takes_seeds", [True, False])
     @pytest.mark.parametrize("reads", [True, False])
-    def test_a_pass_is_final_if_the_victim_draws_from_seeds_alone_and_read_none(
-        self, takes_seeds: bool, reads: bool
-    ) -> None:
+    def test_a_pass_is_final_if_the_victim_draws_from_seeds_and_read_none(self, takes_seeds: bool, reads: bool) -> None:
         class Reading(Noisy):
             def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
                 # Of the last row alone: one is enough.

@@ -137,9 +137,7 @@ class TestStatusAndDoctor:
         ended = robench("status", "--results", tmp_path / "absent", "--json")
         assert (ended.code, json.loads(ended.stdout)) == (1, [])
 
-    def test_doctor_finds_the_shipped_parts_sound_and_says_what_is_missing(
-        self, robench: Robench, tmp_path: Path
-    ) -> None:
+    def test_doctor_finds_shipped_parts_sound_and_says_what_is_missing(self, robench: Robench, tmp_path: Path) -> None:
         ended = robench("doctor", "--results", tmp_path, "--json")
         checks = {check["name"]: check for check in json.loads(ended.stdout)}
         assert ended.code == 0

@@ -158,8 +158,6 @@ def test_tests_of_files_that_import_a_module_concern_what_no_function_holds() ->
 
 def test_what_survived_elsewhere_is_drawn_from_files_of_another_name(tmp_path: Path) -> None:
     drawn = draw(4, 3, ("metrics",))
-    results = [
-        {"name": each.name.replace("/metrics/", "/moved/"), "killer": "t" * number} for number, each in enumerate(drawn)
-    ]
+    results = [{"name": each.name.replace("/metrics/", "/moved/"), "killer": "t" * n} for n, each in enumerate(drawn)]
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in results))
     assert draw_like(tmp_path, ("metrics",), survivors=True) == drawn[:1]

@@ -122,9 +122,7 @@ class TestVerdicts:
         def store(num_right: int) -> MemoryStore:
             found = store_of(("m", RIGHT, RIGHT))
             made = record(FGSM, RIGHT, "m", weights=str(num_right), time="2026-12-01")
-            rows = [
-                replace(row, num_predictions=10, num_correct=num_right - k % 3) for k, row in enumerate(made.outcomes)
-            ]
+            rows = [replace(r, num_predictions=10, num_correct=num_right - k % 3) for k, r in enumerate(made.outcomes)]
             found.put(replace(made, outcomes=type(made.outcomes).of(rows)))
             found.put(record(CLEAN, RIGHT, "m", weights=str(num_right), time="2026-12-01"))
             return found

@@ -158,7 +158,7 @@ class Weighted(nn.Module):
         (nn.ConvTranspose2d(4, 6, 2, stride=2, bias=False), (3, 4, 5, 5), 3 * 4 * 5 * 5 * 6 * 4, 0),
     ],
 )
-def test_linear_maps_and_their_biases_are_counted(
+def test_linear_maps_and_biases_are_counted(
     module: nn.Module, shape: tuple[int, ...], linear: int, biases: int
 ) -> None:
     found = traced(module, torch.rand(shape))

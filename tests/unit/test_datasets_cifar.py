@@ -217,9 +217,7 @@ class TestRefusals:
             prepared(cifar.declared, tmp_path, archive)
 
     @pytest.mark.parametrize("form", FORMS[:4])
-    def test_the_other_dataset_is_named(
-        self, cifar: Published, cifar_100: Published, tmp_path: Path, form: str
-    ) -> None:
+    def test_the_other_set_is_named(self, cifar: Published, cifar_100: Published, tmp_path: Path, form: str) -> None:
         with pytest.raises(MissingDataError, match=r"is of 'cifar-100', wanted 'cifar-10'\. Give the archive of 'cif"):
             prepared(cifar.declared, tmp_path, cifar_100.forms[form])
         with pytest.raises(MissingDataError, match="is of 'cifar-10', wanted 'cifar-100'"):

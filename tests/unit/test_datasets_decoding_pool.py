@@ -82,7 +82,7 @@ def test_processes_stay_for_the_next_batch(pool: DecodingPool, paths: list[Path]
     assert os.getpid() not in before
 
 
-def test_an_unreadable_image_is_the_same_error_from_any_process(
+def test_an_unreadable_image_is_one_error_from_any_process(
     pool: DecodingPool, paths: list[Path], tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first.JPEG", tmp_path / "second.JPEG"
@@ -138,9 +138,7 @@ def test_processes_that_die_twice_are_an_error_that_says_what_may_be_the_matter(
     assert "Memory" in message
 
 
-def test_images_begun_are_decoded_once_and_the_same(
-    pool: DecodingPool, paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_begun_are_decoded_once(pool: DecodingPool, paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     begun = pool.begin(paths, SMALL)
     monkeypatch.setattr(pool, "_submitted", None)
     decoded = pool.decode(paths, SMALL, begun)
@@ -148,7 +146,7 @@ def test_images_begun_are_decoded_once_and_the_same(
         assert np.array_equal(found, expected)
 
 
-def test_an_unreadable_image_that_was_begun_is_the_same_error(
+def test_an_unreadable_image_once_begun_is_the_same_error(
     pool: DecodingPool, paths: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "empty.JPEG").write_bytes(b"")

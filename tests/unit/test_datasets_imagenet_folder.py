@@ -136,7 +136,7 @@ def test_a_partial_tree_works_with_one_warning_that_counts(tmp_path: Path, caplo
     assert str(tmp_path) in message
 
 
-def test_a_whole_tree_gets_no_warning_but_one_with_an_image_too_many_does(
+def test_a_whole_tree_gets_no_warning_but_one_image_too_many_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert warnings_of(fill(tmp_path, class_indices(), per_class=1), caplog, ONE_EACH) == []

@@ -133,7 +133,7 @@ def test_classes_of_a_subset_are_chosen_in_every_form(tmp_path: Path) -> None:
 class TestOrder:
     """Several forms at once: the first of a documented order, and one line that says so."""
 
-    def test_the_first_form_is_read_and_the_others_are_named_once(
+    def test_the_first_form_is_read_and_others_are_named(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         forms = [*NAMED]
@@ -309,9 +309,7 @@ class TestBadInput:
     )
     def test_a_webdataset_that_lacks_something(self, tmp_path: Path, others: Any, found: str) -> None:
         members = [("a.jpg", b"x"), *others]
-        image_forms.write_webdataset(
-            tmp_path, lambda each: members if each.number == 9 else image_forms.members_of(each)
-        )
+        image_forms.write_webdataset(tmp_path, lambda one: members if one.number == 9 else image_forms.members_of(one))
         assert found in (message := refused(tmp_path))
         assert "imagenet1k-validation-00.tar" in message
 

@@ -136,9 +136,7 @@ class TestFiles:
         assert prepare("listops", tmp_path, on_progress=print).num_written == 9
         assert path.read_bytes() == content
 
-    def test_other_expressions_than_the_declared_ones_are_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_other_expressions_than_declared_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         other = replace(FEW, sha256s=("0" * 64,) * 3)
         prepare("listops", tmp_path, on_progress=print)
         monkeypatch.setitem(DATASETS.builtin, "listops", other)  # type: ignore[arg-type]  # a dict

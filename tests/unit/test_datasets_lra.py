@@ -67,9 +67,7 @@ def paths(tmp_path: Path) -> Path:
 
 class TestEmbedded:
     def test_pixels_of_digits_are_those_of_the_digits_in_their_order(self) -> None:
-        pixels, digits = (
-            open_dataset(name, data_root=None, preprocessing=None) for name in ("digits-pixels", "digits")
-        )
+        pixels, digits = (open_dataset(it, data_root=None, preprocessing=None) for it in ("digits-pixels", "digits"))
         one, other = pixels.batch(0, 600), digits.batch(0, 600)
         assert one.ids == other.ids
         assert one.targets.equal(other.targets)
@@ -254,10 +252,8 @@ def test_verification_counts_and_says_what_is_wrong(pairs: Path, paths: Path, mo
     monkeypatch.setitem(DATASETS.builtin, "lra-pathfinder", PATHS)  # type: ignore[arg-type]  # a dict
     (pairs / PAIRS.path_of("validation")).write_bytes(ROWS[0])
     found = {(each.dataset, each.split): each for each in verify("lra-release", pairs)}
-    keys = [(name, split) for name in ("lra-retrieval", "lra-pathfinder") for split in PAIRS.splits]
-    counts = [(4, 2), (0, 0), (3, 2), (6, 2), (2, 2), (2, 2)]
-    assert {key: (each.num_sequences, each.num_classes) for key, each in found.items()} == dict(
-        zip(keys, counts, strict=True)
-    )
+    assert [*found] == [(name, split) for name in ("lra-retrieval", "lra-pathfinder") for split in PAIRS.splits]
+    counts = [(each.num_sequences, each.num_classes) for each in found.values()]
+    assert counts == [(4, 2), (0, 0), (3, 2), (6, 2), (2, 2), (2, 2)]
     assert [key for key, each in found.items() if not each.is_whole] == [("lra-retrieval", "validation")]
     assert [each.kind for each in found["lra-retrieval", "validation"].findings] == ["wrong-file"]

@@ -295,9 +295,7 @@ def killed_while_unpacking(archive: Path, data_root: Path) -> None:
 
 
 class TestFaults:
-    def test_a_zip_whose_content_is_damaged_keeps_no_part_of_the_damaged_file(
-        self, downloads: Path, data_root: Path
-    ) -> None:
+    def test_a_damaged_zip_keeps_no_part_of_the_damaged_file(self, downloads: Path, data_root: Path) -> None:
         path = downloads / "x.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("sketch/n01440764/a.JPEG", b"whole")

@@ -428,9 +428,7 @@ REFUSALS = (
         lambda root: save(root / "masks/a.png", ZEROS, format="JPEG"),
         error=ExampleError,
     ),
-    listed(
-        "has no column 'mask'.* Name it by image_column or mask_column", "image,label\na.png,a.png", DeclarationError
-    ),
+    listed("has no column 'mask'.* Name it by image_column or mask", "image,label\na.png,a.png", DeclarationError),
     listed("line 2: cannot find mask .*b.png", "image,mask\na.png,b.png"),
     listed("line 2: ../a.png is not below the folder of the CSV file", "image,mask\na.png,../a.png"),
     listed("line 3: a.png was listed before, in line 2", "image,mask\na.png,a.png\na.png,a.png"),

@@ -79,9 +79,8 @@ class TestDeclarations:
 class TestSentences:
     def test_rows_are_read_without_blanks_at_their_ends_and_without_quoting(self, root: Path) -> None:
         found = by_id(opened(small_sst2(), root))
-        assert found == {
-            f"SST-2/dev/{place:05d}": (sentence.strip(), label) for place, (sentence, label) in enumerate(SENTENCES)
-        }
+        wanted = [(sentence.strip(), label) for sentence, label in SENTENCES]
+        assert found == {f"SST-2/dev/{place:05d}": each for place, each in enumerate(wanted)}
         assert found["SST-2/dev/00002"][0].startswith('a " what if ? " ( maybe ) about clichés\u00a0of')
 
     def test_the_training_split_has_ids_of_its_own_that_are_the_same_by_either_name(self, root: Path) -> None:
@@ -209,7 +208,7 @@ class TestDatasets:
             ("imdb", "aclImdb/test/neg/0_3.txt", "man", "men"),
         ],
     )
-    def test_a_changed_text_or_class_changes_the_fingerprint(
+    def test_a_changed_text_or_class_changes_the_key(
         self, root: Path, name: str, path: str, old: str, new: str
     ) -> None:
         declared = SMALL[name]()
@@ -265,9 +264,7 @@ def archive_of(name: str, folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def files_of(name: str) -> dict[str, bytes]:
-    return {
-        path: content for path, content in all_files().items() if path.startswith(f"{PUBLISHED_SETS[name].folder}/")
-    }
+    return {path: each for path, each in all_files().items() if path.startswith(f"{PUBLISHED_SETS[name].folder}/")}
 
 
 class TestArchives:

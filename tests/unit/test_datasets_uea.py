@@ -101,7 +101,7 @@ def test_every_form_becomes_the_same_files(files: Path, tmp_path: Path, form: st
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 6), ("test", 5)])
-def test_a_split_has_its_own_series_standardised_by_the_steps_of_training(
+def test_a_split_has_its_own_series_standardised_by_training(
     files: Path, tmp_path: Path, split: str, count: int
 ) -> None:
     prepared(files, tmp_path)
@@ -157,7 +157,7 @@ def test_other_files_are_refused_and_nothing_is_written(files: Path, tmp_path: P
     assert not (tmp_path / "data").exists()
 
 
-def test_the_package_is_downloaded_by_pip_with_its_digest(
+def test_the_package_is_downloaded_with_its_digest(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel = zipped(files, "aeon/datasets/data/JapaneseVowels/")
@@ -186,7 +186,7 @@ def test_without_a_network_the_message_has_the_way_out(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("declared", UEA_SETS, ids=lambda declared: declared.name)
-def test_a_set_that_is_not_downloaded_says_where_it_is(
+def test_a_set_not_downloaded_says_where_it_is(
     declared: UeaSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = PUBLISHED_SETS[declared.name]
@@ -209,9 +209,7 @@ class TestVerify:
         assert [each.kind for each in train.findings] == ["wrong-file"]
         assert "is not JapaneseVowels_TRAIN.ts as published" in train.findings[0].message
 
-    def test_the_longest_series_of_both_splits_is_compared(
-        self, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_longest_of_all_is_compared(self, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         builtin: Any = DATASETS.builtin
         monkeypatch.setitem(builtin, "japanese-vowels", replace(builtin["japanese-vowels"], num_steps=8))
         prepared(files, tmp_path / "data")

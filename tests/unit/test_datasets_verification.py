@@ -142,9 +142,7 @@ class TestFiles:
             assert told(found) == [("empty-file", f"image {folder / 'x.JPEG'} has zero bytes; restore it")]
             assert not found.is_whole
 
-    def test_what_only_reading_shows_is_not_looked_for_unasked(
-        self, tmp_path: Path, layout: Layout, folder: Path
-    ) -> None:
+    def test_what_reading_shows_is_not_looked_for_unasked(self, tmp_path: Path, layout: Layout, folder: Path) -> None:
         (folder / "x.JPEG").write_text("text")
         found = verify_images(layout, tmp_path)
         assert (told(found), found.is_decoded) == ([], False)
