@@ -222,7 +222,7 @@ def test_what_robench_accepts_is_never_refused(path: Path) -> None:
 
 
 def test_fields_have_their_descriptions() -> None:
-    definitions: Any = SCHEMAS["suite"].schema["$defs"]  # type: ignore[index]  # a mapping
+    definitions: Any = SCHEMAS["suite"].schema["$defs"]
     pgd = definitions["perturbation:pgd:sweep"]
     assert pgd["description"].startswith("Projected gradient descent. Madry et al. 2018")
     assert "loss" in pgd["properties"]["loss"]["description"]
