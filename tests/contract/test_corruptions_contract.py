@@ -19,9 +19,15 @@ from robench.testing.corruption import CORRUPTION_CHECKS, corrupted, names_its_t
 from robench.testing.expectations import DECLARATION_CHECKS
 
 DRAW_NOTHING = {
-    "defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression", "gaussian_blur",
+    "defocus_blur",
+    "zoom_blur",
+    "brightness",
+    "contrast",
+    "pixelate",
+    "jpeg_compression",
+    "gaussian_blur",
     "saturate",
-}  # fmt: skip
+}
 SEVERITIES = range(1, 6)
 # Severities after which the authors' own constants do not move images further: the next one is as near, or nearer.
 FALLS = {

@@ -103,6 +103,7 @@ def test_adam_is_that_of_torch() -> None:
     torch.testing.assert_close(result[0], 0.5 + change.detach(), atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_with_the_box_inactive_it_reaches_the_best_margin_of_a_linear_model() -> None:
     batch, victim = anywhere(low=0.3, high=0.7), LinearVictim(num_classes=2)
     batch.targets.zero_()

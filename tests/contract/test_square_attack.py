@@ -360,7 +360,10 @@ def test_every_space_and_clipping_is_searched(declaration: Square, space: Any, c
 
 @pytest.mark.parametrize(
     ("norm", "epsilon"),
-    [("linf", Fraction(32, 255)), pytest.param("l2", Fraction(4), marks=pytest.mark.slow), ("l1", Fraction(40))],
+    [
+        ("linf", Fraction(32, 255)),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("l2", Fraction(4)), ("l1", Fraction(40)))),
+    ],
 )
 def test_it_fools_a_published_checkpoint_no_less_than_pyautoattack(norm: Any, epsilon: Fraction) -> None:
     attack = import_module("pyautoattack.square").SquareAttack

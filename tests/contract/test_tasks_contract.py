@@ -58,7 +58,11 @@ def segmented() -> Sample:
     return Sample((first, second), targets, replace(DIGITS, name="scenes", task="segmentation"))
 
 
-SAMPLES = {"classification": classified, "language-modeling": read, "segmentation": segmented}
+SAMPLES = {
+    "classification": classified,
+    "language-modeling": read,
+    "segmentation": segmented,
+}
 
 
 @pytest.mark.parametrize("check", TASK_CHECKS, ids=lambda check: check.__name__)

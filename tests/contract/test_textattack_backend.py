@@ -203,6 +203,7 @@ class TestEnvironment:
         assert "torch" not in names
         assert lock.count("--hash=sha256:") >= len(names) > 80
 
+    @pytest.mark.slow
     def test_installing_makes_an_environment_that_sees_robenchs_packages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         commands: list[list[str]] = []
         real = installed._run

@@ -166,6 +166,7 @@ def test_the_page_on_commands_has_every_command_and_option(pages: Mapping[str, s
     assert "robench baseline write [OPTIONS]" in page
 
 
+@pytest.mark.slow
 def test_the_pages_need_no_torch_and_are_the_same_whatever_the_terminal() -> None:
     """In processes of their own: click keeps the option of help with which a command was called first."""
     code = "import json, sys, reference_pages as r; print(json.dumps(r.pages())); sys.exit('torch' in sys.modules)"

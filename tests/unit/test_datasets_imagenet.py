@@ -79,6 +79,7 @@ def test_opening_reads_no_image(tree: Path) -> None:
         dataset.batch(0, 1)
 
 
+@pytest.mark.slow
 def test_a_decoding_process_changes_no_byte_of_a_batch(tree: Path) -> None:
     alone, helped = imagenet_1k(tree, SMALL), imagenet_1k(tree, SMALL, decode_workers=1)
     for start, stop in [(0, 12), (3, 7), (11, 12)]:

@@ -41,6 +41,7 @@ def test_a_shard_that_ends_its_workers_is_given_up_and_the_rest_measured(tmp_pat
     assert left_of(tmp_path, "fork") == left_of(tmp_path, "worker") == []
 
 
+@pytest.mark.slow
 def test_a_shard_over_its_time_is_tried_again_and_given_up(tmp_path: Path) -> None:
     executor = ProcessExecutor([Misbehaving(tmp_path, "hang")], shard_timeout=1.5)
     results = {each.shard.start: each for each in executor.execute(ShardQueue(SHARDS))}
