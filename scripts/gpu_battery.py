@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import torch
+from gpu_further_parts import FURTHER_PARTS
 from gpu_parts import PARTS, Setting
 
 from robench.core.errors import described
@@ -148,7 +149,9 @@ def main(minutes: float, tiny: bool, device: str | None, output: Path) -> None:
         (output / "gpu.md").write_text(as_markdown(document))
 
     with fixed_arithmetic(chosen):
-        Battery(document={"manifest": manifest(setting, minutes)}, seconds=60 * minutes, keep=keep).run(PARTS, setting)
+        Battery(document={"manifest": manifest(setting, minutes)}, seconds=60 * minutes, keep=keep).run(
+            (*FURTHER_PARTS, *PARTS), setting
+        )
     click.echo(f"wrote {output / 'gpu.json'} and {output / 'gpu.md'}")
 
 

@@ -289,7 +289,7 @@ def of_decoding(setting: Setting) -> Iterator[Task]:
 
     def measure(num_workers: int) -> Row:
         with tempfile.TemporaryDirectory() as folder:
-            declared = find_datasets([_photographs(Path(folder), count)])["photographs"]
+            declared = find_datasets([written_photographs(Path(folder), count)])["photographs"]
             scaled = replace(PREPROCESSING, resize=side, crop=side)
             dataset = open_dataset(declared, data_root=None, preprocessing=scaled, decode_workers=num_workers)
             dataset.batch(0, 1)
@@ -303,7 +303,7 @@ def of_decoding(setting: Setting) -> Iterator[Task]:
         yield Task(f"{num_workers} decoding processes", partial(measure, num_workers))
 
 
-def _photographs(folder: Path, count: int) -> Path:
+def written_photographs(folder: Path, count: int) -> Path:
     """Write smooth random JPEG files of the size of ImageNet's into class folders, and a registry of them."""
     generator = np.random.default_rng(0)
     for number in range(count):

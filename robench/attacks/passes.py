@@ -3,7 +3,7 @@
 When examples leave an attack, a pass has the next multiple of four rows, with the last one repeated: few shapes occur,
 at most three rows are wasted, and it avoids the sizes whose results differ in the last bits from those of larger ones
 (measured on the digits checkpoints: one to three rows of a vision transformer, and in FAN most sizes that are not
-multiples of four).
+multiples of four). Compiled passes, which have a graph for each number of rows, have the batch size or a halving of it.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,32 @@ ROWS_AT_ONCE = 4
 LEAST_EXPONENT = -24
 
 
-def pass_size(num_rows: int, batch_size: int) -> int:
-    """Return the number of rows of a pass for ``num_rows`` examples: the next multiple of 4, at most the batch size.
+def pass_size(num_rows: int, batch_size: int, *, is_compiled: bool = False) -> int:
+    """Return the number of rows of a pass for ``num_rows`` examples, at least 1 and at most the batch size.
+
+    It is the next multiple of 4, or for compiled passes the smallest halving of the batch size, in multiples of 4.
 
     >>> [pass_size(n, 99) for n in (3, 9, 70, 98)]
     [4, 12, 72, 99]
+    >>> [pass_size(n, 99, is_compiled=True) for n in (3, 9, 50, 70, 98)]
+    [4, 16, 52, 99, 99]
     """
-    return min(batch_size, -(-num_rows // ROWS_AT_ONCE) * ROWS_AT_ONCE)
+    if not is_compiled:
+        return min(batch_size, _in_fours(num_rows))
+    size = batch_size
+    while size > ROWS_AT_ONCE and (half := _in_fours(-(-size // 2))) >= num_rows:
+        size = half
+    return size
 
 
-def padded(points: Tensor, batch_size: int) -> Tensor:
+def padded(points: Tensor, batch_size: int, *, is_compiled: bool = False) -> Tensor:
     """Return points (B, ...), B at most the batch size, padded to a full pass by repeating the last."""
-    missing = pass_size(len(points), batch_size) - len(points)
+    missing = pass_size(len(points), batch_size, is_compiled=is_compiled) - len(points)
     return torch.cat([points, points[-1:].expand(missing, *points.shape[1:])]) if missing else points
+
+
+def _in_fours(number: int) -> int:
+    return -(-number // ROWS_AT_ONCE) * ROWS_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,10 @@ class Problem:
         """Convert points in the attack's space to the victim's inputs."""
         return points if self.scale.ndim == 0 else points * self.scale + self.shift
 
+    def padded(self, points: Tensor) -> Tensor:
+        """Return the points (N, ...) of one pass, with the last repeated up to a number of rows that passes have."""
+        return padded(points, self.batch_size, is_compiled=getattr(self.victim, "is_compiled", False))
+
     def within(self, part: str) -> Problem:
         """Return the problem for a part of the attack, whose passes have draws different from all other parts."""
         return replace(self, address=Address((*self.address.parts, part)))
@@ -321,7 +325,7 @@ class Problem:
     def _graphs(self, points: Tensor, seeds: LazySeeds, beside: Sequence[Tensor] = ()) -> Iterator[Graph]:
         for batch in self._batches(len(points)):
             rows = points[batch].detach()
-            shown = padded(rows, self.batch_size).requires_grad_(True)
+            shown = self.padded(rows).requires_grad_(True)
             with torch.enable_grad():
                 outputs = self._shown(shown, seeds, batch.start)[: len(rows)]
             yield Graph(shown, outputs, [values[batch] for values in (self.labels, *beside)])
@@ -359,7 +363,7 @@ class Problem:
 
     def _passed(self, points: Tensor, seeds: LazySeeds) -> Tensor:
         batches = self._batches(len(points))
-        shown = [padded(points[batch], self.batch_size) for batch in batches]
+        shown = [self.padded(points[batch]) for batch in batches]
         outputs = [self._shown(each, seeds, batch.start) for each, batch in zip(shown, batches, strict=True)]
         return _joined(outputs)[: len(points)]
 

@@ -1,5 +1,6 @@
 """``robench data``: sources of datasets, verification of local copies, and their preparation from published files."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -13,8 +14,9 @@ from robench.cli.options import data_root_option, json_option, option, path_opti
 from robench.cli.progress import steps_shown
 from robench.cli.terminal import out, out_entries, out_json, say
 from robench.core.errors import MissingDataError, UnknownNameError, UsageError
+from robench.core.files import writing
 from robench.core.inert import clipped
-from robench.datasets import DATASETS
+from robench.datasets import DATASETS, open_dataset
 from robench.datasets.findings import Finding, Verification
 from robench.datasets.published import PUBLISHED_SETS
 from robench.declare import find_datasets
@@ -95,6 +97,35 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
         prepared = prepare(name, data_root, archive=archive, on_progress=on_progress)
     out(f"{prepared.folder}: {prepared.num_written:,} files written, {prepared.num_kept:,} existed already.")
     say(f"Next: robench data verify {name} --data-root {data_root}")
+    return 0
+
+
+@command.command("pack")
+@click.argument("names", nargs=-1, required=True)
+@option("--model", metavar="NAME", help="Model whose resize and crop decide the bytes; by default the usual ones.")
+@registry_option
+@data_root_option
+def pack_sets(names: tuple[str, ...], model: str | None, registries: tuple[Path, ...], data_root: Path | None) -> int:
+    """Write the decoded, resized and cropped images of datasets NAMES once, which runs then read in place of decoding.
+
+    They are in the folder packed of the data root: 7.5 GB for 50,000 images of 224 pixels. Outcomes stay the same.
+    """
+    from robench.datasets.packed_pixels import Packable, pack
+    from robench.declare import find_checkpoints
+
+    if data_root is None:
+        raise UsageError("give the folder of datasets with --data-root DIR or the variable ROBENCH_DATA")
+    preprocessing = None if model is None else find_checkpoints([model], registries)[0].preprocessing
+    for name in names:
+        dataset = open_dataset(
+            name, data_root=data_root, preprocessing=preprocessing, decode_workers=os.cpu_count() or 1
+        )
+        if not isinstance(dataset, Packable):
+            raise UsageError(f"dataset {name!r} has no encoded images to pack; ImageNet's sets have them")
+        dataset.packed = None
+        with steps_shown(f"packing {name}", "examples") as shown, writing(data_root):
+            path = pack(dataset, data_root, shown)
+        out(f"{path}: {len(dataset):,} images, {path.stat().st_size:,} bytes")
     return 0
 
 

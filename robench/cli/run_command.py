@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,9 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 @executor_options
 @part_option(help="Measure one part of the run, such as 2/8: the second of eight, independently of the others.")
 @option("--take-over", is_flag=True, help="After the part, measure what is left of the others.")
+@option(
+    "--ignore-ranks", is_flag=True, help="Measure everything here, also where srun or torchrun started more processes."
+)
 @keep_adversarial_option
 @no_audit_option
 @option(
@@ -62,6 +66,13 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
     help="Rehearse with random weights in the place of the models' own; results go to the folder rehearsal of"
     " --results, and into no other table.",
 )
+@option(
+    "--batch-size",
+    type=click.Choice(["suite", "auto"]),
+    default="suite",
+    show_default=True,
+    help="Rows of a pass: those of the suite, halved where memory is exhausted; or tried before with auto.",
+)
 @option("--dry-run", is_flag=True, help="Check everything and list what would be measured.")
 @device_speed_option
 @log_to_option
@@ -71,6 +82,7 @@ def command(
     no_audit: bool,
     smoke: bool,
     random_weights: bool,
+    ignore_ranks: bool,
     dry_run: bool,
     device_speed: float | None,
     log_to: tuple[str, ...],
@@ -86,32 +98,39 @@ def command(
         raise UsageError("--device-speed is for the hours of --dry-run; add it")
     log_to, results = checked_trackers(log_to), selection.results
     from robench.cli.progress import WatchedRun, has_kept
-    from robench.runs import REHEARSALS, PreparedRun, measure, prepare, rehearsal_request, smoke_request
+    from robench.runs import REHEARSALS, PreparedRun, in_rounds, prepare, rehearsal_request, smoke_request
+    from robench.runs.ranks import ALONE, as_rank, rank_of
 
     request = selection.request(audit=not no_audit, **settings)
     if random_weights:
         request, results = rehearsal_request(request), results / REHEARSALS
+    rank = ALONE if ignore_ranks or smoke else rank_of(os.environ, request.part)
+    request = as_rank(request, rank)
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)
     _say_limit(None if smoke else request.limit, request.suites)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
+    prepared = prepare(request)
     if dry_run:
-        print_plan(prepare(request), store, device_speed, as_json=as_json)
+        print_plan(prepared, store, device_speed, as_json=as_json)
         return 0
     watch = WatchedRun(smoke=smoke)
-    tables = measure(request, store, PreparedRun.tables, watch)
+    rank.check(prepared)
+    tables = in_rounds(prepared, store, PreparedRun.tables, watch)
     (progress,), stopped_with = watch.filled.values(), watch.exit_code
     reports = [each.report for each in tables] if smoke else _ranked(tables, store, request.limit)
     if_lost = "nothing of a smoke run is kept" if smoke else kept_in(results, has_kept(progress))
-    _print_reports(reports, as_json, if_lost)
+    if rank.number == 0:
+        _print_reports(reports, as_json, if_lost)
     _say_how_it_ended(progress, is_interrupted=watch.is_stopped, smoke=smoke)
     if stopped_with:
         if log_to:
             say(f"Nothing was logged to {' and '.join(log_to)}; the same command logs the rows once all is measured.")
         return stopped_with
-    _log(log_to, request, reports, is_rehearsal=random_weights)
+    if rank.number == 0:
+        _log(log_to, rank.joined(request), reports, is_rehearsal=random_weights)
     is_complete = not progress.num_left if request.part else all(report.is_complete for report in reports)
     return 0 if is_complete and not progress.num_failed else 1
 

@@ -20,6 +20,7 @@ class Provenance:
         finished_at: UTC time, ISO 8601.
         limit: ``--limit`` of the run that measured it, None if the whole condition was requested.
         suite: first suite of that run with the measurement; None in records from before the field existed.
+        rows_per_pass: number of rows of a pass, where memory was too small for the batch size; else None.
     """
 
     device: str
@@ -28,6 +29,7 @@ class Provenance:
     finished_at: str
     limit: int | None = None
     suite: str | None = None
+    rows_per_pass: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

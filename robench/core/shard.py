@@ -16,8 +16,18 @@ EXACT_DTYPE: Literal["float32"] = "float32"
 # Of adversarial images as files of 8 bits a value have them.
 WRITTEN_DTYPE: Literal["uint8"] = "uint8"
 NUM_LEVELS = 255
+TF32: Literal["tf32"] = "tf32"
 # Arithmetic in which the passes of a model can run: a number format, with fused operations if they are compiled.
-Precision = Literal["float32", "bfloat16", "float16", "float32-compiled", "bfloat16-compiled", "float16-compiled"]
+Precision = Literal[
+    "float32",
+    "bfloat16",
+    "float16",
+    "float32-compiled",
+    "bfloat16-compiled",
+    "float16-compiled",
+    "tf32",
+    "tf32-compiled",
+]
 _COMPILED = "-compiled"
 
 
@@ -117,11 +127,16 @@ def shard_key(measurement_key: str, start: int, stop: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """Examples [start, stop) of one measurement."""
+    """Examples [start, stop) of one measurement.
+
+    Attributes:
+        rows_per_pass: number of rows of a pass where memory is too small for the batch size; not part of the key.
+    """
 
     measurement: Measurement
     start: int
     stop: int
+    rows_per_pass: int | None = None
     _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property
@@ -130,6 +145,11 @@ class Shard:
         if not self._key:
             object.__setattr__(self, "_key", shard_key(self.measurement.key, self.start, self.stop))
         return self._key
+
+    @property
+    def batch_size(self) -> int:
+        """Return the number of rows of a pass."""
+        return self.measurement.batch_size if self.rows_per_pass is None else self.rows_per_pass
 
     @property
     def header(self) -> ShardHeader:

@@ -17,6 +17,7 @@ from robench.datasets.base import DatasetBase, class_indices_of
 from robench.datasets.imagenet_folder import ImageSource, layout_of
 from robench.datasets.imagenet_forms import find_images
 from robench.datasets.packed_images import Stored
+from robench.datasets.packed_pixels import find_packed
 from robench.datasets.user_impl import DecodedImages
 from robench.declarations.preprocessing import ImagePreprocessing
 
@@ -55,6 +56,7 @@ class ImagenetFolder(DecodedImages):
         self._source = source = find_images(data_root, layout_of(declared))
         fingerprint = _fingerprint(source, declared)
         super().__init__(declared.name, fingerprint, source.ids, source.targets, applied, decode_workers)
+        self.packed = find_packed(declared.name, fingerprint, data_root, applied)
 
     def stored(self, position: int) -> Stored:
         """Return the place of an example's encoded image."""

@@ -22,6 +22,7 @@ from robench.datasets.decoding import Altered, Begun, decode, shared_pool, size_
 from robench.datasets.in_memory import OrderedExamples
 from robench.datasets.order import checked_index
 from robench.datasets.packed_images import Stored
+from robench.datasets.packed_pixels import PackedPixels
 from robench.datasets.user import UserDataset
 from robench.declarations.preprocessing import ImagePreprocessing, PreprocessingBase
 
@@ -39,6 +40,8 @@ class DecodedImages(OrderedExamples):
     Mean and std of the preprocessing are left to the model; 0 ``decode_workers`` decode in the current process.
     """
 
+    # Bytes that are there already, by ``datasets.packed_pixels``.
+    packed: PackedPixels | None = None
     # Width and height required of every image after that, in pixels; None to compare images within a batch only.
     _size: tuple[int, int] | None = None
 
@@ -52,32 +55,38 @@ class DecodedImages(OrderedExamples):
         decode_workers: int = 0,
     ) -> None:
         super().__init__(name, fingerprint, ids, targets)
-        self._preprocessing = preprocessing
+        self.preprocessing = preprocessing
         self._pool = shared_pool(decode_workers)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, Any]:
         position = checked_index(index, self.identity.name, len(self))
         image, target = self.image(position), self._targets(position, position + 1)[0]
-        pixels = self._stack([image], [decode(image, self._preprocessing)])
-        return _to_unit_range(pixels)[0], target if target.ndim else int(target)
+        of_one = self._stack([image], [decode(image, self.preprocessing)])
+        return _to_unit_range(_channels_first(of_one))[0], target if target.ndim else int(target)
 
     def _inputs(self, start: int, stop: int) -> torch.Tensor:
         bounds = self, start, stop
         pixels = _LAST.get(bounds)
         if pixels is None:
-            images = [self.image(position) for position in range(start, stop)]
-            begun = _NEXT.get(bounds)
-            _NEXT.kept = None
-            pixels = self._stack(images, self._pool.decode(images, self._preprocessing, begun))
+            pixels = _channels_first(self.bytes_of(start, stop))
             _LAST.kept = bounds, pixels
         return _to_unit_range(pixels)
+
+    def bytes_of(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """Return the bytes (B, H, W, C) of examples [start, stop), packed ones where there are any."""
+        if self.packed is not None:
+            return self.packed.read(start, stop)
+        images = [self.image(position) for position in range(start, stop)]
+        begun = _NEXT.get((self, start, stop))
+        _NEXT.kept = None
+        return self._stack(images, self._pool.decode(images, self.preprocessing, begun))
 
     def read_ahead(self, start: int, stop: int) -> None:
         """Begin to decode examples [start, stop), as far as they exist, on the decoding processes."""
         bounds = self, start, stop
-        if _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
+        if self.packed is None and _LAST.get(bounds) is None and _NEXT.get(bounds) is None:
             images = [self.image(position) for position in range(start, min(stop, len(self)))]
-            if (begun := self._pool.begin(images, self._preprocessing)) is not None:
+            if (begun := self._pool.begin(images, self.preprocessing)) is not None:
                 _NEXT.kept = bounds, begun
 
     def close(self) -> None:
@@ -92,8 +101,8 @@ class DecodedImages(OrderedExamples):
         """Return an example's encoded image, or one that is changed after decoding, before the resize."""
         return self.stored(position)
 
-    def _stack(self, images: Sequence[Stored | Altered], decoded: Sequence[NDArray[np.uint8]]) -> torch.Tensor:
-        """Return (B, C, H, W) bytes."""
+    def _stack(self, images: Sequence[Stored | Altered], decoded: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        """Return (B, H, W, C) bytes."""
         for stored, pixels in zip(images, decoded, strict=True):
             if self._size is not None and pixels.shape[1::-1] != self._size:
                 raise ExampleError(
@@ -106,7 +115,7 @@ class DecodedImages(OrderedExamples):
                     f"images of one batch must have one size: {images[0]} is {_shown(decoded[0])} pixels, {stored} is"
                     f" {_shown(pixels)}. Set resize and crop in the checkpoint's preprocessing"
                 )
-        return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).contiguous()
+        return np.stack(decoded)
 
 
 class _OneBatch(Generic[T]):
@@ -127,6 +136,10 @@ _NEXT: Final[_OneBatch[Begun]] = _OneBatch()
 
 def _shown(pixels: NDArray[np.uint8]) -> str:
     return f"{pixels.shape[1]}x{pixels.shape[0]}"
+
+
+def _channels_first(pixels: NDArray[np.uint8]) -> torch.Tensor:
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
 
 def _to_unit_range(pixels: torch.Tensor) -> torch.Tensor:

@@ -6,18 +6,26 @@ use the cores instead, which is also faster.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib.metadata import version
 
 import torch
 
+from robench.core.protocols import Model
 from robench.devices import deterministic_kernels
 
 
+def arithmetic_for(model: Model) -> AbstractContextManager[None]:
+    """Return ``fixed_arithmetic`` as forward and backward passes of a model need it."""
+    return fixed_arithmetic(model.device, uses_tf32=getattr(model, "uses_tf32", False))
+
+
 @contextmanager
-def fixed_arithmetic(device: torch.device) -> Iterator[None]:
+def fixed_arithmetic(device: torch.device, *, uses_tf32: bool = False) -> Iterator[None]:
     """Compute with one thread, full float32 and deterministic kernels; restore settings and generators afterwards.
+
+    With ``uses_tf32`` products of matrices and convolutions on a GPU are in TF32, also those of attacks.
 
     Operations without a deterministic kernel on a device other than the CPU issue torch's warning, and run.
     """
@@ -29,7 +37,7 @@ def fixed_arithmetic(device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.deterministic,
     )
     try:
-        _set(1, False, False, False, True)
+        _set(1, uses_tf32, uses_tf32, False, True)
         with (
             deterministic_kernels(device),
             torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),

@@ -11,7 +11,7 @@ from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.core.shard import DatasetIdentity, Shard
 from robench.domains import domain_of
 from robench.evaluation.actions import Audit
-from robench.evaluation.arithmetic import fixed_arithmetic
+from robench.evaluation.arithmetic import arithmetic_for
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct, comparisons, indicators
@@ -50,7 +50,7 @@ def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fractio
     seeds = [example_seed(seed, dataset.fingerprint, Audit.kind, each) for each in batch.ids]
     prediction = Stream(purpose="prediction")
     of_prediction = [example_seed(seed, dataset.fingerprint, "prediction", each) for each in batch.ids]
-    with fixed_arithmetic(model.device):
+    with arithmetic_for(model):
         batch = replace(batch, inputs=batch.inputs.to(model.device), targets=batch.targets.to(model.device))
         draws = ExampleDraws(seeds, model.device, [stream_seed(each, prediction) for each in of_prediction])
         batch_size = _rows_at_once(model, batch, draws)

@@ -18,7 +18,7 @@ from robench.core.seeds import Stream, example_seed, stream_seed
 from robench.core.shard import Measurement, Shard, is_compiled
 from robench.devices import to_device
 from robench.domains import DOMAINS
-from robench.evaluation.arithmetic import device_kind, fixed_arithmetic, library_versions
+from robench.evaluation.arithmetic import arithmetic_for, device_kind, library_versions
 from robench.evaluation.coupling import LOGITS_LIMIT, answer, answer_difference
 from robench.evaluation.keeping import Attacked, Source
 from robench.models.loaded import LoadedModel
@@ -45,10 +45,11 @@ def evaluate(
     ``source`` gives the scored inputs; None for the attacks.
     """
     started = time.perf_counter()
-    measurement = shard.measurement
+    # In smaller passes the seeds, and what an example is attacked with, stay the same.
+    measurement = replace(shard.measurement, batch_size=shard.batch_size)
     attacked = Attacked(collects=kept is not None and measurement.condition.makes_inputs)
     outcomes: list[Outcomes] = []
-    with fixed_arithmetic(model.device):
+    with arithmetic_for(model):
         before = None
         for start in range(shard.start, shard.stop, size := rows_at_once(shard)):
             batch = dataset.batch(start, min(start + size, shard.stop))
@@ -60,6 +61,7 @@ def evaluate(
     condition, checkpoint = measurement.condition, measurement.checkpoint
     used = condition.perturbation, checkpoint.architecture, checkpoint.preprocessing, condition.dataset
     measured = provenance(model.device, started, limit, condition.perturbation.backend, used)
+    measured = replace(measured, rows_per_pass=shard.rows_per_pass)
     record = Record(shard=shard.header, outcomes=Outcomes.joined(outcomes), provenance=measured)
     if problem := contradiction_of(TASKS[checkpoint.task], record.shard, record.outcomes):
         raise ContractError(f"the outcomes of {record.shard.title} contradict themselves: {problem}")
@@ -73,7 +75,7 @@ def _is_long(shard: Shard) -> bool:
     """Return whether a shard has so many passes that a few more rows cost nothing."""
     measurement = shard.measurement
     passes = measurement.condition.perturbation.most_passes
-    num_batches = -(-(shard.stop - shard.start) // measurement.batch_size)
+    num_batches = -(-(shard.stop - shard.start) // shard.batch_size)
     is_long = passes is None or num_batches * (1 + sum(passes)) >= LONG
     # Two rows would be compiled on their own.
     return is_long and not is_compiled(measurement.dtype)
@@ -113,7 +115,7 @@ def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) 
     padded = _padded(batch, size, model.device)
     seeds, *_ = prediction_seeds(measurement, padded.ids)
     given = padded.targets if condition.perturbation.scores_clean_targets else None
-    with fixed_arithmetic(model.device):
+    with arithmetic_for(model):
         outputs = predict(model, padded.inputs, seeds, size, given)
     if isinstance(rules, ManyAnswers):
         return rules.own_labels(outputs, padded.targets)[: len(batch.ids)].cpu()
@@ -141,8 +143,8 @@ def provenance(
 
 def rows_at_once(shard: Shard) -> int:
     """Return the number of examples per perturbation call; with early stopping, other examples fill the batches."""
-    batch_size = shard.measurement.batch_size
-    return shard.stop - shard.start if shard.measurement.condition.perturbation.stops_at_success else batch_size
+    stops = shard.measurement.condition.perturbation.stops_at_success
+    return shard.stop - shard.start if stops else shard.batch_size
 
 
 def _outcomes_of(measurement: Measurement, batch: Batch, model: Model, source: Source) -> Outcomes:

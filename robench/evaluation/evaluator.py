@@ -23,7 +23,7 @@ from robench.core.suite import Predict
 from robench.datasets import open_dataset
 from robench.devices import is_out_of_memory
 from robench.evaluation.evaluate import answers, provenance, rows_at_once
-from robench.evaluation.memory import free
+from robench.evaluation.memory import free, halved_until_it_fits
 from robench.models.in_memory_impl import model_of
 from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model
@@ -42,6 +42,7 @@ class Evaluator:
         decode_workers: number of processes that decode image files, 0 for none.
         adversarial: store that adversarial examples are written to, and read from for transfer; None stores none.
         modules: modules of models in memory, by name; with any, the evaluator stays in this process.
+        tries_batch_size: whether to try, before the first shard of a measurement, how many rows a pass can have.
         loaded: models on this device that checks have loaded before, by name, with the digest of their weights; with
             any, the evaluator stays in this process. A model is taken out when its first shard is measured.
     """
@@ -52,15 +53,33 @@ class Evaluator:
     limit: int | None = None
     adversarial: AdversarialStore | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
+    tries_batch_size: bool = False
     loaded: dict[str, tuple[str, LoadedModel]] = field(default_factory=dict)
     _model: tuple[str, LoadedModel] | None = field(default=None, init=False, repr=False)
     _watch: LibraryWatch | None = field(default=None, init=False, repr=False)
+    # Rows of a pass that fit, by the key of a measurement whose batch size does not.
+    _fitting: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _datasets: dict[tuple[DatasetDeclaration, Declaration], Dataset] = field(
         default_factory=dict, init=False, repr=False
     )
 
     def __call__(self, shard: Shard, following: Shard | None = None) -> Record | Failure:
-        """Return the record of ``shard``, or the failure with the reason; read ahead the examples of ``following``."""
+        """Return the record of ``shard``, or the failure with the reason; read ahead the examples of ``following``.
+
+        Passes that exhaust the memory are repeated with half as many rows, where rows do not depend on each other.
+        """
+        while True:
+            fitting = self._fitting.get(shard.measurement.key, shard.measurement.batch_size)
+            is_whole = fitting == shard.measurement.batch_size
+            result = self._measured(shard if is_whole else replace(shard, rows_per_pass=fitting), following)
+            if not isinstance(result, int):
+                return result
+            # Here the error is gone, and with it all tensors that its traceback held.
+            free()
+            self._fitting[shard.measurement.key] = result
+
+    def _measured(self, shard: Shard, following: Shard | None) -> Record | Failure | int:
+        """Return the record or the failure, or with how many rows a pass the shard is to be measured again."""
         started = time.perf_counter()
         measurement = shard.measurement
         if measurement.foreign_code and self._watch is None:
@@ -69,6 +88,8 @@ class Evaluator:
             self._check_libraries(measurement, "code that ran before")
             with Contained():
                 model, dataset = self.opened(measurement)
+                if self.tries_batch_size and shard.rows_per_pass is None and _is_divisible(measurement):
+                    shard = self._tried(shard, model, dataset)
                 read_ahead = ReadAhead(dataset, shard, lambda: None if following is None else self._range_of(following))
                 evaluate: Measure = shard.measurement.condition.action.implemented()
                 record = evaluate(shard, model, read_ahead, limit=self.limit, kept=self.adversarial)
@@ -79,12 +100,13 @@ class Evaluator:
             with Contained():
                 reason, trace = described(error), shortened(traceback.format_exc(), TRACEBACK_LENGTH)
                 is_out, is_refusal = is_out_of_memory(error), isinstance(error, DeclarationError)
+        if is_out and shard.batch_size > 1 and _is_divisible(measurement):
+            return shard.batch_size // 2
         if is_out:
-            # Here the error is gone, and with it all tensors that its traceback held.
             free()
         return Failure(
             shard=shard.header,
-            error=f"{reason}. {self._advice(measurement)}" if is_out else reason,
+            error=f"{reason}. {self._advice(shard)}" if is_out else reason,
             traceback=trace,
             provenance=provenance(torch.device(self.device), started, self.limit),
             spoils_process=bool(self._replacement(measurement, measurement.foreign_code)),
@@ -99,6 +121,14 @@ class Evaluator:
     def opened(self, measurement: Measurement) -> tuple[Model, Dataset]:
         """Return the model and the data of a measurement; the ones used last are kept."""
         return self._model_of(measurement), self._dataset_of(measurement)
+
+    def _tried(self, shard: Shard, model: Model, dataset: Dataset) -> Shard:
+        """Return the shard with as many rows a pass as fit, at most its batch size."""
+        key, size = shard.measurement.key, shard.measurement.batch_size
+        if key not in self._fitting:
+            inputs = dataset.batch(shard.start, min(shard.start + size, shard.stop)).inputs
+            self._fitting[key] = halved_until_it_fits(model, inputs, size)
+        return shard if self._fitting[key] == size else replace(shard, rows_per_pass=self._fitting[key])
 
     def _replacement(self, measurement: Measurement, culprit: str) -> str:
         """Return why this process must not measure, since functions of libraries are replaced; empty if it may.
@@ -122,8 +152,9 @@ class Evaluator:
             return None
         return dataset, shard.start, min(shard.start + rows_at_once(shard), shard.stop)
 
-    def _advice(self, measurement: Measurement) -> str:
-        tried = f"Memory was exhausted on {self.device} at batch size {measurement.batch_size}"
+    def _advice(self, shard: Shard) -> str:
+        measurement = shard.measurement
+        tried = f"Memory was exhausted on {self.device} at batch size {shard.batch_size}"
         others = "use another device, or fewer workers on this one"
         if not isinstance(measurement.condition.action, Predict):
             return f"{tried}, which is {measurement.condition.name}'s own: {others}"
@@ -160,6 +191,13 @@ class Evaluator:
                 raise UsageError(f"dataset {measurement.dataset.name!r} changed while it was being measured")
             self._datasets[declared, preprocessing] = opened
         return self._datasets[declared, preprocessing]
+
+
+def _is_divisible(measurement: Measurement) -> bool:
+    """Return whether the outcomes of a measurement do not depend on which examples share a pass."""
+    condition = measurement.condition
+    depends = measurement.checkpoint.coupled or bool(condition.perturbation.batch_dependence)
+    return isinstance(condition.action, Predict) and not depends
 
 
 class ReadAhead:

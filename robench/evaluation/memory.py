@@ -7,7 +7,7 @@ from torch import Tensor
 
 from robench.core.protocols import Model
 from robench.devices import is_out_of_memory, to_device
-from robench.evaluation.arithmetic import fixed_arithmetic
+from robench.evaluation.arithmetic import arithmetic_for
 
 
 def largest_fitting_power(model: Model, inputs: Tensor, most: int) -> int | None:
@@ -22,6 +22,16 @@ def largest_fitting_power(model: Model, inputs: Tensor, most: int) -> int | None
     return fitting
 
 
+def halved_until_it_fits(model: Model, inputs: Tensor, size: int) -> int:
+    """Return ``size``, or its largest halving whose forward and backward pass fits; 1 if none does.
+
+    ``inputs`` (B, ...) are repeated as needed. Errors other than exhausted memory are raised.
+    """
+    while size > 1 and not _fits(model, inputs, size):
+        size //= 2
+    return size
+
+
 def free() -> None:
     """Free the memory of tensors that nothing refers to any more, also that which torch keeps for later ones."""
     gc.collect()
@@ -33,7 +43,7 @@ def _fits(model: Model, inputs: Tensor, num_rows: int) -> bool:
     # Before the pass, so that what the failed one left does not count; the error that holds it is gone by then.
     free()
     try:
-        with fixed_arithmetic(model.device):
+        with arithmetic_for(model):
             _pass(model, inputs, num_rows)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):

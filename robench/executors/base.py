@@ -60,6 +60,11 @@ class ExecutorBase(DeclarationBase):
     is_in_process: ClassVar[bool] = False
     is_elsewhere: ClassVar[bool] = False
 
+    @property
+    def decode_workers(self) -> int:
+        """Return the number of processes beside each worker elsewhere that decode image files."""
+        return 1
+
     def executor(self, pool: WorkerPool) -> Executor:
         """Return the executor with its workers, which start when it is used.
 

@@ -19,7 +19,7 @@ class Ray(ExecutorBase):
         address: cluster to connect to: ``auto``, ``host:port`` or ``ray://host:port``; None starts Ray on this machine
             for the time of the run.
         gpus_per_worker: number of GPUs of a worker, either a fraction such as 0.5 or a whole number; unused on CPUs.
-        cpus_per_worker: number of CPU cores that a worker occupies.
+        cpus_per_worker: number of CPU cores that a worker occupies, and of its processes that decode image files.
         start_timeout: time in seconds after which a run without any worker that is ready gives up.
     """
 
@@ -31,6 +31,11 @@ class Ray(ExecutorBase):
     gpus_per_worker: Annotated[float, Gt(0), Le(64)] = 1.0
     cpus_per_worker: Annotated[float, Gt(0), Le(1024)] = 1.0
     start_timeout: Annotated[float, Ge(1), Le(86_400)] = 600.0
+
+    @property
+    def decode_workers(self) -> int:
+        """Return one process a core."""
+        return max(1, int(self.cpus_per_worker))
 
     def contradictions(self) -> list[FieldProblem]:
         """Return the problem of a number of GPUs that Ray cannot assign, and of an empty address."""

@@ -67,7 +67,7 @@ class SuiteResults:
             seed=self.report.seed,
             description=self.suite.description,
             batch_size=self.suite.batch_size,
-            provenance=self.report.provenance,
+            provenance={**self.report.provenance, "precision": self.report.precision},
             notes=self.report.notes,
         )
 

@@ -16,7 +16,7 @@ from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
-from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, running_in
+from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 
@@ -73,6 +73,16 @@ class LoadedModel:
         """Return the module itself, for hooks."""
         return self._module
 
+    @property
+    def is_compiled(self) -> bool:
+        """Return whether passes are compiled, each number of rows for itself."""
+        return self._arithmetic is not None and self._arithmetic.is_compiled
+
+    @property
+    def uses_tf32(self) -> bool:
+        """Return whether passes are to run where ``evaluation.arithmetic.fixed_arithmetic`` allows TF32."""
+        return self._arithmetic is not None and self._arithmetic.uses_tf32
+
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W) in [0, 1], both float32; differentiable in ``inputs``.
 
@@ -87,7 +97,7 @@ class LoadedModel:
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         normalised, others = self._as_given(inputs)
         with KeptSettings(), running_in(self._arithmetic, self.device):
-            if self._arithmetic is not None and self._arithmetic.is_compiled:
+            if self.is_compiled:
                 output = self._compiled(normalised, seeds)
             else:
                 # Lazy seeds are not read here: a model without random numbers does not need them.
@@ -184,18 +194,19 @@ class LoadedModel:
 
         Raises:
             ContractError: the arithmetic is unknown, or passes of a model of texts would be compiled.
+            UsageError: the device does not have it.
         """
         model = copy(self)
+        check_device(dtype, self.device)
         model._arithmetic = None if dtype == EXACT_DTYPE else arithmetic_of(dtype)
-        is_compiled = model._arithmetic is not None and model._arithmetic.is_compiled
-        if is_compiled and not self.domain.is_real_valued:
+        if model.is_compiled and not self.domain.is_real_valued:
             raise ContractError(
                 f"passes for {self.domain.name}, of any length, cannot be compiled, got precision {dtype}"
             )
-        if is_compiled and model._takes_masks:
+        if model.is_compiled and model._takes_masks:
             raise ContractError(f"passes of models that take masks cannot be compiled, got precision {dtype}")
         # Compiled passes score what their inputs contain.
-        model.takes_targets = model.takes_targets and not is_compiled
+        model.takes_targets = model.takes_targets and not model.is_compiled
         return model
 
     def _check_inputs(self, inputs: Tensor) -> None:

@@ -1,13 +1,18 @@
-"""Passes of a model in half precision, by ``torch.autocast``, and compiled ones.
+"""Passes of a model in half precision, by ``torch.autocast``, in TF32, and compiled ones.
 
 Autocast computes products of matrices and convolutions in bfloat16 or float16, and what it lists as sensitive, such as
 softmax, norms and losses, in float32. Inputs, weights and what gradients arrive at stay float32.
 
+In TF32, GPUs round the factors of products of float32 matrices and of convolutions to 10 bits after the point. It is
+a setting of the process, which backward passes follow as well: ``evaluation.arithmetic`` sets it.
+
 Compiled passes have fused attention where a mechanism allows it. Fused kernels round otherwise than the operations that
 they replace, so that compiled passes are a precision of their own (``core.shard.Precision``). A graph is compiled for
-each shape of a batch, with and without gradients; nothing falls back to passes that are not compiled.
+each shape of a batch, always with gradients by the inputs, so that each pass at a point has the same outputs; nothing
+falls back to passes that are not compiled.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,16 +23,20 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_map_only
 
-from robench.core.errors import ContractError, described, shortened
+from robench.core.errors import ContractError, UsageError, described, shortened
 from robench.core.seeds import LazySeeds
-from robench.core.shard import Precision, is_compiled, number_format
+from robench.core.shard import TF32, Precision, is_compiled, number_format
 from robench.devices import is_out_of_memory
 
 LONGEST_REASON = 300
 COMPILER = "inductor"
-# Graphs of a model: a few shapes, each with and without gradients, through solvers or not. Compiling takes seconds.
-MOST_GRAPHS = 32
+# NVIDIA GPUs that compute products in TF32.
+LEAST_CAPABILITY = (8, 0)
+# Graphs of a model: a batch size and its halvings, for each batch size and image size of the suites, through solvers or
+# not. Compiling takes seconds.
+MOST_GRAPHS = 64
 ADVICE = "Measure the model in a precision that is not compiled"
 # Of the fused kernels the one whose gradients are the same each time; the other is the formula itself.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
@@ -35,18 +44,33 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Arithmetic of passes, and the number format of products of matrices and convolutions in it."""
+    """Arithmetic of passes: the number format of its tensors, and of products of matrices and convolutions in it."""
 
     name: str
     dtype: torch.dtype
     is_compiled: bool
+    uses_tf32: bool = False
 
 
 def arithmetic_of(name: str) -> Arithmetic:
     """Return the arithmetic of a name."""
     if name not in get_args(Precision):
         raise ContractError(f"precision must be one of {', '.join(get_args(Precision))}, got {name!r}")
-    return Arithmetic(name, getattr(torch, number_format(name)), is_compiled(name))
+    of_products = number_format(name)
+    uses_tf32 = of_products == TF32
+    return Arithmetic(name, torch.float32 if uses_tf32 else getattr(torch, of_products), is_compiled(name), uses_tf32)
+
+
+def check_device(precision: str, device: torch.device) -> None:
+    """Refuse TF32 on a device without it, where passes would be of float32. Raises UsageError."""
+    if number_format(precision) != TF32:
+        return
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) < LEAST_CAPABILITY:
+        found = f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
+        raise UsageError(
+            f"precision {precision} needs an NVIDIA GPU of compute capability "
+            f"{'.'.join(map(str, LEAST_CAPABILITY))} or later (Ampere), and {found} has no TF32; measure in float32"
+        )
 
 
 @contextmanager
@@ -104,12 +128,20 @@ class CompiledPasses:
                 isolate_recompiles=True,
             )
         # Numbers in a tuple would be constants of the graph.
-        if seeds is not None and not isinstance(seeds, LazySeeds):
-            seeds = LazySeeds(partial(tuple, seeds), len(images))
+        if not isinstance(seeds, LazySeeds):
+            seeds = LazySeeds(partial(tuple, seeds or (0,) * len(images)), len(images))
         given = (seeds,) if self._takes_seeds else ()
-        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True), sdpa_kernel(_KERNELS):
+        is_differentiated = torch.is_grad_enabled() and images.requires_grad
+        # Graphs are limited by model, and not in all, which is the sum over models with the same code.
+        limits = {"fail_on_recompile_limit_hit": True, "accumulated_recompile_limit": sys.maxsize}
+        with torch._dynamo.config.patch(limits), sdpa_kernel(_KERNELS):
             try:
-                return self._compiled(images, *given)
+                if is_differentiated:
+                    return self._compiled(images, *given)
+                # One mode for all passes: without gradients and in inference mode there would be graphs of their own.
+                with torch.inference_mode(False), torch.enable_grad():
+                    output = self._compiled(images.detach().clone().requires_grad_(True), *given)
+                return tree_map_only(Tensor, Tensor.detach, output)
             except (torch._dynamo.exc.FailOnRecompileLimitHit, torch._dynamo.exc.TorchDynamoException) as error:
                 raise ContractError(f"{type(self._module).__name__} {_reason(error)}. {ADVICE}") from error
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from robench.core.flags import COUPLED_ROWS
 from robench.core.records import Provenance
 from robench.core.report import Cell
-from robench.core.shard import EXACT_DTYPE, is_compiled, number_format
+from robench.core.shard import EXACT_DTYPE, TF32, is_compiled, number_format
 from robench.core.suite import Column, Condition
 from robench.metrics.intervals import INTERVAL
 from robench.reports.selection import Coverage
@@ -56,7 +56,7 @@ def notes_of(
         count = len(coverage.failures)
         shards = "1 shard" if count == 1 else f"{count} shards"
         notes.append(f"{coverage.condition}: {shards} failed; first error: {coverage.failures[0].error}")
-    notes += _device_notes(columns, coverages)
+    notes += [*_device_notes(columns, coverages), *_memory_notes(coverages)]
     if older := [coverage.condition for coverage in coverages.values() if coverage.has_older]:
         notes.append(f"{', '.join(older)}: older measurements are left out (weights, data or settings changed since)")
     measured = [each for each in conditions if coverages[each.name].records]
@@ -99,9 +99,8 @@ def caveats_of(coverages: Iterable[Coverage]) -> list[str]:
 
 def precision_note(precision: str) -> str:
     """Return the sentence for a row whose model ran in another precision than float32."""
-    is_half = number_format(precision) != EXACT_DTYPE
-    means = [("torch.autocast", is_half), ("torch.compile", is_compiled(precision))]
-    how = " and ".join(name for name, is_used in means if is_used)
+    means = {EXACT_DTYPE: [], TF32: ["products of TF32"]}.get(number_format(precision), ["torch.autocast"])
+    how = " and ".join([*means, *(["torch.compile"] if is_compiled(precision) else [])])
     return (
         f"the model's passes ran in {precision} ({how}), its inputs, perturbations and scores "
         "are float32; compare with rows in the same precision only"
@@ -159,6 +158,19 @@ def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) 
         f"measured on different kinds of device ({devices}): {listed(labels, 'numbers')}"
         for devices, labels in mixed.items()
     ]
+
+
+def _memory_notes(coverages: Mapping[str, Coverage]) -> list[str]:
+    """Return a sentence for each condition whose passes were smaller than its batches."""
+    notes = []
+    for coverage in coverages.values():
+        smaller = [each.provenance.rows_per_pass for each in coverage.records if each.provenance.rows_per_pass]
+        if smaller:
+            notes.append(
+                f"{coverage.condition}: memory was too small for the batch size: passes of {min(smaller)} rows or more "
+                f"in {len(smaller)} of {len(coverage.records)} shards"
+            )
+    return notes
 
 
 def _clamped_notes(coverages: Mapping[str, Coverage], conditions: Sequence[Condition]) -> list[str]:

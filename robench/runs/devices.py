@@ -103,7 +103,7 @@ def choose_workers(
     """
     asked = executor_asked(executor)
     if asked is not None and asked.is_elsewhere:
-        return Workers(devices=(), executor=asked, decode_workers=1)
+        return Workers(devices=(), executor=asked, decode_workers=asked.decode_workers)
     found = devices_of(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if asked is not None and asked.is_in_process:

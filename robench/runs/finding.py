@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from robench.attacks.backends.installed import check_installed
 from robench.core.checkpoint import Checkpoint
 from robench.core.declared import DatasetDeclaration, Declaration
@@ -12,6 +14,7 @@ from robench.core.library_watch import LibraryWatch
 from robench.core.protocols import Dataset
 from robench.datasets import open_dataset
 from robench.models.loading import resolve
+from robench.models.precision import check_device
 from robench.runs.devices import Workers, choose_workers
 from robench.runs.request import RunRequest
 
@@ -46,11 +49,13 @@ def find(request: RunRequest) -> Found:
     """Open every dataset, and find and digest all weights; all that is missing is named at once.
 
     Raises:
-        UsageError: no such device, or a library that runs attacks is not installed.
+        UsageError: no such device, no such precision there, or a library that runs attacks is not installed.
         MissingDataError: a dataset was not found.
         WeightsError: weights are missing, or differ from the registry's.
     """
     workers = choose_workers(request.device, request.workers, request.executor, request.shard_timeout)
+    for device in workers.devices:
+        check_device(request.precision, torch.device(device))
     watch = LibraryWatch()
     for condition in request.conditions:
         check_installed(condition.perturbation.backend)

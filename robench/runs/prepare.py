@@ -183,6 +183,7 @@ class PreparedRun:
             limit=request.limit,
             adversarial=None if request.keep_adversarial is None else folder_of(store),
             modules=request.modules,
+            tries_batch_size=request.batch_size == "auto",
         )
         if workers.executor.is_in_process and set(workers.devices) == {"cpu"}:
             make = partial(make, loaded=self.loaded)

@@ -56,6 +56,8 @@ class RunRequest:
             None stores outcomes alone.
         modules: modules of checkpoints in memory, by the checkpoint's name; they are measured in this process.
         precision: number format of the passes of the models; everything else stays float32.
+        batch_size: rows of a pass: the suite's batch size (``suite``), halved where memory is exhausted; or as many of
+            it as fit, tried by each worker before its first shard of a model (``auto``).
         all_seeds: whether rows of reports are means over the training seeds of a model.
         smoke: whether to check only that the models run under the suites (``smoke_request``).
     """
@@ -77,6 +79,7 @@ class RunRequest:
     smoke: bool = False
     all_seeds: bool = False
     precision: Precision = EXACT_DTYPE
+    batch_size: Literal["suite", "auto"] = "suite"
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:

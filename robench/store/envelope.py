@@ -55,7 +55,7 @@ def provenance_members(provenance: Provenance) -> dict[str, Any]:
     """Return a provenance as JSON values, which ``provenance_of`` reads back from an envelope's ``provenance``."""
     members = {each.name: getattr(provenance, each.name) for each in dataclasses.fields(provenance)}
     members["versions"] = dict(provenance.versions)
-    return members if provenance.suite is not None else {name: members[name] for name in members if name != "suite"}
+    return {name: each for name, each in members.items() if each is not None or name not in ("suite", "rows_per_pass")}
 
 
 def read_envelope(text: str | bytes) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from robench.executors import EXECUTORS, IN_PROCESS, ExecutorBase, Ray, WorkerPo
 from robench.executors.ray_cluster import Cluster, Wanted
 from robench.executors.serial import SerialExecutor
 from robench.executors.stub import Stub
+from robench.runs import choose_workers
 from robench.scheduling import ShardQueue
 from robench.testing import check_executor
 from robench.testing.executor import EXECUTOR_CHECKS, shards_for_tests
@@ -153,6 +154,12 @@ def test_a_planted_mistake_is_found(harm: str, found: str) -> None:
 def test_no_executor_at_all_is_refused() -> None:
     with pytest.raises(AssertionError, match="is not an executor; expected an instance of robench's"):
         check_executor(SerialExecutor(Stub("cpu")))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("cpus_per_worker", "wanted"), [(0.5, 1), (1.0, 1), (6.0, 6)])
+def test_workers_of_ray_decode_on_their_own_cores(cpus_per_worker: float, wanted: int) -> None:
+    workers = choose_workers("auto", None, Ray(cpus_per_worker=cpus_per_worker))
+    assert (workers.devices, workers.decode_workers) == ((), wanted)
 
 
 def test_one_gpu_of_a_ray_cluster_cannot_be_chosen() -> None:

@@ -388,6 +388,14 @@ class TestNotes:
         records = [record(CLEAN), record(FGSM), record(PGD, device="NVIDIA H200")]
         assert only_row(build_report(SUITE, records)).notes == (f"{said}robust",)
 
+    def test_passes_that_memory_made_smaller_are_told(self):
+        records = [record(CLEAN, 0, 4), record(CLEAN, 4, 6)]
+        smaller = replace(records[1], provenance=replace(records[1].provenance, rows_per_pass=32))
+        row = only_row(build_report(SUITE, [records[0], smaller, record(PGD)]))
+        assert row.notes == (
+            "clean: memory was too small for the batch size: passes of 32 rows or more in 1 of 2 shards",
+        )
+
     def test_the_provenance_joins_the_distinct_values_of_the_records_used(self):
         records = [record(CLEAN, torch="2.16.0"), record(PGD, device="NVIDIA H200"), record(FGSM, seed=3, torch="1.0")]
         assert build_report(SUITE, records).provenance == {

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Robench
+from image_forms import class_folders
 from PIL import Image
 
 from robench.datasets import DATASETS
@@ -209,3 +210,15 @@ def test_every_part_has_help(robench: Robench, words: tuple[str, ...]) -> None:
     ended = robench(*words, "--help")
     assert ended.code == 0
     assert ended.stdout.startswith(f"Usage: robench {' '.join(words)}")
+
+
+def test_images_are_packed_for_a_model(robench: Any, tmp_path: Path) -> None:
+    class_folders(tmp_path)
+    ended = robench("data", "pack", "imagenet-1k", "--model", "deit-tiny", "--data-root", tmp_path)
+    assert ended.code == 0, ended.stderr
+    (path,) = (tmp_path / "packed").glob("imagenet-1k-*.pixels")
+    assert ended.stdout == f"{path}: 40 images, {40 * 224 * 224 * 3:,} bytes\n"
+    refused = robench("data", "pack", "digits", "--data-root", tmp_path)
+    assert refused.code == 2
+    assert "dataset 'digits' has no encoded images to pack" in refused.stderr
+    assert "--data-root" in robench("data", "pack", "imagenet-1k").stderr

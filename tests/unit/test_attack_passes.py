@@ -14,6 +14,16 @@ def test_few_rows_are_padded_to_a_multiple_of_four(num_rows: int, wanted: int) -
     assert pass_size(num_rows, 100) == wanted
 
 
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 6, 50, 128, 1000])
+def test_compiled_passes_have_the_batch_size_or_a_halving_of_it(batch_size: int) -> None:
+    found = [pass_size(num_rows, batch_size, is_compiled=True) for num_rows in range(1, batch_size + 1)]
+    assert all(size >= num_rows for num_rows, size in enumerate(found, 1))
+    assert all(size == batch_size or size % 4 == 0 for size in found)
+    assert len(set(found)) <= batch_size.bit_length()
+    # At most half of a pass, and the three rows up to a multiple of four, are padding.
+    assert all(size <= 2 * num_rows + 6 or size == 4 for num_rows, size in enumerate(found, 1))
+
+
 @pytest.mark.parametrize(("num_rows", "batch_size"), [(3, 3), (1, 2), (98, 99), (99, 99)])
 def test_a_batch_is_never_exceeded(num_rows: int, batch_size: int) -> None:
     assert pass_size(num_rows, batch_size) == batch_size

@@ -157,18 +157,71 @@ class TestFitting:
             largest_fitting_power(model_of(Small(3, RuntimeError("no kernel"))), self.INPUTS, 64)
 
 
+ERRORS = [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), RuntimeError(CPU_ERROR)]
+COUPLED = replace(CHECKPOINT, coupled=True)
+
+
+class TestSmallerPasses:
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_a_shard_is_measured_again_in_half_as_many_rows_and_later_ones_at_once(
+        self, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        module, shard = Small(13, error), shard_of(100)
+        monkeypatch.setattr(evaluator, "load_model", lambda *given: model_of(module))
+        measuring = Evaluator()
+        record, whole = measuring(shard), evaluated(monkeypatch, Small(100), shard)
+        assert isinstance(record, Record)
+        assert isinstance(whole, Record)
+        assert module.shown[:4] == [100, 50, 25, 12]
+        # The last rows fill a pass.
+        assert set(module.shown[3:]) == {12}
+        assert (record.shard, record.provenance.rows_per_pass) == (whole.shard, 12)
+        assert [each.example_id for each in record.outcomes] == [each.example_id for each in whole.outcomes]
+        module.shown.clear()
+        measuring(shard)
+        assert set(module.shown) == {12}
+
+    def test_attacks_have_the_same_examples(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        attack = Pgd(epsilon=Fraction(8, 255), step_size=Fraction(2, 255), num_steps=3, stop="at_success")
+        shard = shard_of(20, condition=Condition(name="pgd", dataset=DIGITS, perturbation=attack))
+        torch.manual_seed(0)
+        module = Small(100)
+        whole = evaluated(monkeypatch, module, shard)
+        module.most = 5
+        record = evaluated(monkeypatch, module, shard)
+        assert isinstance(record, Record)
+        assert isinstance(whole, Record)
+        assert record.provenance.rows_per_pass == 5
+        assert record.outcomes == whole.outcomes
+
+    def test_what_fits_is_tried_before_the_first_shard_where_that_is_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        module = Small(13)
+        monkeypatch.setattr(evaluator, "load_model", lambda *given: model_of(module))
+        for size, fitting in ((100, 12), (10, None)):
+            found = Evaluator(tries_batch_size=True)(shard_of(size))
+            assert isinstance(found, Record)
+            assert found.provenance.rows_per_pass == fitting
+
+
 class TestFailure:
-    @pytest.mark.parametrize(
-        "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), RuntimeError(CPU_ERROR)]
-    )
-    def test_says_how_to_find_a_batch_size_that_fits(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-        failure = evaluated(monkeypatch, Small(13, error), shard_of(100))
+    @pytest.mark.parametrize("error", ERRORS)
+    def test_of_rows_that_depend_on_each_other_says_how_to_find_a_batch_size_that_fits(
+        self, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        failure = evaluated(monkeypatch, Small(13, error), shard_of(100, checkpoint=COUPLED))
         assert isinstance(failure, Failure)
         reason = f"{type(error).__name__}: {error}"
         assert failure.error.startswith(f"{reason}. Memory was exhausted on cpu at batch size 100: set a smaller ")
         assert "('robench doctor --model m' says which fits)" in failure.error
         # With that advice followed, the shard is measured.
-        assert isinstance(evaluated(monkeypatch, Small(13, error), shard_of(12)), Record)
+        assert isinstance(evaluated(monkeypatch, Small(13, error), shard_of(12, checkpoint=COUPLED)), Record)
+
+    def test_not_even_one_row_fits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        failure = evaluated(monkeypatch, Small(0), shard_of(100))
+        assert isinstance(failure, Failure)
+        assert "Memory was exhausted on cpu at batch size 1: " in failure.error
 
     def test_audits_have_a_batch_size_that_no_suite_sets(self, monkeypatch: pytest.MonkeyPatch) -> None:
         audit = Condition(name="audit", dataset=DIGITS, perturbation=Clean(), action=Audit())

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robench.attacks.passes import padded
 from robench.attacks.problem import Problem
 from robench.core.errors import ContractError, DeclarationError
 
@@ -57,7 +56,7 @@ class ShownVictim(nn.Module):
         self.num_differentiated += len(gradient)
 
     def _piece(self, points: Tensor) -> Tensor:
-        shown = self._problem.pixels(padded(points, self._problem.batch_size))
+        shown = self._problem.pixels(self._problem.padded(points))
         return self._problem.victim.outputs(shown)[: len(points)]
 
 
