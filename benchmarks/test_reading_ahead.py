@@ -1,4 +1,4 @@
-"""What reading ahead saves: time of shards of an image folder over the time without the shard that follows."""
+"""What reading ahead saves, by the time of shards with and without the one that follows; and packed images."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from PIL import Image
 from robench.attacks.pgd import Pgd
 from robench.core.records import Record
 from robench.core.suite import Column, Condition, Suite
+from robench.datasets import open_dataset
+from robench.datasets.packed_pixels import Packable, find_packed, pack
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_datasets
 from robench.evaluation.evaluator import Evaluator
 from robench.runs import RunRequest, prepare
@@ -97,3 +100,19 @@ def test_reading_ahead_hides_the_shorter_of_decoding_and_measuring(tmp_path: Pat
     print(f"\n{without / NUM_IMAGES * 1000:.1f} ms an image one after the other; ahead {shown} of that")
     # Half where both take equally long; another program on one of the cores makes it larger.
     assert min(ratios) < 0.9
+
+
+def test_packed_images_are_read_much_faster_than_they_are_decoded(tmp_path: Path, benchmark: BenchmarkFixture) -> None:
+    declared = find_datasets([write_photos(tmp_path)])["photos"]
+    preprocessing = ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3, resize=256, crop=224)
+    dataset = open_dataset(replace(declared, image_size=None), data_root=None, preprocessing=preprocessing)
+    assert isinstance(dataset, Packable)
+    decoding = seconds(lambda: dataset.bytes_of(0, NUM_IMAGES))
+    pack(dataset, tmp_path)
+    dataset.packed = find_packed("photos", dataset.identity.fingerprint, tmp_path, preprocessing)
+    assert dataset.packed is not None
+    reading = min(seconds(lambda: dataset.bytes_of(0, NUM_IMAGES)) for _ in range(3))
+    benchmark.extra_info["packed over decoded images a second"] = round(decoding / reading, 1)
+    benchmark.pedantic(lambda: dataset.bytes_of(0, NUM_IMAGES), rounds=1)
+    print(f"\n{NUM_IMAGES / decoding:.0f} images a second decoded, {NUM_IMAGES / reading:.0f} packed")
+    assert decoding / reading > 3
