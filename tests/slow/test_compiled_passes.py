@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from test_precision import STOPPED
+from torch._dynamo.utils import counters
 
+import robench as package
 from robench.attention import ATTENTIONS
 from robench.core.errors import ContractError
 from robench.declarations.preprocessing import ImagePreprocessing
@@ -83,3 +86,21 @@ def test_a_run_is_the_same_with_any_number_of_workers(
     assert printed[0] == printed[1]
     assert found[0] == found[1]
     assert len(found[0]) == 6
+
+
+def test_attacks_that_stop_early_run_with_machine_code(tmp_path: Path) -> None:
+    (tmp_path / "stopped.yaml").write_text(STOPPED)
+    results = tmp_path / "results"
+    before = counters["stats"]["unique_graphs"]
+    package.run(
+        tmp_path / "stopped.yaml",
+        "digits-vit",
+        precision="float32-compiled",
+        results=results,
+        limit=96,
+        device="cpu",
+        executor="serial",
+    )
+    assert counters["stats"]["unique_graphs"] - before == 4
+    headers = [manifest.shard for manifest in FolderStore(results).manifests()]
+    assert {header.condition for header in headers} == {"clean", "pgd", "square", "fab", "apgd"}

@@ -304,3 +304,16 @@ class TestEvaluator:
         assert half.shard.dtype == "float16"
         assert half.shard.title == "m (float16) / pgd / examples 0-99"
         assert exact.shard.title == "m / pgd / examples 0-99"
+
+
+def test_compilers_are_told_that_one_pass_has_several_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As FAB takes them; tests/slow/test_compiled_passes.py runs it with machine code, which else fails."""
+    reused = []
+
+    def compiler(graph: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
+        reused.append(torch._functorch.config.donated_buffer)
+        return graph.forward
+
+    monkeypatch.setattr(precision, "COMPILER", compiler)
+    vit().in_precision("float32-compiled").outputs(images())
+    assert reused == [False]
