@@ -64,6 +64,8 @@ class PackedPixels:
         try:
             about = json.loads(path.with_suffix(".json").read_bytes())
             found, self._digests, shape = about["contents"], about["blocks"], tuple(about["shape"])
+            if len(self._digests) != -(-shape[0] // BLOCK):
+                raise ValueError
         except (ValueError, LookupError, TypeError):
             raise self._damaged("has no readable list of its blocks beside it") from None
         if found != wanted:

@@ -62,11 +62,15 @@ def change(path: Path, about: Path) -> None:
         (change, "has changed in examples 0 to 39: delete it, and run 'robench data pack' again"),
         (lambda path, about: about.write_text("{"), "has no readable list of its blocks beside it"),
         (
+            lambda path, about: about.write_text(json.dumps(json.loads(about.read_text()) | {"blocks": []})),
+            "has no readable list of its blocks beside it",
+        ),
+        (
             lambda path, about: about.write_text(json.dumps(json.loads(about.read_text()) | {"contents": {"crop": 8}})),
             "is of {'crop': 8}, wanted {'fingerprint'",
         ),
     ],
-    ids=["cut", "changed", "a list that is cut", "of another preprocessing"],
+    ids=["cut", "changed", "a list that is cut", "a list without blocks", "of another preprocessing"],
 )
 def test_damage_is_named(packed: Path, tmp_path: Path, damage: Any, message: str) -> None:
     damage(packed, packed.with_suffix(".json"))
