@@ -36,7 +36,7 @@ from robench.declare import parse_suite
 from robench.evaluation.evaluate import evaluate
 from robench.leaderboard.curves import profiles_of, severity_accuracies
 from robench.metrics import METRICS, Readings
-from robench.metrics.distances import fallen_at
+from robench.metrics.distances import _median_of_rows, fallen_at
 from robench.metrics.intervals import weighted_sums
 from robench.metrics.segmentation import counts_of, mean_iou_contributions, worst_conditions
 from robench.tasks.classification import ClassificationOutcome
@@ -392,3 +392,9 @@ def test_numbers_of_a_family_are_means_over_its_corruptions() -> None:
     wanted = np.mean([METRICS["mean_iou"].compute(each).value for each in (one, two, three)])
     assert found.value == pytest.approx(wanted)
     assert found.num_examples == 6
+
+
+def test_medians_of_many_rows_are_those_of_each_without_its_zeros() -> None:
+    rows = np.array([[0, 0, 0, 0], [0, 2, 4, 0], [5, 0, 1, 3], [4, 1, 3, 2], [0, 0, 0, 7]], dtype=np.float64)
+    wanted = [median(found) if (found := [each for each in row if each]) else np.nan for row in rows.tolist()]
+    np.testing.assert_array_equal(_median_of_rows([rows]), wanted)
