@@ -34,7 +34,7 @@ from robench.runs import (
 )
 from robench.runs.chosen_models import Keys, Models, listed, names_of
 from robench.runs.devices import AUTO
-from robench.runs.request import KeptDtype
+from robench.runs.request import BatchSize, KeptDtype
 from robench.scheduling import Listener, Progress
 from robench.store import FolderStore, MemoryStore
 
@@ -129,6 +129,7 @@ def run(
     audit: bool = True,
     keep_adversarial: KeptDtype | None = None,
     precision: Precision = EXACT_DTYPE,
+    batch_size: BatchSize = "suite",
     part: tuple[int, int] | None = None,
     take_over: bool = False,
     key: Keys | None = None,
@@ -148,7 +149,8 @@ def run(
     ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its training seeds, with
     a t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
     stores adversarial examples: exactly (``float32``), or rounded toward the clean image before scoring (``float16``,
-    or ``uint8`` as in image files). ``precision`` is that of the models' passes. ``part``, such as (2, 8), measures the
+    or ``uint8`` as in image files). ``precision`` is that of the models' passes. Where memory is exhausted passes have
+    half as many rows, or with ``batch_size`` auto as many as fit, tried before. ``part``, such as (2, 8), measures the
     second of eight parts, so that cells stay incomplete, and ``take_over`` then the rest. ``smoke`` measures 4 examples
     of each condition, without audits or keys, and stores nothing. ``random_weights`` rehearses models of the registry
     with random weights; results go to the folder ``rehearsal`` of ``results``.
@@ -164,7 +166,7 @@ def run(
     chosen = choose_models(models, registries, key, loaded, all_seeds=all_seeds, keeps=not smoke)
     asked = _request(loaded, chosen, device, workers, executor, shard_timeout, data_root)
     asked = replace(asked, limit=limit, seed=seed, audit=audit, all_seeds=all_seeds, precision=precision)
-    request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over)
+    request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over, batch_size=batch_size)
     request = rehearsal_request(request) if random_weights else request
     if smoke:
         return _smoke(request, results, on_progress)

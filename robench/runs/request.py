@@ -19,6 +19,7 @@ from robench.runs.devices import AUTO, executor_asked
 from robench.tasks import TASKS
 
 KeptDtype = Literal["float32", "float16", "uint8"]
+BatchSize = Literal["suite", "auto"]
 SMOKE_EXAMPLES = 4
 # Folder of a results folder with what was measured with random weights.
 REHEARSALS = "rehearsal"
@@ -79,13 +80,15 @@ class RunRequest:
     smoke: bool = False
     all_seeds: bool = False
     precision: Precision = EXACT_DTYPE
-    batch_size: Literal["suite", "auto"] = "suite"
+    batch_size: BatchSize = "suite"
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit must be at least 1, got {self.limit}")
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers must be at least 1, got {self.workers}")
+        if self.batch_size not in get_args(BatchSize):
+            raise UsageError(f"--batch-size must be suite or auto, got {self.batch_size!r}; set others in the suite")
         asked = executor_asked(self.executor)
         self._check_modules(asked)
         if asked is not None and asked.is_in_process and self.workers not in (None, 1):

@@ -21,7 +21,7 @@ from robench.attacks.noise import UniformNoise
 from robench.attacks.pgd import Pgd
 from robench.cli import doctor_command
 from robench.core.columns import Values
-from robench.core.errors import ContractError, RobenchError
+from robench.core.errors import ContractError, RobenchError, UsageError
 from robench.core.outcomes import Outcome
 from robench.core.protocols import Batch
 from robench.core.records import Failure, Record
@@ -38,7 +38,7 @@ from robench.evaluation.evaluator import Evaluator, ReadAhead
 from robench.evaluation.memory import largest_fitting_power
 from robench.models.loaded import LoadedModel
 from robench.perturbations.clean import Clean
-from robench.runs import devices
+from robench.runs import RunRequest, devices
 from robench.runs.devices import MOST_ROWS_ON_CPU, batch_size_text
 from robench.tasks import TASKS, Task
 from robench.tasks.base import Scoring
@@ -203,6 +203,10 @@ class TestSmallerPasses:
             found = Evaluator(tries_batch_size=True)(shard_of(size))
             assert isinstance(found, Record)
             assert found.provenance.rows_per_pass == fitting
+
+    def test_another_batch_size_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="--batch-size must be suite or auto, got 64; set others in the suite"):
+            RunRequest(suites=(), checkpoints=(), batch_size=64)  # type: ignore[arg-type]
 
 
 class TestFailure:
