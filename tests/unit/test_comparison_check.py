@@ -56,6 +56,7 @@ class TestVerdicts:
         found = checked(baseline(), RIGHT, "0" * 10 + "1" * 90)
         assert verdicts_of(found) == ["passed", "worse", "worse"]
         fgsm = found.cells[1]
+        assert not found.notes
         assert fgsm.p_value == 2.0**-10
         assert fgsm.p_holm == 3 * 2.0**-10
         assert fgsm.difference is not None
@@ -108,6 +109,8 @@ class TestVerdicts:
         found = check_results(kept, [suite], store)
         assert verdicts_of(found)[-1] == "no number"
         assert found.has_passed
+        skipped = ElementTree.fromstring(check_junit(found)).findall("testsuite/testcase/skipped")
+        assert [each.get("message") for each in skipped] == ["the baseline has no number here"]
 
     def test_a_limited_baseline_is_checked_on_the_same_examples(self) -> None:
         kept = baseline_of([SUITE], store_of(("m", RIGHT, RIGHT)), ["m"], limit=40)
