@@ -332,6 +332,11 @@ REFUSALS = {
         DeclarationError,
         r"perfect's error under snow must be in \(0, 1\]",
     ),
+    "a reference that is wrong more than always": Refusal(
+        lambda _: ReferenceErrors(model="odd", clean=0.1, corrupted={"fog": 1.5}),
+        DeclarationError,
+        r"odd's error under fog must be in \(0, 1\] to be a unit, got 1\.5",
+    ),
     "no top 5": Refusal(
         lambda _: verdict_terms({"snow": SILENT}, among_five), ContractError, "example 'a' has no correct_top5"
     ),

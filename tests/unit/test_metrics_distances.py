@@ -303,6 +303,19 @@ def test_the_worst_case_of_mean_iou_is_chosen_over_the_whole_set() -> None:
     assert np.mean([16 / 18, 0]) < np.mean([13 / 16, 2 / 5])
 
 
+@pytest.mark.parametrize("metric", ["robust_pixel_accuracy", "robust_mean_iou"])
+def test_the_clean_condition_counts_among_those_of_the_worst_case(metric: str) -> None:
+    truth, wrong = [[0] * 4, [0] * 4], [[1] * 4, [0] * 4]
+    worse, better = (list(zip(truth, guesses, strict=True)) for guesses in (wrong, truth))
+    of_clean, of_attack, of_neither = (
+        METRICS[metric].compute(conditions(*each)).value
+        for each in ((worse, better), (better, worse), (better, better))
+    )
+    assert of_clean == of_attack < of_neither == 1
+    without = replace(conditions(worse, better), clean=None)
+    assert METRICS[metric].compute(without).value == 1
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_no_single_change_lowers_the_chosen_worst_case(seed: int) -> None:
     truth = [targets for targets, _ in drawn(seed, 6)]
