@@ -156,8 +156,7 @@ def run(
     with random weights; results go to the folder ``rehearsal`` of ``results``.
 
     Several workers, a ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling
-    script only for objects of its classes, in a suite or checkpoint; it must then guard its entry point by
-    ``if __name__ == ...``.
+    script only for objects of its classes in a suite or checkpoint; it then needs ``if __name__ == "__main__":``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.

@@ -105,7 +105,7 @@ def command(
     if random_weights:
         request, results = rehearsal_request(request), results / REHEARSALS
     rank = ALONE if ignore_ranks or smoke else rank_of(os.environ, request.part)
-    request = as_rank(request, rank)
+    asked, request = request, as_rank(request, rank)
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
     store = _store(results, smoke=smoke, dry_run=dry_run)
@@ -130,7 +130,7 @@ def command(
             say(f"Nothing was logged to {' and '.join(log_to)}; the same command logs the rows once all is measured.")
         return stopped_with
     if rank.number == 0:
-        _log(log_to, rank.joined(request), reports, is_rehearsal=random_weights)
+        _log(log_to, asked, reports, is_rehearsal=random_weights)
     is_complete = not progress.num_left if request.part else all(report.is_complete for report in reports)
     return 0 if is_complete and not progress.num_failed else 1
 

@@ -31,10 +31,6 @@ class Rank:
         """Return the rank in words."""
         return f"rank {self.number} of {self.count} ({self.source})"
 
-    def joined(self, request: RunRequest) -> RunRequest:
-        """Return the request of all ranks together."""
-        return request if self == ALONE else replace(request, part=None, take_over=False)
-
     def check(self, prepared: PreparedRun) -> None:
         """Refuse more ranks than there are shards. Raises UsageError."""
         num_shards = len({shard.key for shard in prepared.shards})
