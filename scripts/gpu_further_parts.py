@@ -18,12 +18,14 @@ import robench
 from robench.attacks.apgd import Apgd
 from robench.attacks.pgd import Pgd
 from robench.attacks.square import Square
+from robench.core.errors import UsageError
 from robench.core.seeds import Stream
 from robench.datasets import open_dataset
 from robench.datasets.packed_pixels import find_packed, pack
 from robench.declare import find_datasets
 from robench.devices import to_device
 from robench.evaluation.arithmetic import arithmetic_for
+from robench.models.precision import check_device
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
@@ -79,6 +81,10 @@ def of_precisions(setting: Setting) -> Iterator[Task]:
                 return model.outputs(made.inputs).argmax(1).cpu()
 
     def measure(precision: str) -> Row:
+        try:
+            check_device(precision, setting.device)
+        except UsageError:
+            return {"skipped": f"the device has no {precision.upper()}"}
         exact = robench.load_checkpoint("digits-vit", device=str(setting.device))
         other, timed = exact.in_precision(precision), setting.model(precision=precision)
         differ = int((predicted(exact) != predicted(other)).sum())

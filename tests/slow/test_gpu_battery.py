@@ -30,6 +30,7 @@ def test_everything_is_measured_or_skipped_with_the_reason(tmp_path: Path) -> No
     assert {row["skipped"] for row in rows if "skipped" in row} == {
         "a CPU does not count allocations",
         "at tiny sizes other precisions are those of softmax alone",
+        "the device has no TF32",
     }
     assert [row["other_predictions"] for row in parts["outcomes"]] == [0, 0, 0]
     assert all(row["gain"] > 0 for row in parts["attacks"])
