@@ -1,6 +1,5 @@
 """``robench data``: sources of datasets, verification of local copies, and their preparation from published files."""
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -84,8 +83,7 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
 
     if name not in PUBLISHED_SETS:
         raise UnknownNameError("published dataset", name, PUBLISHED_SETS)
-    if data_root is None:
-        raise UsageError("give the folder of datasets with --data-root DIR or the variable ROBENCH_DATA")
+    root = _required(data_root)
     with ExitStack() as stack:
         # A bar appears only if something is downloaded.
         shown = cache(lambda: stack.enter_context(steps_shown(f"downloading {name}", "MB")))
@@ -94,10 +92,16 @@ def prepare_set(name: str, archive: Path | None, data_root: Path | None) -> int:
             num_megabytes = -(-total // _MEGABYTE)
             shown()(num_megabytes if done == total else done // _MEGABYTE, num_megabytes)
 
-        prepared = prepare(name, data_root, archive=archive, on_progress=on_progress)
+        prepared = prepare(name, root, archive=archive, on_progress=on_progress)
     out(f"{prepared.folder}: {prepared.num_written:,} files written, {prepared.num_kept:,} existed already.")
-    say(f"Next: robench data verify {name} --data-root {data_root}")
+    say(f"Next: robench data verify {name} --data-root {root}")
     return 0
+
+
+def _required(data_root: Path | None) -> Path:
+    if data_root is None:
+        raise UsageError("give the folder of datasets with --data-root DIR or the variable ROBENCH_DATA")
+    return data_root
 
 
 @command.command("pack")
@@ -112,19 +116,18 @@ def pack_sets(names: tuple[str, ...], model: str | None, registries: tuple[Path,
     """
     from robench.datasets.packed_pixels import Packable, pack
     from robench.declare import find_checkpoints
+    from robench.runs.devices import AUTO, choose_workers
 
-    if data_root is None:
-        raise UsageError("give the folder of datasets with --data-root DIR or the variable ROBENCH_DATA")
+    root = _required(data_root)
+    workers = choose_workers("cpu", 1, AUTO).decode_workers
     preprocessing = None if model is None else find_checkpoints([model], registries)[0].preprocessing
     for name in names:
-        dataset = open_dataset(
-            name, data_root=data_root, preprocessing=preprocessing, decode_workers=os.cpu_count() or 1
-        )
+        dataset = open_dataset(name, data_root=root, preprocessing=preprocessing, decode_workers=workers)
         if not isinstance(dataset, Packable):
             raise UsageError(f"dataset {name!r} has no encoded images to pack; ImageNet's sets have them")
         dataset.packed = None
-        with steps_shown(f"packing {name}", "examples") as shown, writing(data_root):
-            path = pack(dataset, data_root, shown)
+        with steps_shown(f"packing {name}", "examples") as shown, writing(root):
+            path = pack(dataset, root, shown)
         out(f"{path}: {len(dataset):,} images, {path.stat().st_size:,} bytes")
     return 0
 

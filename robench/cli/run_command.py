@@ -104,10 +104,10 @@ def command(
     request = selection.request(audit=not no_audit, **settings)
     if random_weights:
         request, results = rehearsal_request(request), results / REHEARSALS
-    rank = ALONE if ignore_ranks or smoke else rank_of(os.environ, request.part)
-    asked, request = request, as_rank(request, rank)
     if smoke:
         request = smoke_request(request, _on_the_command_line(_CONTRADICTING))
+    rank = ALONE if ignore_ranks or smoke else rank_of(os.environ, request.part)
+    asked, request = request, as_rank(request, rank)
     store = _store(results, smoke=smoke, dry_run=dry_run)
     _say_limit(None if smoke else request.limit, request.suites)
     count = len(request.checkpoints)

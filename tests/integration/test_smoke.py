@@ -44,6 +44,15 @@ def test_the_command_measures_four_examples_and_writes_nothing(
     assert list(folder.iterdir()) == []
 
 
+def test_its_rows_are_not_logged(
+    robench: Robench, folder: Path, command: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robench.cli.run_command.checked_trackers", lambda names: names)
+    ended = robench(*command, "--log-to", "mlflow")
+    assert ended.code == 0
+    assert "The rows of a smoke run are not logged." in ended.stderr
+
+
 def test_json_has_the_note_and_the_numbers_of_four_examples(
     robench: Robench, folder: Path, command: tuple[object, ...]
 ) -> None:

@@ -49,5 +49,17 @@ def test_the_part_of_a_killed_rank_is_measured_by_the_others(small_suite: Callab
     stdout, stderr = first.communicate()
     assert first.returncode == 0, stderr
     assert "digits-vit" in stdout
-    # Without the table of a second start, which measures nothing.
+    assert len(outcomes(results)) == 9
+
+
+def test_a_second_start_measures_what_killed_ranks_left(small_suite: Callable[..., Path], tmp_path: Path) -> None:
+    suite, results = small_suite(**{"audit: false": "audit: false\nbatches_per_shard: 1"}), tmp_path / "results"
+    killed = start(1, suite, results, 2)
+    while not FolderStore(results).keys():
+        assert killed.poll() is None
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    ended = [each.communicate() for each in [start(rank, suite, results, 2) for rank in range(2)]]
+    assert "digits-vit" in ended[0][0], ended[0][1]
     assert len(outcomes(results)) == 9

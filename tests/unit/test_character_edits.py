@@ -171,3 +171,8 @@ def test_shares_of_unknown_words_are_those_of_the_page(page_edit: Any) -> None:
     after, before = (sum(word_hash(pair[at]) not in known for pair in changed) / len(changed) for at in (0, 1))
     row = f"| `{page_edit}` | {after:.1%} | {before:.1%} |".replace("%", " %")
     assert row in (root / "docs" / "language.md").read_text()
+
+
+def test_a_rate_above_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="rate must be at most 1, got 3/2"):
+        replace(HALF, rate=Fraction(3, 2))
