@@ -11,6 +11,7 @@ from robench.analyses.base import AnalysisBase, Part, Pass, TokenLayout
 from robench.attention.seen import Seen, ShowsInside, seen_of, valid_length
 from robench.core.declared import Architecture
 from robench.core.errors import DeclarationError
+from robench.models.shown import attentions_of
 from robench.models.transformer_impl import TransformerModel
 from robench.models.vit import ImageTransformer
 
@@ -42,7 +43,7 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
     tokens: list[Tensor] = []
     # The model itself, or the encoder within a segmenter.
     transformer = next((part for part in module.modules() if isinstance(part, TransformerModel)), None)
-    attentions = attentions_of(transformer or module)
+    attentions = attentions_of(module)
     blocks = [] if transformer is None else list(transformer.blocks)
 
     def look(attention: nn.Module, given: tuple[Any, ...]) -> None:
@@ -67,11 +68,6 @@ def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, n
             hooks.callback(block.register_forward_hook(leave).remove)
         run()
     return Pass(layers=tuple(layers), tokens_BNC=tuple(tokens), layout=layout)
-
-
-def attentions_of(module: nn.Module) -> list[nn.Module]:
-    """Return the attention layers that can be seen, in the order of the module's parts."""
-    return [each for each in module.modules() if isinstance(each, ShowsInside)]
 
 
 def check_shown(analysis: AnalysisBase, seen: Pass, model: str) -> None:

@@ -20,20 +20,20 @@ import torch
 from torch import Tensor
 
 from robench.attention.heads import dot_scores
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.state import ForwardState
 
 
-class AlibiAttention(ProjectedAttention):
+class AlibiAttention(WeightedAttention):
     """ALiBi attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        q_BHND, k_BHND, _ = heads
         scores_BHNN = dot_scores(q_BHND, k_BHND) + falling_logits(self.num_heads, q_BHND.shape[-2], like=q_BHND)
-        return self.masked(scores_BHNN, state).softmax(dim=-1) @ v_BHND
+        return self.masked(scores_BHNN, state).softmax(dim=-1)
 
 
 def falling_logits(num_heads: int, num_tokens: int, like: Tensor) -> Tensor:

@@ -44,12 +44,12 @@ from robench.attention.alibi_impl import falling_logits
 from robench.attention.bilateral import Bilateral
 from robench.attention.geometry import Geometry
 from robench.attention.heads import split_heads
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import ProjectedAttention, WeightedAttention
 from robench.attention.state import ForwardState
 from robench.core.errors import ContractError
 
 
-class BilateralAttention(ProjectedAttention):
+class BilateralAttention(WeightedAttention):
     """Bilateral attention over tokens (B, N, C) -> (B, N, C); with learned positions it needs those of the state."""
 
     takes_masks = True
@@ -66,10 +66,9 @@ class BilateralAttention(ProjectedAttention):
         self._kept.forget()
         return super().train(mode)
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
-        return self.masked(self.scores(q_BHND, k_BHND, state), state).softmax(dim=-1) @ v_BHND
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        return self.masked(self.scores(heads[0], heads[1], state), state).softmax(dim=-1)
 
     def scores(self, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
         """Return the logits of contents and positions, (B, H, N, N).

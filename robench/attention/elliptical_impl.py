@@ -48,11 +48,11 @@ from torch import Tensor
 from robench.attention.elliptical import Elliptical
 from robench.attention.geometry import Geometry
 from robench.attention.heads import causal, dot_scores, running_mean
-from robench.attention.projected import ProjectedAttention, identity_like
+from robench.attention.projected import DotAttention
 from robench.attention.state import ForwardState
 
 
-class EllipticalAttention(ProjectedAttention):
+class EllipticalAttention(DotAttention):
     """Elliptical attention over tokens (B, N, C) -> (B, N, C); over layers, each hands its values on to the next."""
 
     def __init__(self, declaration: Elliptical, geometry: Geometry) -> None:
@@ -60,17 +60,13 @@ class EllipticalAttention(ProjectedAttention):
         self.layer = geometry.layer
         self.is_over_layers = declaration.estimator == "over_layers"
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D).
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the queries times the diagonal of W, which depends on the values, and the keys.
 
         Raises:
             ContractError: this is a later layer that reads earlier values, and the state holds none of the one before.
         """
-        return self.attend(self.stretched(heads, state), heads[1], heads[2])
-
-    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, N): the metric depends on the values."""
-        return self.attend(self.stretched(heads, state), heads[1], identity_like(heads[2]))
+        return self.stretched(heads, state), heads[1]
 
     def stretched(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return the queries times the diagonal of W, (B, H, N, D), and publish this layer's values to the next."""

@@ -26,14 +26,14 @@ from torch import Tensor, nn
 from robench.attention.fourier import Fourier
 from robench.attention.geometry import Geometry
 from robench.attention.kernels import weights_above
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.sinc_products import LogSincProducts
 from robench.attention.state import ForwardState
 
 FLOOR = 1e-6
 
 
-class FourierAttention(ProjectedAttention):
+class FourierAttention(WeightedAttention):
     """FourierFormer attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -43,8 +43,8 @@ class FourierAttention(ProjectedAttention):
         self.power = declaration.power
         self.paramR = nn.Parameter(torch.ones(1))
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        q_BHND, k_BHND, _ = heads
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
-        return weights_above(self.masked(self.power * log_products_BHNN, state), FLOOR) @ v_BHND
+        return weights_above(self.masked(self.power * log_products_BHNN, state), FLOOR)

@@ -41,13 +41,12 @@ class FourierMomAttention(MedianOfMeansAttention):
         self.precision = precision_of("released", geometry.head_dim)
         self.paramR = nn.Parameter(torch.ones(1))
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        q_BHND, k_BHND, _ = heads
         log_products_BHNN: Tensor = LogSincProducts.apply(self.paramR * q_BHND, self.paramR * k_BHND)
         log_kernel_BHNN = self.power * log_products_BHNN
         by_kernel = self.declaration.formula == "paper"
         compared_BHNN = log_kernel_BHNN if by_kernel else gaussian_scores(q_BHND, k_BHND, self.precision)
         members_BHNN = self.median_members(compared_BHNN, state)
-        weights_BHNN = weights_above(log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf), FLOOR)
-        return weights_BHNN @ v_BHND
+        return weights_above(log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf), FLOOR)

@@ -23,11 +23,11 @@ from torch import Tensor
 from robench.attention.geometry import Geometry
 from robench.attention.kde import Kde
 from robench.attention.kernels import gaussian_scores, precision_of, unit
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.state import ForwardState
 
 
-class KdeAttention(ProjectedAttention):
+class KdeAttention(WeightedAttention):
     """KDE attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -36,8 +36,8 @@ class KdeAttention(ProjectedAttention):
         super().__init__(declaration, geometry)
         self.precision = precision_of(declaration.formula, geometry.head_dim)
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        q_BHND, k_BHND, _ = heads
         scores_BHNN = gaussian_scores(q_BHND, unit(k_BHND), self.precision)
-        return self.masked(scores_BHNN, state).softmax(dim=-1) @ v_BHND
+        return self.masked(scores_BHNN, state).softmax(dim=-1)

@@ -35,13 +35,13 @@ from torch import Tensor, nn
 from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_kernels
 from robench.attention.mgk import Mgk
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.state import ForwardState
 
 FLOOR = 1e-6
 
 
-class MgkAttention(ProjectedAttention):
+class MgkAttention(WeightedAttention):
     """Attention to a mixture of Gaussian keys over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -54,14 +54,13 @@ class MgkAttention(ProjectedAttention):
             weight_H11M = torch.full((self.num_heads, 1, 1, num_places), 1 / self.num_mixtures)
             self.register_parameter(f"pi{place}", nn.Parameter(weight_H11M))
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, keys, v_BHND = heads[0], heads[1:-1], heads[-1]
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, M)."""
+        q_BHND, keys = heads[0], heads[1:-1]
         kernels_BHNM = torch.stack([self.kernels(r, q_BHND, k_BHND) for r, k_BHND in enumerate(keys)]).sum(dim=0)
         if state is not None and state.mask_BN is not None:
             kernels_BHNM = kernels_BHNM * state.mask_BN[:, None, None, :]
-        weights_BHNM = kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + FLOOR)
-        return weights_BHNM @ v_BHND
+        return kernels_BHNM / (kernels_BHNM.sum(dim=-1, keepdim=True) + FLOOR)
 
     def kernels(self, place: int, q_BHND: Tensor, k_BHND: Tensor) -> Tensor:
         """Return pi_r exp(-(r + 1/2) |q - k|^2 / sqrt(D)) for one of the keys, (B, H, N, M)."""

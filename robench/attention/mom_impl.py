@@ -43,12 +43,12 @@ from torch import Tensor
 from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_scores, precision_of, unit
 from robench.attention.mom import MedianOfMeans
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.state import ForwardState
 from robench.attention.subsets import median, median_subsets, prefix_subsets, random_subsets
 
 
-class MedianOfMeansAttention(ProjectedAttention):
+class MedianOfMeansAttention(WeightedAttention):
     """Base of attention within the median subset of the keys, over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -82,14 +82,13 @@ class MedianOfMeansAttention(ProjectedAttention):
 class MomAttention(MedianOfMeansAttention):
     """Median-of-means attention over tokens (B, N, C) -> (B, N, C)."""
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        q_BHND, k_BHND, _ = heads
         precision = precision_of(self.declaration.formula, q_BHND.shape[-1])
         log_kernel_BHNN = gaussian_scores(q_BHND, unit(k_BHND), precision)
         members_BHNN = self.median_members(log_kernel_BHNN, state)
-        weights_BHNN = log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
-        return weights_BHNN @ v_BHND
+        return log_kernel_BHNN.masked_fill(~members_BHNN, -torch.inf).softmax(dim=-1)
 
 
 def median_members(log_kernel_BHNM: Tensor, members_BLM: Tensor, formula: str, mask_BN: Tensor | None = None) -> Tensor:

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from robench.attention.geometry import Geometry
 from robench.attention.neutreno import Neutreno
-from robench.attention.projected import ProjectedAttention, identity_like
+from robench.attention.projected import DotAttention
 from robench.attention.state import ForwardState
 
 
-class NeutrenoAttention(ProjectedAttention):
+class NeutrenoAttention(DotAttention):
     """NeuTRENO over tokens (B, N, C) -> (B, N, C); its layer 0 hands its values on to the later ones."""
 
     def __init__(self, declaration: Neutreno, geometry: Geometry) -> None:
@@ -40,9 +40,8 @@ class NeutrenoAttention(ProjectedAttention):
         Raises:
             ContractError: this is a later layer, and the state holds no values of layer 0.
         """
-        q_BHND, k_BHND, v_BHND = heads
-        output_BHND = self.attend(q_BHND, k_BHND, v_BHND)
-        rest_BHND = self.rest(v_BHND, state)
+        output_BHND = super().mix(heads, state)
+        rest_BHND = self.rest(heads[2], state)
         return output_BHND if rest_BHND is None else output_BHND + rest_BHND
 
     def rest(self, values_BHMD: Tensor, state: ForwardState | None) -> Tensor | None:
@@ -53,6 +52,6 @@ class NeutrenoAttention(ProjectedAttention):
             return None
         return self.alpha * (state.values_of(0) - values_BHMD)
 
-    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return those of softmax attention, (B, H, N, N)."""
-        return self.attend(heads[0], heads[1], identity_like(heads[2]))
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the queries and the keys."""
+        return heads[0], heads[1]

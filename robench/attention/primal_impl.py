@@ -50,6 +50,7 @@ from robench.attention.heads import merge_heads, running_mean, split_heads
 from robench.attention.primal import Primal
 from robench.attention.seen import Seen
 from robench.attention.state import ForwardState, by_length
+from robench.core.errors import ContractError
 
 
 class PrimalAttention(nn.Module):
@@ -75,13 +76,55 @@ class PrimalAttention(nn.Module):
 
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C); the KSVD loss is added to the losses of the state if requested there."""
-        mixed_BNC: Tensor = self.proj(merge_heads(self.mix(x_BNC, *self.queries_and_keys(x_BNC), state)))
+        q_BHND, k_BHND = self.queries_and_keys(x_BNC)
+        if state is not None and state.shown is not None:
+            state.shown.heads = (q_BHND, k_BHND, self.tokens_of_heads(x_BNC))
+        mixed_BNC: Tensor = self.proj(merge_heads(self.mix(x_BNC, q_BHND, k_BHND, state)))
         return mixed_BNC
 
     def seen(self, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
-        """Return queries, keys and heads: there are neither values nor weights."""
+        """Return queries, keys and heads, and where data-dependent weights of the tokens and what replaces values."""
         q_BHND, k_BHND = self.queries_and_keys(x_BNC)
-        return Seen(heads_BHND=self.mix(x_BNC, q_BHND, k_BHND, None), queries_BHND=q_BHND, keys_BHMD=k_BHND)
+        heads_BHND = self.mix(x_BNC, q_BHND, k_BHND, None)
+        if not self.data_dependent:
+            return Seen(heads_BHND=heads_BHND, queries_BHND=q_BHND, keys_BHMD=k_BHND)
+        r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
+        of_e_DS, of_r_DS = self.concate_weight.weight.chunk(2, dim=-1)
+        # Slots of we are tokens; those of a short input are several slots each.
+        values_HND = self.sampled(x_BNC.shape[1]).to(x_BNC).T @ (self.we @ of_e_DS.T)
+        return Seen(
+            heads_BHND=heads_BHND,
+            queries_BHND=q_BHND,
+            keys_BHMD=k_BHND,
+            values_BHMD=values_HND.expand_as(q_BHND),
+            weights_BHNM=self.weights((q_BHND, k_BHND, self.tokens_of_heads(x_BNC)), None),
+            rest_BHND=r_BHNS @ of_r_DS.T + self.concate_weight.bias,
+        )
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return K_ij = <phi(q_i), x_j> of queries, keys and tokens (B, H, N, D), zero for tokens not sampled.
+
+        They are the weights of W_o W_e[j] in the heads. Shape (B, H, N, N).
+
+        Raises:
+            ContractError: the projection weights do not depend on the tokens.
+        """
+        if not self.data_dependent:
+            raise ContractError(
+                "primal attention with data_dependent: false has no weights of tokens, since its directions are "
+                "parameters"
+            )
+        q_BHND, _, x_BHND = heads
+        return normalize(q_BHND, dim=-1) @ x_BHND.mT * self.sampled(x_BHND.shape[-2]).any(dim=0)
+
+    def sampled(self, num_tokens: int) -> Tensor:
+        """Return the tokens that the rows of ``we`` belong to, (M, N) booleans with one true value in each row."""
+        places_M = evenly_spaced(self.we.shape[1], num_tokens, self.we.device)
+        return places_M.unsqueeze(-1) == torch.arange(num_tokens, device=places_M.device)
+
+    def tokens_of_heads(self, x_BNC: Tensor) -> Tensor:
+        """Return each head's part of the tokens as they enter the layer, (B, H, N, D)."""
+        return split_heads(x_BNC, self.num_heads, num_projections=1)[0]
 
     def mix(self, x_BNC: Tensor, q_BHND: Tensor, k_BHND: Tensor, state: ForwardState | None) -> Tensor:
         """Return the output of each head, (B, H, N, D), and add the KSVD loss to the state's if requested there."""
@@ -107,8 +150,7 @@ class PrimalAttention(nn.Module):
         if not self.data_dependent:
             return weight_HMS
         sampled_BMC = x_BNC[:, evenly_spaced(weight_HMS.shape[1], x_BNC.shape[1], x_BNC.device)]
-        (sampled_BHMD,) = split_heads(sampled_BMC, self.num_heads, num_projections=1)
-        return sampled_BHMD.transpose(-2, -1) @ weight_HMS
+        return self.tokens_of_heads(sampled_BMC).transpose(-2, -1) @ weight_HMS
 
     def ksvd_loss(self, e_BHNS: Tensor, r_BHNS: Tensor) -> Tensor:
         """Return the KSVD loss of each example, (B,), from the scores of its queries and keys."""

@@ -73,6 +73,8 @@ class ProjectedAttention(nn.Module, ABC):
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C)."""
         heads = self.project(x_BNC)
+        if state is not None and state.shown is not None:
+            state.shown.heads = heads
         mixed_BHND = self.mix(heads, state) if self.takes_masks else by_length(self.mix, heads, state)
         mixed_BNC: Tensor = self.proj(merge_heads(mixed_BHND))
         return mixed_BNC
@@ -110,6 +112,41 @@ class ProjectedAttention(nn.Module, ABC):
     def rest(self, values_BHMD: Tensor, state: ForwardState | None) -> Tensor | None:
         """Return the part of the mixture that is not from this layer's values, (B, H, N, D); None without one."""
         return None
+
+
+class WeightedAttention(ProjectedAttention):
+    """Attention whose mixture is a matrix of weights times the values; subclasses define the weights."""
+
+    @abstractmethod
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return the weights of the values, (B, H, N, M), from the projections."""
+
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        weights_BHNM = self.weights(heads, state)
+        if state is not None and state.shown is not None:
+            state.shown.weights_BHNM = weights_BHNM
+        return weights_BHNM @ heads[-1]
+
+
+class DotAttention(WeightedAttention):
+    """Attention whose weights are a softmax of products; subclasses define the queries and keys that are multiplied."""
+
+    @abstractmethod
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the queries and keys whose products are taken, (B, H, N, D) each, from the projections."""
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return softmax(Q K^T / sqrt(D)) of the compared queries and keys, (B, H, N, M)."""
+        scores_BHNM = dot_scores(*self.compared(heads, state))
+        return self.masked(scores_BHNM, state if self.takes_masks else None).softmax(dim=-1)
+
+    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, D)."""
+        if torch.compiler.is_compiling():
+            # Fused, without a matrix of weights.
+            return self.attend(*self.compared(heads, state), heads[-1], state if self.takes_masks else None)
+        return super().mix(heads, state)
 
 
 def identity_like(values_BHMD: Tensor) -> Tensor:

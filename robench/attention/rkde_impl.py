@@ -67,12 +67,12 @@ from robench.attention.base import Formula
 from robench.attention.geometry import Geometry
 from robench.attention.heads import causal
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.rkde import Rkde
 from robench.attention.state import ForwardState
 
 
-class RkdeAttention(ProjectedAttention):
+class RkdeAttention(WeightedAttention):
     """Robust KDE attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -81,10 +81,6 @@ class RkdeAttention(ProjectedAttention):
         super().__init__(declaration, geometry)
         self.declaration = declaration
         self.precision = precision_of(declaration.formula, geometry.head_dim)
-
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        return self.weights(heads, state) @ heads[2]
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, N)."""

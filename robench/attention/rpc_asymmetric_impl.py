@@ -23,26 +23,22 @@ Cost: ``num_iterations`` causal softmax attentions.
 from torch import Tensor
 
 from robench.attention.geometry import Geometry
-from robench.attention.projected import ProjectedAttention, identity_like
+from robench.attention.projected import DotAttention
 from robench.attention.rpc_asymmetric import RpcAsymmetric
 from robench.attention.rpc_impl import pursue, threshold_of
 from robench.attention.state import ForwardState
 
 
-class RpcAsymmetricAttention(ProjectedAttention):
+class RpcAsymmetricAttention(DotAttention):
     """Asymmetric RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
     def __init__(self, declaration: RpcAsymmetric, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.declaration = declaration
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        return self.attend(heads[0], self.cleaned(heads), heads[2])
-
-    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return those of the last iteration, (B, H, N, N); they depend on the values where there are several."""
-        return self.attend(heads[0], self.cleaned(heads), identity_like(heads[2]))
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the queries, and the keys of the last iteration; these depend on the values if there are several."""
+        return heads[0], self.cleaned(heads)
 
     def cleaned(self, heads: tuple[Tensor, ...]) -> Tensor:
         """Return the keys of the last iteration, (B, H, N, D)."""

@@ -45,27 +45,22 @@ from torch import Tensor
 
 from robench.attention.geometry import Geometry
 from robench.attention.heads import running_mean
-from robench.attention.projected import ProjectedAttention, identity_like
+from robench.attention.projected import DotAttention
 from robench.attention.rpc import Rpc
 from robench.attention.state import ForwardState
 
 
-class RpcAttention(ProjectedAttention):
+class RpcAttention(DotAttention):
     """RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
     def __init__(self, declaration: Rpc, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=2)
         self.declaration = declaration
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the keys of the last iteration twice; they depend on the values where there are several."""
         cleaned_BHND = self.cleaned(heads)
-        return self.attend(cleaned_BHND, cleaned_BHND, heads[1])
-
-    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return those of the last iteration, (B, H, N, N); they depend on the values where there are several."""
-        cleaned_BHND = self.cleaned(heads)
-        return self.attend(cleaned_BHND, cleaned_BHND, identity_like(heads[1]))
+        return cleaned_BHND, cleaned_BHND
 
     def cleaned(self, heads: tuple[Tensor, ...]) -> Tensor:
         """Return the keys of the last iteration, (B, H, N, D)."""

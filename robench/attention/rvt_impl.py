@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from robench.attention.geometry import Geometry
 from robench.attention.heads import dot_scores
 from robench.attention.kernels import unit
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.rvt import Rvt
 from robench.attention.state import ForwardState
 
 
-class RvtAttention(ProjectedAttention):
+class RvtAttention(WeightedAttention):
     """Position-aware scaled attention over tokens (B, N, C) -> (B, N, C), for a fixed N."""
 
     def __init__(self, declaration: Rvt, geometry: Geometry) -> None:
@@ -34,10 +34,10 @@ class RvtAttention(ProjectedAttention):
         self.normalises_keys = declaration.formula == "released"
         self.att_mask = nn.Parameter(torch.zeros(geometry.num_heads, geometry.num_tokens, geometry.num_tokens))
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return (B, H, N, N)."""
+        q_BHND, k_BHND, _ = heads
         if self.normalises_keys:
             k_BHND = unit(k_BHND)
         scores_BHNN = dot_scores(q_BHND, k_BHND) * self.att_mask.sigmoid()
-        return scores_BHNN.softmax(dim=-1) @ v_BHND
+        return scores_BHNN.softmax(dim=-1)

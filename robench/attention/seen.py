@@ -50,7 +50,7 @@ class ShowsInside(Protocol):
 
 def aside(state: ForwardState | None) -> ForwardState | None:
     """Return a copy of a state that a layer may publish its values to, and that requests no losses."""
-    return None if state is None else replace(state, values_BHND=dict(state.values_BHND), losses_B=None)
+    return None if state is None else replace(state, values_BHND=dict(state.values_BHND), losses_B=None, shown=None)
 
 
 def valid_length(state: object, num_rows: int | None) -> int | None:

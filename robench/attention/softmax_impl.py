@@ -12,16 +12,15 @@ Cost: that of softmax attention, the scores of later keys included.
 
 from torch import Tensor
 
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import DotAttention
 from robench.attention.state import ForwardState
 
 
-class SoftmaxAttention(ProjectedAttention):
+class SoftmaxAttention(DotAttention):
     """Softmax attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
-        return self.attend(q_BHND, k_BHND, v_BHND, state)
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the queries and the keys."""
+        return heads[0], heads[1]

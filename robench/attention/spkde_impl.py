@@ -46,7 +46,7 @@ from torch.nn.functional import pad
 
 from robench.attention.geometry import Geometry
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import WeightedAttention
 from robench.attention.rkde_impl import quotients
 from robench.attention.simplex_qp import RIDGE, mean_over, minimise_on_simplex
 from robench.attention.spkde import Spkde
@@ -55,7 +55,7 @@ from robench.attention.state import ForwardState
 SMALLEST_WEIGHT = 1e-15
 
 
-class SpkdeAttention(ProjectedAttention):
+class SpkdeAttention(WeightedAttention):
     """SPKDE attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -65,10 +65,6 @@ class SpkdeAttention(ProjectedAttention):
         self.beta = declaration.beta
         self.stops_gradients = declaration.formula == "released"
         self.precision = precision_of(declaration.formula, geometry.head_dim)
-
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        return self.weights(heads, state) @ heads[2]
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, N)."""

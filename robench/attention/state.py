@@ -30,6 +30,14 @@ class OfLength:
 
 
 @dataclass(slots=True)
+class Shown:
+    """Projections of one layer in a forward pass, and its weights if the pass computes them."""
+
+    heads: tuple[Tensor, ...] | None = None
+    weights_BHNM: Tensor | None = None
+
+
+@dataclass(slots=True)
 class ForwardState:
     """State of one forward pass.
 
@@ -45,6 +53,7 @@ class ForwardState:
             others it is zero. None for all.
         losses_B: auxiliary training losses of the layers, (B,) each, in the order of the layers; None if not requested,
             so that none are computed.
+        shown: where the layer that runs puts what it shows; None, and nothing is kept, while nobody looks.
     """
 
     seeds: tuple[int, ...] | None = None
@@ -54,6 +63,7 @@ class ForwardState:
     mask_BN: Tensor | None = None
     lengths: tuple[OfLength, ...] = ()
     branch_BN: Tensor | None = None
+    shown: Shown | None = None
 
     def values_of(self, layer: int) -> Tensor:
         """Return the values (B, H, N, D) that ``layer`` published.

@@ -14,12 +14,12 @@ Cost: that of softmax attention.
 from torch import Tensor
 
 from robench.attention.geometry import Geometry
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import DotAttention
 from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 
 
-class SymmetricAttention(ProjectedAttention):
+class SymmetricAttention(DotAttention):
     """Symmetric attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
@@ -27,7 +27,6 @@ class SymmetricAttention(ProjectedAttention):
     def __init__(self, declaration: Symmetric, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=2)
 
-    def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return (B, H, N, D)."""
-        k_BHND, v_BHND = heads
-        return self.attend(k_BHND, k_BHND, v_BHND, state)
+    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
+        """Return the keys twice."""
+        return heads[0], heads[0]

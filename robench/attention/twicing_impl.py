@@ -33,7 +33,15 @@ class TwicingAttention(ProjectedAttention):
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
-        q_BHND, k_BHND, v_BHND = heads
-        weights_BHNN = self.masked(dot_scores(q_BHND, k_BHND), state).softmax(dim=-1)
-        smoothed_BHND = weights_BHNN @ v_BHND
-        return smoothed_BHND + weights_BHNN @ (v_BHND - smoothed_BHND)
+        v_BHND, once_BHNN = heads[2], self.smoothing(heads, state)
+        smoothed_BHND = once_BHNN @ v_BHND
+        return smoothed_BHND + once_BHNN @ (v_BHND - smoothed_BHND)
+
+    def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return 2 A - A A, (B, H, N, N)."""
+        once_BHNN = self.smoothing(heads, state)
+        return 2 * once_BHNN - once_BHNN @ once_BHNN
+
+    def smoothing(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
+        """Return A, (B, H, N, N)."""
+        return self.masked(dot_scores(heads[0], heads[1]), state).softmax(dim=-1)

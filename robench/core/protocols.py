@@ -78,6 +78,47 @@ class Model(Protocol):
         """Return mean and standard deviation of the model's preprocessing, (C, 1, 1) each, on its device."""
 
 
+class ShownLayer(Protocol):
+    """Attention layer of one forward pass, whose tensors are in its graph.
+
+    Axes: B batch, N tokens, C their width, H heads, D width of a head, M keys, which are tokens as well. Reading a
+    tensor raises a ContractError where the layer has none, or where weights are not finite.
+    """
+
+    @property
+    def tokens_BNC(self) -> torch.Tensor:
+        """Return the tokens that enter the layer."""
+
+    @property
+    def queries_BHND(self) -> torch.Tensor:
+        """Return the queries; in a symmetric mechanism the keys."""
+
+    @property
+    def keys_BHMD(self) -> torch.Tensor:
+        """Return the keys as projected."""
+
+    @property
+    def weights_BHNM(self) -> torch.Tensor:
+        """Return the weights of the values in each token; rows need not sum to one, nor be positive."""
+
+    def rows(self, n: int) -> ShownLayer:
+        """Return the layer for the first ``n`` examples."""
+
+
+@runtime_checkable
+class ShowsLayers(Model, Protocol):
+    """Model whose attention layers can be seen in a pass."""
+
+    def outputs_and_layers(
+        self, inputs: torch.Tensor, seeds: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, Sequence[ShownLayer]]:
+        """Return ``outputs`` and the attention layers of the same pass, in order.
+
+        Raises:
+            ContractError: no layer shows itself, or passes are compiled.
+        """
+
+
 class ScoresTargets(Model, Protocol):
     """Model whose outputs can be the scores of given targets, in place of targets that its inputs contain.
 

@@ -16,7 +16,8 @@ from robench.core.errors import ContractError, DeclarationError
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
-from robench.models.precision import Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
+from robench.models.precision import ADVICE, Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
+from robench.models.shown import ShownLayer, showing
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 
@@ -96,7 +97,7 @@ class LoadedModel:
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         normalised, others = self._as_given(inputs)
-        with KeptSettings(), running_in(self._arithmetic, self.device):
+        with self._running():
             if self.is_compiled:
                 output = self._compiled(normalised, seeds)
             else:
@@ -110,6 +111,30 @@ class LoadedModel:
             found = f"a tensor on {outputs.device} of the layout {str(outputs.layout).removeprefix('torch.')}"
             raise ContractError(f"the model returned {found}, wanted a dense one on {self.device}")
         return outputs.float()
+
+    def outputs_and_layers(
+        self, inputs: Tensor, seeds: Sequence[int] | None = None
+    ) -> tuple[Tensor, Sequence[ShownLayer]]:
+        """Return ``outputs``, and the attention layers of the same pass in its graph, in the order of their calls.
+
+        Raises:
+            ContractError: as ``outputs``; no layer shows itself, or layers see other examples than the inputs; or
+                passes are compiled.
+        """
+        if self.is_compiled:
+            raise ContractError(f"compiled passes show no layers: {ADVICE[:1].lower()}{ADVICE[1:]}")
+        with showing(self._module, self._running) as layers:
+            outputs = self.outputs(inputs, seeds)
+        if not layers:
+            raise ContractError(
+                "nothing can be seen of the model: no part of it has a method 'seen', as robench's own attention "
+                "mechanisms have. Give its attention that method (docs/analysis.md)"
+            )
+        other = next((each for each in layers if len(each.tokens_BNC) != len(inputs)), None)
+        if other is not None:
+            found = f"{other.name} is called with {len(other.tokens_BNC)} rows for {len(inputs)} inputs"
+            raise ContractError(f"{found}, wanted one row for each")
+        return outputs, layers
 
     def token_gradients(
         self, inputs: Tensor, seeds: Sequence[int], score: Callable[[Tensor], Tensor]
@@ -208,6 +233,12 @@ class LoadedModel:
         # Compiled passes score what their inputs contain.
         model.takes_targets = model.takes_targets and not model.is_compiled
         return model
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Run a pass, or later operations on its tensors, in the model's arithmetic."""
+        with KeptSettings(), running_in(self._arithmetic, self.device):
+            yield
 
     def _check_inputs(self, inputs: Tensor) -> None:
         domain = self.domain
@@ -310,10 +341,12 @@ class _Differentiable(LoadedModel):
         vars(self).update(vars(model))
         self._solvers = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
 
-    def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
+    @contextmanager
+    def _running(self) -> Iterator[None]:
         try:
             self._set(False)
-            return super().outputs(inputs, seeds, targets)
+            with super()._running():
+                yield
         finally:
             self._set(True)
 

@@ -84,7 +84,10 @@ def test_random_samples_of_a_formula_are_counted(robench: Robench, tmp_path: Pat
         (("entropy", "--model", "digits-vit", "--dataset", "digitz"), "Did you mean 'digits'?"),
         (("entropy", "--model", "digits-vit", "--dataset", "digits", "--condition", "pgd"), "add --suite"),
         (("entropy", "--model", "digits-vit", "--dataset", "digits", "--set", "a=1"), "has no field 'a'"),
-        (("entropy", "--model", "digits-primal-vit", "--dataset", "digits"), "needs weights in layer 3, which cannot"),
+        (
+            ("projection-error", "--model", "digits-mgk-vit", "--dataset", "digits"),
+            "needs keys in layers 0, 1, 2, 3, which",
+        ),
     ],
 )
 def test_bad_input_is_refused(robench: Robench, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
