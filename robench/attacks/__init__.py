@@ -20,5 +20,6 @@ _BUILTIN: dict[str, str] = {
     "apgd": "robench.attacks.apgd:Apgd",
     "autoattack": "robench.attacks.autoattack:AutoAttack",
     "sea": "robench.attacks.sea:Sea",
+    "patch-fool": "robench.attacks.patch_fool:PatchFool",
 }
 ATTACKS: Plugins[type[Attack]] = Plugins("attack", _BUILTIN, base=Attack)

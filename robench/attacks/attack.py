@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from robench.attacks.base import Attack
+from robench.attacks.ledger import Ledger
 from robench.attacks.levels import as_read, as_written
-from robench.attacks.problem import Ledger, Problem, Reached
+from robench.attacks.problem import Problem, Reached
 from robench.attacks.regions import Region, region_of
 from robench.attacks.rows import chosen
 from robench.core.errors import ContractError

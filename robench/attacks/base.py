@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.backends.served import Backend, backend_problems, only_values
-from robench.core.budgets import ThreatModel
+from robench.core.budgets import Support, ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration, classes_text
 from robench.core.identity import Plain, to_plain
 from robench.core.shard import NUM_LEVELS
@@ -276,10 +276,15 @@ class BoundedAttack(Attack):
         return self.norm, float(self.epsilon)
 
     @property
+    def support(self) -> Support | None:
+        """Return the places that may change; None for all."""
+        return None
+
+    @property
     def threat_model(self) -> ThreatModel:
         """Return the threat model."""
         where = {"space": self.space, "clip": self.clip, "pixels": self.pixels}
-        return ThreatModel(norm=self.norm, epsilon=self.epsilon, labels=self.labels, **where)
+        return ThreatModel(norm=self.norm, epsilon=self.epsilon, labels=self.labels, support=self.support, **where)
 
     def is_same_at_another_budget(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack except for its budget and the fields that scale with it."""

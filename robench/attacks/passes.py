@@ -14,6 +14,7 @@ from torch import Tensor
 
 from robench.attacks.rows import spread
 from robench.core.errors import NoGradientError
+from robench.core.protocols import ShownLayer
 from robench.devices import is_asynchronous
 from robench.tasks.base import Loss
 
@@ -57,11 +58,13 @@ class Graph:
     Attributes:
         shown: (B, ...) the padded points; ``outputs``: (N, classes) of the N rows that are not padding.
         of_rows: (N,) each, labels and other arguments of losses beside outputs.
+        layers: what the layers of the pass show of the N rows; empty unless asked for.
     """
 
     shown: Tensor
     outputs: Tensor
     of_rows: Sequence[Tensor]
+    layers: Sequence[ShownLayer] = ()
 
     def gradient(self, loss: Loss, *, again: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Return outputs, losses (N,) and their gradient (N, ...); ``again`` keeps the graph for further gradients.
@@ -81,8 +84,9 @@ class Graph:
 
     def _gradient(self, loss: Loss, again: bool) -> tuple[Tensor, Tensor] | None:
         """Return losses (N,) and their gradient by all points; None if the outputs depend on other tensors alone."""
+        named = {"layers": self.layers} if getattr(loss, "reads_layers", False) else {}
         with torch.enable_grad():
-            values = loss(self.outputs, *self.of_rows)
+            values = loss(self.outputs, *self.of_rows, **named)
         by_outputs = None
         of = values.sum()
         if not getattr(loss, "is_resolved", False):

@@ -10,13 +10,14 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Lt
 
-from robench.attacks.base import GradientAscent, Loss, Norm, StepSize, fields_but
+from robench.attacks.base import SCHEDULED, Loss, Norm, StepSize, fields_but
+from robench.attacks.local import AttentionTerm, LocalAscent
 from robench.core.identity import Plain, to_plain
 from robench.declarations.base import FieldProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pgd(GradientAscent):
+class Pgd(LocalAscent):
     """Projected gradient descent. Madry et al. 2018, arXiv:1706.06083.
 
     Attributes:
@@ -25,6 +26,7 @@ class Pgd(GradientAscent):
         random_start: whether to start at a random point of the ball instead of the clean input.
         momentum: weight of the last direction in the next one (Dong et al. 2018, arXiv:1710.06081); 0 for none.
         loss: loss to maximise.
+        attention: loss on the weights of attention layers that is added to it; None for none.
     """
 
     kind: ClassVar[str] = "pgd"
@@ -40,6 +42,12 @@ class Pgd(GradientAscent):
     random_start: bool = True
     momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
     loss: Loss = "ce"
+    attention: AttentionTerm | None = None
+
+    @property
+    def attention_term(self) -> AttentionTerm | None:
+        """Return the loss on attention, if there is one."""
+        return self.attention
 
     @classmethod
     def completed(cls, given: Mapping[str, object]) -> Mapping[str, object]:
@@ -59,7 +67,7 @@ class Pgd(GradientAscent):
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: exactly one step size, at most the budget; restarts need random starts."""
-        problems = GradientAscent.contradictions(self)
+        problems = LocalAscent.contradictions(self)
         if (self.step_size is None) == (self.relative_step is None):
             found = "neither" if self.step_size is None else "both"
             problems.append(("", f"one of step_size and relative_step must be given, got {found}"))
@@ -67,4 +75,6 @@ class Pgd(GradientAscent):
             problems.append(("", f"a step must be at most epsilon {self.epsilon} long, got {self.step_length}"))
         if self.num_restarts > 1 and not self.random_start:
             problems.append(("num_restarts", f"must be 1 without random_start, got {self.num_restarts}"))
+        if self.attention is not None and self.loss in SCHEDULED:
+            problems.append(("attention", f"must be left out with loss {self.loss}, whose weights depend on the step"))
         return problems

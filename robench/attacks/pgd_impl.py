@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from robench.attacks.attention_losses import beside_of, with_attention
 from robench.attacks.pgd import Pgd
+from robench.attacks.places import placed
 from robench.attacks.problem import Passed, Problem, Reached
 from robench.attacks.regions import TINY, sparse_steepest, steepest
 from robench.attacks.rows import spread
@@ -27,15 +29,17 @@ L1_PROPORTION = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PgdState(State):
-    """Points, and the accumulated gradients; None without momentum."""
+    """Points, the accumulated gradients (None without momentum), and the arguments of a loss on attention."""
 
     direction: Tensor | None = None
+    beside: tuple[Tensor, ...] = ()
 
 
 class PgdSearch:
     """Search with steps of constant length.
 
-    Points of a scheduled loss, whose values at different steps do not compare, are compared by the task's objective.
+    Points of a scheduled loss, whose values at different steps do not compare, are compared by the task's objective;
+    those of a loss on attention by the loss on outputs alone.
     """
 
     def __init__(self, declaration: Pgd, problem: Problem) -> None:
@@ -43,14 +47,18 @@ class PgdSearch:
         self.num_steps = declaration.num_steps
         self._followed = problem.loss(declaration.loss)
         self.loss: Loss = problem.task.objective if is_scheduled(self._followed) else self._followed
+        if declaration.attention is not None:
+            self._followed = with_attention(declaration.attention, self.loss)
 
     def begin(self, problem: Problem, restart: int) -> PgdState:
-        """Return the clean inputs, or random points of the ball."""
-        return PgdState(starting_points(problem, restart, is_random=self.declaration.random_start))
+        """Return the clean inputs, or random points of the region, and what a loss on attention compares with."""
+        points = starting_points(problem, restart, is_random=self.declaration.random_start)
+        term = self.declaration.attention
+        return PgdState(points, beside=() if term is None else beside_of(term, problem))
 
     def step(self, problem: Problem, state: PgdState, step: int) -> PgdState:
         """Return the points after one projected step."""
-        seen = self._differentiated(problem, state.points, step)
+        seen = self._differentiated(problem, state, step)
         gradient = direction = seen.gradient()
         if self.declaration.momentum:
             direction = gradient / spread(gradient.abs().flatten(1).mean(1).clamp(min=TINY), gradient)
@@ -59,19 +67,23 @@ class PgdSearch:
         # In place, since the direction is a tensor of its own: few passes over memory beside those of a small model.
         change = step_along(direction, problem, state.points).mul_(float(self.declaration.step_length))
         moved = change.add_(state.points)
-        return PgdState(problem.region.project(moved), seen, direction if self.declaration.momentum else None)
+        moved = problem.region.project(moved)
+        return replace(state, points=moved, seen=seen, direction=direction if self.declaration.momentum else None)
 
-    def _differentiated(self, problem: Problem, points: Tensor, step: int) -> Passed:
-        if not is_scheduled(self._followed):
-            return problem.differentiate(points, self._followed, self.declaration.num_draws)
-        progress = points.new_full((len(points),), step / self.num_steps)
-        seen = problem.differentiate(points, self._followed, self.declaration.num_draws, beside=[progress])
-        return replace(seen, values=self.loss(seen.outputs, problem.labels))
+    def _differentiated(self, problem: Problem, state: PgdState, step: int) -> Passed:
+        points, beside = state.points, list(state.beside)
+        if is_scheduled(self._followed):
+            beside = [points.new_full((len(points),), step / self.num_steps)]
+        seen = problem.differentiate(points, self._followed, self.declaration.num_draws, beside=beside)
+        return seen if self._followed is self.loss else replace(seen, values=self.loss(seen.outputs, problem.labels))
 
 
 def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
     """Return the direction of a step, of length 1 in the region's norm."""
     region = problem.region
+    if region.most is not None:
+        # Not the sign, with which all coordinates would change alike and the projection could not choose.
+        return gradient / spread(gradient.abs().flatten(1).amax(1).clamp(min=TINY), gradient)
     if region.norm != "l1":
         return steepest(gradient, region.norm)
     has_room = torch.where(gradient > 0, points < region.upper, points > region.lower)
@@ -80,4 +92,7 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
+    problem = placed(declaration, problem)
+    if declaration.attention is not None:
+        problem = replace(problem, shows_layers=True)
     return declared_search(declaration, PgdSearch(declaration, problem), problem)

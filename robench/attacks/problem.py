@@ -12,108 +12,23 @@ without an address is refused, even if the victim is deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from robench.attacks.ledger import Address, Ledger
 from robench.attacks.passes import Graph, padded
 from robench.attacks.regions import Region
 from robench.core.errors import ContractError, DeclarationError
-from robench.core.protocols import Draws, Model
-from robench.core.seeds import LazySeeds, Stream
-from robench.devices import indices_on_cpu, is_asynchronous, to_device
+from robench.core.protocols import Draws, Model, ShownLayer, ShowsLayers
+from robench.core.seeds import LazySeeds
+from robench.devices import indices_on_cpu, to_device
 from robench.tasks.base import Loss, ManyAnswers, TaskRules
 from robench.tasks.classification_impl import RULES as CLASSIFICATION_RULES
-
-# Passes between two looks at whether outputs are finite, on devices that a look waits for.
-CHECKED_EVERY = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Address of passes within an attack.
-
-    Attributes:
-        parts: parts of the attack, from the outermost: member of an ensemble, target of a search; () for none.
-        search: number of the search, None if passes are not allowed; ``step``: number of the step within it.
-    """
-
-    parts: tuple[str, ...] = ()
-    search: int | None = None
-    step: int = 0
-
-    def stream(self, number: int) -> Stream:
-        """Return the random stream of the pass with this number at this address."""
-        purpose = "/".join(("victim", *self.parts))
-        if self.search is None:
-            raise ContractError(
-                f"an attack made a pass without an address (part {purpose}): take problem.at(search=..., step=...)"
-            )
-        return Stream(purpose=purpose, restart=self.search, step=self.step, query=number)
-
-
-class Ledger:
-    """Counts of forward and backward passes of each example of a batch, in total and at the current address.
-
-    It also watches that outputs are finite: on a CPU pass by pass, on other devices, where each look waits for all that
-    is queued, once in ``CHECKED_EVERY`` passes and at the end (``require_finite``).
-    """
-
-    def __init__(self, num_examples: int) -> None:
-        self.num_queries = torch.zeros(num_examples, dtype=torch.int64)
-        self.num_gradients = torch.zeros(num_examples, dtype=torch.int64)
-        self._num_passes: dict[Address, Tensor] = {}
-        self._is_finite: list[Tensor] = []
-        # The rows of each backward pass, and whether their gradients are zero: joined at the end, so as not to wait.
-        self._zeros: list[tuple[Tensor, Tensor]] = []
-
-    def number(self, address: Address, rows: Tensor) -> Tensor:
-        """Return the number of earlier passes (B,) of each row at an address, and count one more.
-
-        Counts are per example, independent of the others.
-        """
-        counts = self._num_passes.setdefault(address, torch.zeros(len(self.num_queries), dtype=torch.int64))
-        numbers = counts.index_select(0, rows)
-        counts.index_copy_(0, rows, numbers + 1)
-        return numbers
-
-    def count(self, rows: Tensor, *, queries: int = 0, gradients: int = 0) -> None:
-        """Add passes of these rows."""
-        for total, number in ((self.num_queries, queries), (self.num_gradients, gradients)):
-            if number:
-                total.index_add_(0, rows, torch.full_like(rows, number))
-
-    def watch_gradient(self, rows: Tensor, gradient: Tensor) -> None:
-        """Note for which of these rows the gradient (B, ...) of a pass by the inputs is zero everywhere."""
-        self._zeros.append((rows, ~gradient.flatten(1).any(1)))
-
-    @property
-    def num_zero_gradients(self) -> Tensor | None:
-        """Return the number (B,) of backward passes of each example with a gradient of zero; None if none were seen."""
-        if not self._zeros:
-            return None
-        rows, zeros = (torch.cat(parts) for parts in zip(*self._zeros, strict=True))
-        counts = torch.zeros(len(self.num_gradients), dtype=torch.int64, device=zeros.device)
-        return counts.index_add_(0, to_device(rows, zeros.device), zeros.long())
-
-    def watch(self, outputs: Tensor) -> None:
-        """Check the outputs of a pass, now or later; raises like ``require_finite``."""
-        self._is_finite.append(torch.isfinite(outputs).all())
-        if not is_asynchronous(outputs) or len(self._is_finite) >= CHECKED_EVERY:
-            self.require_finite()
-
-    def require_finite(self) -> None:
-        """Refuse outputs of the passes since the last check that are NaN or infinite.
-
-        Raises:
-            ContractError: they are.
-        """
-        is_finite, self._is_finite = self._is_finite, []
-        if is_finite and not bool(_all_of(is_finite)):
-            raise ContractError("the model returned NaN or infinite outputs for inputs of an attack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +84,7 @@ class Problem:
         address: address of passes; None until set by ``at``.
         task: rules of the task.
         limits: minimum and maximum of the domain's inputs, in their own units; infinite for none.
+        shows_layers: whether passes with gradients show the victim's layers to losses that read them.
     """
 
     victim: Model
@@ -182,9 +98,10 @@ class Problem:
     shift: Tensor
     batch_size: int
     uncut: Tensor | None = None
-    address: Address = Address()
+    address: Address = field(default_factory=Address)
     task: TaskRules = CLASSIFICATION_RULES
     limits: tuple[float, float] = (0.0, 1.0)
+    shows_layers: bool = False
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -257,17 +174,20 @@ class Problem:
         outputs = torch.stack([each.outputs for each in passes]).mean(0)
         return Passed(points, outputs, torch.stack([each.values for each in passes]).mean(0), gradient)
 
-    def differentiate_each(self, points: Tensor, losses: Iterable[Loss]) -> Iterator[Passed]:
+    def differentiate_each(
+        self, points: Tensor, losses: Iterable[Loss], beside: Sequence[Tensor] = ()
+    ) -> Iterator[Passed]:
         """Yield outputs, loss and gradient for one loss after another, from one pass if the victim draws nothing.
 
-        A victim that draws random numbers runs a new pass for each.
+        A victim that draws random numbers runs a new pass for each. ``beside`` are the losses' arguments after outputs
+        and labels.
         """
         seeds, graphs = None, []
         for loss in losses:
             if seeds is None or seeds.were_read:
                 seeds = self._fresh_seeds(len(points))
                 self.ledger.count(self.rows, queries=1)
-                graphs = list(self._graphs(points, seeds))
+                graphs = list(self._graphs(points, seeds, beside))
             self.ledger.count(self.rows, gradients=1)
             yield self._passed_with(points, seeds, [each.gradient(loss, again=True) for each in graphs])
 
@@ -283,6 +203,16 @@ class Problem:
             outputs = self._passed(flat, seeds)
         self.ledger.count(self.rows, queries=num_samples)
         return loss(outputs.clone(), self.labels.repeat_interleave(num_samples, 0)).view(-1, num_samples)
+
+    def look(self, points: Tensor, read: Callable[[Sequence[ShownLayer]], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """Return the tensors (B, ...) that ``read`` takes from the layers of a pass at points, without gradients."""
+        seeds, found = self._fresh_seeds(len(points)), []
+        self.ledger.count(self.rows, queries=1)
+        with torch.no_grad():
+            for batch in self._batches(len(points)):
+                _, layers = self._seen(self.padded(points[batch]), seeds, batch.start)
+                found.append(read([layer.rows(len(points[batch])) for layer in layers]))
+        return tuple(map(_joined, zip(*found, strict=True)))
 
     def predict(self, points: Tensor) -> Tensor:
         """Return the outputs (B, classes) of the final prediction at these points: its draws, no graph."""
@@ -326,9 +256,14 @@ class Problem:
         for batch in self._batches(len(points)):
             rows = points[batch].detach()
             shown = self.padded(rows).requires_grad_(True)
+            layers: Sequence[ShownLayer] = ()
             with torch.enable_grad():
-                outputs = self._shown(shown, seeds, batch.start)[: len(rows)]
-            yield Graph(shown, outputs, [values[batch] for values in (self.labels, *beside)])
+                if self.shows_layers:
+                    outputs, layers = self._seen(shown, seeds, batch.start)
+                else:
+                    outputs = self._shown(shown, seeds, batch.start)
+            of_rows = [values[batch] for values in (self.labels, *beside)]
+            yield Graph(shown, outputs[: len(rows)], of_rows, [layer.rows(len(rows)) for layer in layers])
 
     def _passed_with(self, points: Tensor, seeds: LazySeeds, passes: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Passed:
         outputs, values, gradient = (_joined(pieces) for pieces in zip(*passes, strict=True))
@@ -376,9 +311,13 @@ class Problem:
         self.ledger.watch(outputs)
         return outputs
 
-
-def _all_of(flags: Sequence[Tensor]) -> Tensor:
-    return flags[0] if len(flags) == 1 else torch.stack(list(flags)).all()
+    def _seen(self, points: Tensor, seeds: LazySeeds, first: int) -> tuple[Tensor, Sequence[ShownLayer]]:
+        """Return the victim's outputs and layers at the points of one pass, which starts at row ``first``."""
+        victim = cast("ShowsLayers", self.victim)
+        of_pass = seeds.part(first, first + len(points), len(points))
+        outputs, layers = victim.outputs_and_layers(self.pixels(points), of_pass)
+        self.ledger.watch(outputs)
+        return outputs, layers
 
 
 def _joined(pieces: Sequence[Tensor]) -> Tensor:

@@ -7,7 +7,7 @@ point ever exceeds the exact budget.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -138,7 +138,9 @@ class Region:
         norm: ``linf``, ``l2`` or ``l1``.
         clean: (B, ...) clean inputs; ``epsilon``: the budget.
         lower, upper: (B, ...) bounds of each coordinate; in linf those of ball and box together.
-        free: (B, ...) whether a coordinate may move; padding may not. None if all may.
+        free: (B, ...) whether a coordinate may move; padding and pixels outside a patch may not. None if all may.
+        most: number of pixels, or coordinates, that may differ from the clean input; None for all. Only in linf.
+        of_pixels: whether ``most`` counts pixels with all channels, of images (B, C, H, W).
     """
 
     norm: str
@@ -147,6 +149,8 @@ class Region:
     lower: Tensor
     upper: Tensor
     free: Tensor | None = None
+    most: int | None = None
+    of_pixels: bool = False
 
     @property
     def num_free(self) -> Tensor:
@@ -165,7 +169,8 @@ class Region:
         Clipping to the box, which contains the clean input, lengthens no change.
         """
         if self.norm == "linf":
-            return torch.clamp(points, self.lower, self.upper)
+            inside = torch.clamp(points, self.lower, self.upper)
+            return inside if self.most is None else self.sparsest(inside)
         change = points - self.clean
         if self.norm == "l2":
             change = onto_l2_ball(change, self.epsilon)
@@ -175,11 +180,29 @@ class Region:
         cut = torch.clamp(self.clean + change, self.lower, self.upper)
         return shortened(cut, self.clean, self.epsilon, order=2 if self.norm == "l2" else 1)
 
+    def sparsest(self, points: Tensor) -> Tensor:
+        """Return the points (B, ...) with only their largest changes, of ``most`` pixels or coordinates.
+
+        They are the nearest points in l2 with so few changes, whose squares are summed over the channels of a pixel.
+        """
+        squares = (points - self.clean).square()
+        if self.of_pixels:
+            squares = squares.sum(1, keepdim=True)
+        rows = squares.flatten(1)
+        kept = torch.zeros_like(rows, dtype=torch.bool)
+        kept.scatter_(1, rows.topk(min(self.most or 0, rows.shape[1]), dim=1).indices, value=True)
+        return torch.where(kept.view_as(squares), points, self.clean)
+
+    def only(self, free: Tensor) -> Region:
+        """Return the part of the set in which coordinates (B, ...) that are not free keep their clean value."""
+        lower, upper = torch.where(free, self.lower, self.clean), torch.where(free, self.upper, self.clean)
+        return replace(self, lower=lower, upper=upper, free=free if self.free is None else free & self.free)
+
     def take(self, rows: Tensor) -> Region:
         """Return the sets of a subset of the inputs."""
         clean, lower, upper = (each.index_select(0, rows) for each in (self.clean, self.lower, self.upper))
         free = None if self.free is None else self.free.index_select(0, rows)
-        return Region(self.norm, clean, self.epsilon, lower, upper, free)
+        return replace(self, clean=clean, lower=lower, upper=upper, free=free)
 
 
 def region_of(

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Spelled(Fraction):
@@ -51,6 +55,25 @@ def spelling_of(number: Fraction) -> str:
     return number.spelling if isinstance(number, Spelled) else str(number)
 
 
+class Support(Protocol):
+    """Places of an input that a threat model lets change; its text names it, such as ``1-patch-16x16``."""
+
+    def __str__(self) -> str: ...
+
+    @property
+    def most_places(self) -> int:
+        """Return the largest number of places that may change in one input."""
+
+    def problem_with_shape(self, shape: tuple[int, ...]) -> str:
+        """Return why inputs of a shape cannot be changed so; empty if they can."""
+
+    def places(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the changed places, such as pixels (B, H, W), of changed values (B, ...)."""
+
+    def violation(self, changed: NDArray[np.bool_]) -> str:
+        """Return the excess of changes in one of the inputs (B, ...); empty if all are within the support."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreatModel:
     """Threat model: an input may be moved by at most ``epsilon`` in ``norm``.
@@ -61,6 +84,7 @@ class ThreatModel:
             clipped first (``unit``), or unlimited (``none``).
         pixels: values of the returned images: any (``real``), or those of files with 8 bits a value (``8bit``).
         labels: whether the attack moves away from the ``true`` classes or from the model's ``predicted`` ones.
+        support: places of the input that may change; None for all.
     """
 
     norm: str
@@ -69,6 +93,7 @@ class ThreatModel:
     clip: str = "box"
     labels: str = "true"
     pixels: str = "real"
+    support: Support | None = None
 
     def __str__(self) -> str:
         marks = {
@@ -79,7 +104,8 @@ class ThreatModel:
             "8bit": "8bit",
         }
         marked = [marks[value] for value in (self.space, self.clip, self.labels, self.pixels) if value in marks]
-        return "-".join([self.norm, self.epsilon_text, *marked])
+        where = [] if self.support is None else [str(self.support)]
+        return "-".join([self.norm, self.epsilon_text, *where, *marked])
 
     @property
     def epsilon_text(self) -> str:

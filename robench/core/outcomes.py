@@ -20,8 +20,10 @@ class Outcome:
             a text shown to a language model; None if not counted.
         num_clamped: number of input values that the attack returned outside [0, 1] by more than rounding, before
             clamping; None if there were none.
-        num_changed: number of words of a text, or of positions of a sequence of tokens, that were changed; None if the
-            domain has neither.
+        num_changed: number of words of a text, or of positions of a sequence of tokens, that were changed; of pixels or
+            values, where the threat model limits their places; else None.
+        changed_box: top, left, height and width of the smallest box around the changed pixels, where the threat model
+            limits their places; else None.
         num_lost: number of words of a text that a model's tokenizer reads as unknown pieces, or without some of their
             signs; None if there are none.
         num_cut: number of tokens of a text beyond the context of a classifier; None if there are none.
@@ -38,5 +40,6 @@ class Outcome:
     num_gradients: int | None = None
     num_clamped: int | None = None
     num_changed: int | None = None
+    changed_box: tuple[int, ...] | None = None
     num_lost: int | None = None
     num_cut: int | None = None

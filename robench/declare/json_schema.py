@@ -69,7 +69,7 @@ class _Builder:
         ]
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if issubclass(declared, BoundedAttack):
-            required.remove("epsilon")
+            required = [name for name in required if name != "epsilon"]
             if sweeps:
                 schema |= self._sweep(properties)
         if declared is CheckpointEntry:

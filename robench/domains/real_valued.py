@@ -9,14 +9,16 @@ from fractions import Fraction
 from math import inf
 from typing import ClassVar
 
+import numpy as np
 import torch
 
-from robench.core.budgets import Spelled, ThreatModel
+from robench.core.budgets import Spelled, Support, ThreatModel
 from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import BudgetExceededError, ContractError
 from robench.core.protocols import Model
 from robench.core.providers import title_of
 from robench.declarations.base import LARGEST
+from robench.declarations.supports import box_of
 from robench.domains.base import Domain
 
 # Rounding of a third party's float32 arithmetic, and on the way into normalised space and back; robench's own attacks
@@ -84,11 +86,12 @@ class RealValued:
         clips to [0, 1] after normalisation must lie there; clipping alone does not count towards the budget.
 
         Returns:
-            (B,) float64 each: ``linf``, ``l2``, ``l1``.
+            (B,) float64 each: ``linf``, ``l2``, ``l1``. Where the threat model limits the places that may change, also
+            ``num_changed``, (B,) int64, and of images ``changed_box``, (B, 4) int64.
 
         Raises:
             ContractError: another shape, NaN, or values outside the limits of ``clip``.
-            BudgetExceededError: an input was moved by more than the threat model allows.
+            BudgetExceededError: an input was moved by more than the threat model allows, or in other places.
         """
         title, threat_model = title_of("perturbation", declaration, declaration.kind), declaration.threat_model
         if perturbed.shape != clean.shape:
@@ -102,7 +105,9 @@ class RealValued:
             within = _change_but_cut(perturbed, clean, declaration, model)
         if threat_model is not None:
             _check_budget(within, title, threat_model, model)
-        return _distances(change)
+        if threat_model is None or threat_model.support is None:
+            return _distances(change)
+        return _distances(change) | _places(perturbed != clean, title, threat_model.support)
 
     def _check_range(self, inputs: torch.Tensor, subject: str) -> None:
         lower, upper = self.limits
@@ -136,9 +141,21 @@ def _change_but_cut(
     return torch.where(is_cut, 0.0, points - clean.double())
 
 
-def _distances(change: torch.Tensor) -> Mapping[str, torch.Tensor]:
+def _distances(change: torch.Tensor) -> dict[str, torch.Tensor]:
     rows = change.flatten(1).abs()
     return {"linf": rows.amax(1), "l2": rows.square().sum(1).sqrt(), "l1": rows.sum(1)}
+
+
+def _places(changed: torch.Tensor, title: str, support: Support) -> dict[str, torch.Tensor]:
+    """Return the number of changed places, and of images the box around them; refuse others than the support has."""
+    mask = changed.cpu().numpy()
+    if violation := support.violation(mask):
+        raise BudgetExceededError(f"{title} changed {violation} ({support})")
+    places = support.places(mask)
+    columns = {"num_changed": torch.from_numpy(places.reshape(len(places), -1).sum(1).astype(np.int64))}
+    if places.ndim == 3:
+        columns["changed_box"] = torch.tensor([box_of(each) for each in places], dtype=torch.int64)
+    return columns
 
 
 def _check_budget(change: torch.Tensor, title: str, threat_model: ThreatModel, model: Model) -> None:

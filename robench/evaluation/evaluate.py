@@ -211,7 +211,7 @@ def _common_columns(batch: Batch, perturbed: Perturbed, distances: Mapping[str, 
         "num_clamped": perturbed.num_clamped,
     }
     known = dict(distances) | {name: column for name, column in counted.items() if column is not None}
-    columns = {name: Values(column.cpu().numpy()) for name, column in known.items()}
+    columns = {name: _values(column) for name, column in known.items()}
     if "num_clamped" in columns:
         # Missing for 0, as in records from before the counts existed.
         array = columns["num_clamped"].array
@@ -225,6 +225,16 @@ def _reading(model: Model, inputs: torch.Tensor) -> dict[str, Values]:
     return {
         name: Values(column.numpy(), column.numpy() == 0) for name, column in counted.items() if name != "num_pieces"
     }
+
+
+def _values(column: torch.Tensor) -> Values:
+    """Return numbers (B,), or lists of integers (B, K), as a column."""
+    array = column.cpu().numpy()
+    if array.ndim == 1:
+        return Values(array)
+    lists = np.empty(len(array), np.object_)
+    lists[:] = list(array)
+    return Values(lists)
 
 
 def _texts(values: Sequence[str]) -> Values:

@@ -215,7 +215,8 @@ def _place(
     if len(column.column.conditions) != 1 or threat_model is None:
         return None
     name = names.get(view.condition.name, view.condition.name)
-    axis, unit = f"budget, {threat_model.norm}", _unit_in(view.condition, threat_model.space)
+    where = "" if threat_model.support is None else f" in {threat_model.support}"
+    axis, unit = f"budget, {threat_model.norm}{where}", _unit_in(view.condition, threat_model.space)
     return name, axis, unit, float(threat_model.epsilon), threat_model.epsilon_text
 
 

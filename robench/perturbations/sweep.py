@@ -71,6 +71,10 @@ class Sweep(PerturbationBase):
         """Return why the attack needs more classes."""
         return self.first.problems_with_classes(num_classes, where)
 
+    def problem_with_shape(self, shape: tuple[int, ...]) -> str:
+        """Return why the attack cannot be applied to inputs of a shape."""
+        return self.first.problem_with_shape(shape)
+
     def check_model(self, model: Any, inputs: Any) -> None:
         """Refuse a model, or clean inputs, that the attack cannot take."""
         self.first.check_model(model, inputs)

@@ -129,7 +129,8 @@ def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:
         # Without limits the distance depends on the data, and the audit alone knows it.
         if domain is None or domain.half_range is None:
             continue
-        is_everything = budget.norm == "linf" and budget.space == "input" and budget.epsilon >= domain.half_range
+        is_free = budget.norm == "linf" and budget.space == "input" and budget.support is None
+        is_everything = is_free and budget.epsilon >= domain.half_range
         # One in so many classes is chance where an example has one class, as in the tasks that audits are for.
         num_classes = each.dataset.num_classes if TASKS[each.dataset.task].is_audited else None
         if each.attack.is_iterated and is_everything and num_classes is not None:

@@ -41,6 +41,15 @@ def scheduled(loss: AnyLoss) -> AnyLoss:
     return loss
 
 
+def reads_layers(loss: AnyLoss) -> AnyLoss:
+    """Declare that a loss takes ``layers``, what the layers of its pass show (``core.protocols.ShownLayer``).
+
+    Its gradient is taken by the inputs directly, as that of a ``resolved`` loss, since it depends on more than outputs.
+    """
+    loss.reads_layers = True  # type: ignore[attr-defined]  # functions have any attribute
+    return resolved(loss)
+
+
 def is_scheduled(loss: Loss) -> bool:
     """Return whether a loss takes the progress of the attack."""
     return bool(getattr(loss, "is_scheduled", False))

@@ -135,6 +135,9 @@ def _beyond(view: View, outcomes: Outcomes) -> Iterator[Broken]:
         if threat_model.norm in known:
             rows = outcomes.filled(threat_model.norm, 0.0) > epsilon + BUDGET_TOLERANCE * max(1.0, epsilon)
             yield Broken(threat_model.norm, rows, f"is above the budget {threat_model.epsilon_text}")
+    if threat_model is not None and threat_model.support is not None and "num_changed" in known:
+        rows = outcomes.filled("num_changed", 0) > threat_model.support.most_places
+        yield Broken("num_changed", rows, f"is above the {threat_model.support.most_places} of {threat_model.support}")
     if outcomes.values("found") is None:
         return
     is_known = outcomes.known("found")

@@ -20,7 +20,7 @@ from test_perturbations_contract import EXAMPLES
 
 from robench.attacks.base import Attack
 from robench.attacks.fab_impl import onto_hyperplane
-from robench.attacks.problem import CHECKED_EVERY, Ledger
+from robench.attacks.ledger import CHECKED_EVERY, Ledger
 from robench.attacks.regions import LOOKED_EVERY, MOST_ITERATIONS, NUM_CORRECTIONS, region_of
 from robench.attacks.square import Square
 from robench.core.errors import ContractError

@@ -23,6 +23,7 @@ from robench.attacks.cw import Cw
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.noise import GaussianNoise, UniformNoise
+from robench.attacks.patch_fool import PatchFool
 from robench.attacks.pgd import Pgd
 from robench.attacks.sea import Sea
 from robench.attacks.sparse_l1 import SparseL1
@@ -31,6 +32,7 @@ from robench.attacks.square import Square
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
+from robench.declarations.supports import L0, Patches
 from robench.domains.images import IMAGES
 from robench.evaluation.actions import Audit
 from robench.perturbations import PERTURBATIONS as DECLARED
@@ -81,6 +83,20 @@ EXAMPLES: dict[str, Any] = {
     "corruption": Corruption(type="glass_blur", severity=3),
     "fgsm-l2": Fgsm(norm="l2", epsilon=Fraction(1, 2)),
     "fgsm-l1": Fgsm(norm="l1", epsilon=Fraction(2), loss="margin"),
+    "pgd-patch": Pgd(epsilon=Fraction(1, 2), patches=Patches(size=2), relative_step=Fraction(1, 4), num_steps=8),
+    "pgd-random-patches": Pgd(
+        epsilon=Fraction(1), patches=Patches(size=2, count=2), place="random", step_size=Fraction(1, 8), num_steps=8
+    ),
+    "pgd-l0": Pgd(epsilon=Fraction(1, 2), l0=L0(count=5), relative_step=Fraction(1, 4), num_steps=8),
+    "pgd-l0-values": Pgd(
+        epsilon=Fraction(1, 2), l0=L0(count=9, unit="values"), relative_step=Fraction(1, 4), num_steps=8
+    ),
+    "patch-fool": PatchFool(
+        epsilon=Fraction(1, 2), patches=Patches(size=2), place="gradient", attention_weight=0.0, num_steps=20
+    ),
+    "patch-fool-sparse": PatchFool(
+        patches=Patches(size=3), l0=L0(count=5), place="random", attention_weight=0.0, num_steps=20, stop="at_success"
+    ),
 }
 
 
@@ -184,7 +200,12 @@ def test_every_declared_perturbation_has_an_implementation_and_an_example() -> N
     assert all(type(example) is DECLARED[example.kind] for example in EXAMPLES.values())
 
 
-READING = {name: each for name, each in EXAMPLES.items() if isinstance(each, Attack) and each.reads_outputs}
+# What patches and few pixels can reach is in test_local_attacks.py.
+READING = {
+    name: each
+    for name, each in EXAMPLES.items()
+    if isinstance(each, Attack) and each.reads_outputs and getattr(each, "support", None) is None
+}
 # Its example is too short to come near a boundary.
 READING["cw"] = dataclasses.replace(EXAMPLES["cw"], num_steps=100, learning_rate=0.01)
 DUAL = {"linf": 1, "l2": 2, "l1": torch.inf}
@@ -246,7 +267,7 @@ class TestPerturbationContract:
 
     def test_a_constant_added_to_all_logits_changes_nothing(self, declaration: Any) -> None:
         # Signs do not round; lengths of gradients, estimates of them, and distances to a boundary do.
-        has_lengths = getattr(declaration, "norm", "linf") != "linf"
+        has_lengths = getattr(declaration, "norm", "linf") != "linf" or getattr(declaration, "l0", None) is not None
         rounds = declaration.is_minimum_norm or declaration.kind == "spsa" or has_lengths
         a_constant_added_to_all_logits_changes_nothing(declaration, rounding=2e-6 if rounds else 0.0)
 
