@@ -51,7 +51,3 @@ class NeutrenoAttention(DotAttention):
             state.values_BHND[0] = values_BHMD
             return None
         return self.alpha * (state.values_of(0) - values_BHMD)
-
-    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
-        """Return the queries and the keys."""
-        return heads[0], heads[1]

@@ -50,7 +50,6 @@ from robench.attention.heads import merge_heads, running_mean, split_heads
 from robench.attention.primal import Primal
 from robench.attention.seen import Seen
 from robench.attention.state import ForwardState, by_length
-from robench.core.errors import ContractError
 
 
 class PrimalAttention(nn.Module):
@@ -77,20 +76,19 @@ class PrimalAttention(nn.Module):
     def forward(self, x_BNC: Tensor, state: ForwardState | None = None) -> Tensor:
         """Return (B, N, C); the KSVD loss is added to the losses of the state if requested there."""
         q_BHND, k_BHND = self.queries_and_keys(x_BNC)
-        if state is not None and state.shown is not None:
+        if state is not None and state.shown is not None and self.data_dependent:
             state.shown.heads = (q_BHND, k_BHND, self.tokens_of_heads(x_BNC))
         mixed_BNC: Tensor = self.proj(merge_heads(self.mix(x_BNC, q_BHND, k_BHND, state)))
         return mixed_BNC
 
     def seen(self, x_BNC: Tensor, state: ForwardState | None = None) -> Seen:
-        """Return queries, keys and heads, and where data-dependent weights of the tokens and what replaces values."""
+        """Return queries, keys and heads, and with data-dependent weights those of W_e W_o in the place of values."""
         q_BHND, k_BHND = self.queries_and_keys(x_BNC)
         heads_BHND = self.mix(x_BNC, q_BHND, k_BHND, None)
         if not self.data_dependent:
             return Seen(heads_BHND=heads_BHND, queries_BHND=q_BHND, keys_BHMD=k_BHND)
         r_BHNS = normalize(k_BHND, dim=-1) @ self.projection(self.wr, x_BNC)
         of_e_DS, of_r_DS = self.concate_weight.weight.chunk(2, dim=-1)
-        # Slots of we are tokens; those of a short input are several slots each.
         values_HND = self.sampled(x_BNC.shape[1]).to(x_BNC).T @ (self.we @ of_e_DS.T)
         return Seen(
             heads_BHND=heads_BHND,
@@ -102,20 +100,8 @@ class PrimalAttention(nn.Module):
         )
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return K_ij = <phi(q_i), x_j> of queries, keys and tokens (B, H, N, D), zero for tokens not sampled.
-
-        They are the weights of W_o W_e[j] in the heads. Shape (B, H, N, N).
-
-        Raises:
-            ContractError: the projection weights do not depend on the tokens.
-        """
-        if not self.data_dependent:
-            raise ContractError(
-                "primal attention with data_dependent: false has no weights of tokens, since its directions are "
-                "parameters"
-            )
-        q_BHND, _, x_BHND = heads
-        return normalize(q_BHND, dim=-1) @ x_BHND.mT * self.sampled(x_BHND.shape[-2]).any(dim=0)
+        """Return <phi(q_i), x_j>, (B, H, N, N), of queries, keys and tokens; zero where token j is not sampled."""
+        return normalize(heads[0], dim=-1) @ heads[2].mT * self.sampled(heads[2].shape[-2]).any(dim=0)
 
     def sampled(self, num_tokens: int) -> Tensor:
         """Return the tokens that the rows of ``we`` belong to, (M, N) booleans with one true value in each row."""

@@ -130,11 +130,11 @@ class WeightedAttention(ProjectedAttention):
 
 
 class DotAttention(WeightedAttention):
-    """Attention whose weights are a softmax of products; subclasses define the queries and keys that are multiplied."""
+    """Attention whose weights are a softmax of products; subclasses may change the queries and keys first."""
 
-    @abstractmethod
     def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
         """Return the queries and keys whose products are taken, (B, H, N, D) each, from the projections."""
+        return heads[0], heads[-2]
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return softmax(Q K^T / sqrt(D)) of the compared queries and keys, (B, H, N, M)."""

@@ -10,17 +10,10 @@ Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.2.3.
 Cost: that of softmax attention, the scores of later keys included.
 """
 
-from torch import Tensor
-
 from robench.attention.projected import DotAttention
-from robench.attention.state import ForwardState
 
 
 class SoftmaxAttention(DotAttention):
     """Softmax attention over tokens (B, N, C) -> (B, N, C)."""
 
     takes_masks = True
-
-    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
-        """Return the queries and the keys."""
-        return heads[0], heads[1]

@@ -11,11 +11,8 @@ Source: Teo & Nguyen 2024 (RPC-Attention), the language model Symmlm of section 
 Cost: that of softmax attention.
 """
 
-from torch import Tensor
-
 from robench.attention.geometry import Geometry
 from robench.attention.projected import DotAttention
-from robench.attention.state import ForwardState
 from robench.attention.symmetric import Symmetric
 
 
@@ -26,7 +23,3 @@ class SymmetricAttention(DotAttention):
 
     def __init__(self, declaration: Symmetric, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=2)
-
-    def compared(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> tuple[Tensor, Tensor]:
-        """Return the keys twice."""
-        return heads[0], heads[0]

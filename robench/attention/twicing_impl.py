@@ -21,27 +21,22 @@ Cost: that of softmax attention, and one more product of A with values.
 
 from torch import Tensor
 
-from robench.attention.heads import dot_scores
-from robench.attention.projected import ProjectedAttention
+from robench.attention.projected import DotAttention
 from robench.attention.state import ForwardState
 
 
-class TwicingAttention(ProjectedAttention):
+class TwicingAttention(DotAttention):
     """Twicing attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
 
     takes_masks = True
 
     def mix(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, D)."""
-        v_BHND, once_BHNN = heads[2], self.smoothing(heads, state)
-        smoothed_BHND = once_BHNN @ v_BHND
-        return smoothed_BHND + once_BHNN @ (v_BHND - smoothed_BHND)
+        v_BHND, smoothing_BHNN = heads[2], super().weights(heads, state)
+        smoothed_BHND = smoothing_BHNN @ v_BHND
+        return smoothed_BHND + smoothing_BHNN @ (v_BHND - smoothed_BHND)
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return 2 A - A A, (B, H, N, N)."""
-        once_BHNN = self.smoothing(heads, state)
-        return 2 * once_BHNN - once_BHNN @ once_BHNN
-
-    def smoothing(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
-        """Return A, (B, H, N, N)."""
-        return self.masked(dot_scores(heads[0], heads[1]), state).softmax(dim=-1)
+        smoothing_BHNN = super().weights(heads, state)
+        return 2 * smoothing_BHNN - smoothing_BHNN @ smoothing_BHNN

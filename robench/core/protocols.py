@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
+from robench.core.errors import ContractError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
@@ -78,31 +80,40 @@ class Model(Protocol):
         """Return mean and standard deviation of the model's preprocessing, (C, 1, 1) each, on its device."""
 
 
-class ShownLayer(Protocol):
-    """Attention layer of one forward pass, whose tensors are in its graph.
+class ShownLayer:
+    """Attention layer of one forward pass, whose tensors are in its graph; each is computed when it is first read.
 
-    Axes: B batch, N tokens, C their width, H heads, D width of a head, M keys, which are tokens as well. Reading a
-    tensor raises a ContractError where the layer has none, or where weights are not finite.
+    Axes: B batch, N tokens, C their width, H heads, D width of a head, M keys, which are tokens as well. Reading raises
+    a ContractError where the mechanism has no such tensor, or where it is NaN or infinite.
+
+    Attributes:
+        tokens_BNC: tokens that enter the layer.
+        queries_BHND, keys_BHMD: queries and keys as projected; a symmetric mechanism has the keys as both.
+        weights_BHNM: weights of the values in each token, which need not sum to one, nor be positive.
     """
 
-    @property
-    def tokens_BNC(self) -> torch.Tensor:
-        """Return the tokens that enter the layer."""
+    tokens_BNC: torch.Tensor
+    queries_BHND: torch.Tensor
+    keys_BHMD: torch.Tensor
+    weights_BHNM: torch.Tensor
 
-    @property
-    def queries_BHND(self) -> torch.Tensor:
-        """Return the queries; in a symmetric mechanism the keys."""
+    def __init__(self, name: str, tensor_of: Callable[[str], torch.Tensor | None]) -> None:
+        self._name, self._tensor_of = name, tensor_of
 
-    @property
-    def keys_BHMD(self) -> torch.Tensor:
-        """Return the keys as projected."""
-
-    @property
-    def weights_BHNM(self) -> torch.Tensor:
-        """Return the weights of the values in each token; rows need not sum to one, nor be positive."""
+    def __getattr__(self, part: str) -> torch.Tensor:
+        """Return a tensor that has not been read before."""
+        if part not in ShownLayer.__annotations__:
+            raise AttributeError(part)
+        tensor = self._tensor_of(part)
+        if tensor is None or not tensor.isfinite().all():
+            found = "no" if tensor is None else "NaN or infinite"
+            raise ContractError(f"{self._name} shows {found} {part.split('_')[0]}, wanted finite ones of each token")
+        setattr(self, part, tensor)
+        return tensor
 
     def rows(self, n: int) -> ShownLayer:
         """Return the layer for the first ``n`` examples."""
+        return ShownLayer(self._name, lambda part: getattr(self, part)[:n])
 
 
 @runtime_checkable
@@ -112,11 +123,7 @@ class ShowsLayers(Model, Protocol):
     def outputs_and_layers(
         self, inputs: torch.Tensor, seeds: Sequence[int] | None = None
     ) -> tuple[torch.Tensor, Sequence[ShownLayer]]:
-        """Return ``outputs`` and the attention layers of the same pass, in order.
-
-        Raises:
-            ContractError: no layer shows itself, or passes are compiled.
-        """
+        """Return ``outputs`` and the attention layers of the same pass. Raises ContractError: it shows none."""
 
 
 class ScoresTargets(Model, Protocol):

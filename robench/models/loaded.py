@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from robench.core.containment import KeptSettings
 from robench.core.declared import Preprocessing
 from robench.core.errors import ContractError, DeclarationError
+from robench.core.protocols import ShownLayer
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
 from robench.models.precision import ADVICE, Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
-from robench.models.shown import ShownLayer, showing
+from robench.models.shown import showing
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 
@@ -118,8 +119,7 @@ class LoadedModel:
         """Return ``outputs``, and the attention layers of the same pass in its graph, in the order of their calls.
 
         Raises:
-            ContractError: as ``outputs``; no layer shows itself, or layers see other examples than the inputs; or
-                passes are compiled.
+            ContractError: as ``outputs``; or passes are compiled, or show no layers, or none of whole batches.
         """
         if self.is_compiled:
             raise ContractError(f"compiled passes show no layers: {ADVICE[:1].lower()}{ADVICE[1:]}")
@@ -130,10 +130,9 @@ class LoadedModel:
                 "nothing can be seen of the model: no part of it has a method 'seen', as robench's own attention "
                 "mechanisms have. Give its attention that method (docs/analysis.md)"
             )
-        other = next((each for each in layers if len(each.tokens_BNC) != len(inputs)), None)
-        if other is not None:
-            found = f"{other.name} is called with {len(other.tokens_BNC)} rows for {len(inputs)} inputs"
-            raise ContractError(f"{found}, wanted one row for each")
+        found = {len(each.tokens_BNC) for each in layers}
+        if found != {len(inputs)}:
+            raise ContractError(f"attention layers are called with {found} rows for {len(inputs)} inputs, wanted all")
         return outputs, layers
 
     def token_gradients(
