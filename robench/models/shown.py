@@ -66,7 +66,7 @@ def showing(
 
 
 def _tensor(part: str, attention: Any, given: tuple[Any, ...], shown: Shown, seen: Callable[[], Any]) -> Tensor | None:
-    """Return what a layer shows of a pass with the arguments ``given``."""
+    """Return a tensor of a layer in a pass with the arguments ``given``, None if it shows none."""
     heads: tuple[Tensor, ...] | None = shown.heads
     if part == "tokens_BNC" or heads is None:
         found: Tensor | None = given[0] if part == "tokens_BNC" else getattr(seen(), part)

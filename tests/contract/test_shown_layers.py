@@ -1,8 +1,10 @@
 """Attention layers seen in a pass: gradients of losses on them, for every mechanism, against finite differences."""
 
+import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from robench.models.shown import showing
 from robench.models.vit import Vit
 from robench.testing.attention import StandaloneLayer, tokens
 
+PAGE = Path(__file__).parents[2] / "docs/analysis.md"
 GEOMETRY = Geometry(dim=4, num_heads=2, num_tokens=3, depth=1, layer=0)
 WITHOUT_WEIGHTS = [each for each in DECLARATIONS if isinstance(each, Primal) and not each.data_dependent]
 # Two of three keys in a subset: with one, its weight is 1 whatever the tokens are.
@@ -90,8 +93,10 @@ def require_gradient(value: Callable[[Tensor], Tensor], x: Tensor, reference: Ca
     torch.testing.assert_close(gradient.flatten(), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_every_mechanism_is_checked() -> None:
+def test_every_mechanism_is_checked_and_the_page_says_what_its_weights_are() -> None:
     assert {each.kind for each in (*FLOWING, *STOPPED)} == set(ATTENTIONS)
+    table = PAGE.read_text().partition("| mechanism | weights |")[2]
+    assert re.findall(r"^\| `([a-z-]+)` \| .{10,} \|$", table, re.MULTILINE) == list(ATTENTIONS.builtin)
 
 
 @pytest.mark.parametrize("declaration", FLOWING, ids=title)
