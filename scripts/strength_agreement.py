@@ -68,9 +68,9 @@ class Quantised:
         """Return the logits (B, classes) of the rounded inputs (B, C, H, W)."""
         return self._victim.outputs(torch.round(inputs * NUM_LEVELS) / NUM_LEVELS, seeds)
 
-    def through_solvers(self) -> Quantised:
+    def with_gradients(self, mode: str) -> Quantised:
         """Return the same with gradients through what its mechanisms solve apart from the graph."""
-        return Quantised(self._victim.through_solvers())
+        return Quantised(self._victim.with_gradients(mode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class Counted:
     def device(self) -> torch.device:
         return torch.device("cpu")
 
-    def through_solvers(self) -> Any:
+    def with_gradients(self, mode: str) -> Any:
         return self
 
     @property

@@ -91,7 +91,7 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
     clean = batch.inputs if declaration.space == "input" else (batch.inputs - shift) / scale
     inputs = clean.clamp(0, 1) if declaration.clip == "unit" else clean
     problem = Problem(
-        victim=victim if declaration.gradients == "own" else victim.through_solvers(),
+        victim=victim if declaration.gradients == "own" else victim.with_gradients(declaration.gradients),
         inputs=inputs,
         labels=batch.targets,
         region=region_for(declaration, clean, scale, shift, limits, free),
@@ -104,6 +104,7 @@ def problem_of(declaration: Attack, batch: Batch, victim: Model, draws: Draws, b
         uncut=clean if declaration.clip == "unit" else None,
         task=task_of(batch).rules,
         limits=limits,
+        over_draws=getattr(declaration, "over_draws", "mean"),
     )
     if declaration.labels == "true":
         return problem

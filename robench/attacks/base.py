@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.backends.served import Backend, backend_problems, only_values
+from robench.attacks.gradients import Gradients, check_gradients
 from robench.core.budgets import Support, ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration, classes_text
 from robench.core.identity import Plain, to_plain
@@ -52,8 +53,9 @@ class Attack(PerturbationBase):
         labels: labels that the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
         backend: implementation that runs: robench's own, or a library's (see ``backends.served``).
-        gradients: gradients as defined by the model's code (``own``); or also through inner optimisations that it
-            solves outside the graph, such as the quadratic program of SPKDE as released (``through_solvers``).
+        gradients: gradients as defined by the model's code (``own``); or others of the same outputs, such as also
+            through inner optimisations that it solves outside the graph (``through_solvers``: SPKDE as released). The
+            others are of some mechanisms alone; docs/protocols.md has their formulas.
         exact: whether to pass a library one example at a time, so that no other example affects the outcome.
         follows_schedules: whether losses may depend on the number of the step.
     """
@@ -69,7 +71,7 @@ class Attack(PerturbationBase):
     pixels: Literal["real", "8bit"] = "real"
     labels: Literal["true", "predicted"] = "true"
     backend: Backend = "robench"
-    gradients: Literal["own", "through_solvers"] = "own"
+    gradients: Gradients = "own"
     exact: bool = False
 
     @classmethod
@@ -167,7 +169,8 @@ class Attack(PerturbationBase):
         return []
 
     def check_model(self, model: Any, inputs: Any) -> None:
-        """Refuse clean images whose values are not those of 8 bits, if the attack returns such."""
+        """Refuse a model without the attack's gradients, and images of other than 8 bits if the attack returns such."""
+        check_gradients(self.gradients, model)
         if self.pixels == "8bit":
             from robench.attacks.levels import levels_of
 
@@ -362,13 +365,23 @@ class GradientAscent(SearchingAttack):
 
     Attributes:
         num_steps: number of steps of one search.
-        num_draws: number of forward passes averaged in a gradient, for victims that draw random numbers.
+        num_draws: number of forward passes of a gradient, for victims that draw random numbers.
+        over_draws: gradient, outputs and loss are means over the draws (``mean``), or those of each example's draw of
+            the lowest loss (``worst``): ascent on min_s L(f(x; s), y), toward points that fool the victim at all draws.
     """
 
     length_field: ClassVar[str | None] = "num_steps"
 
     num_steps: Count
     num_draws: Count = 1
+    over_draws: Literal["mean", "worst"] = "mean"
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Return problems between fields: the worst of several draws needs them, and no library has it."""
+        reason = "num_draws 1" if self.num_draws == 1 else f"backend {self.backend}"
+        is_refused = self.over_draws == "worst" and reason != "backend robench"
+        problem = [("over_draws", f"must be mean with {reason}, got worst")] if is_refused else []
+        return SearchingAttack.contradictions(self) + problem
 
     @property
     def most_passes(self) -> tuple[int, int]:

@@ -95,4 +95,6 @@ def pgd(declaration: Pgd, problem: Problem) -> Reached:
     problem = placed(declaration, problem)
     if declaration.attention is not None:
         problem = replace(problem, shows_layers=True)
-    return declared_search(declaration, PgdSearch(declaration, problem), problem)
+    # A lowest loss falls with the number of draws: last points have as many as the others.
+    num_draws = declaration.num_draws if declaration.over_draws == "worst" else 1
+    return declared_search(declaration, PgdSearch(declaration, problem), problem, num_draws)

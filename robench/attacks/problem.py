@@ -23,6 +23,7 @@ from torch import Tensor
 from robench.attacks.ledger import Address, Ledger
 from robench.attacks.passes import Graph, padded
 from robench.attacks.regions import Region
+from robench.attacks.rows import over_draws
 from robench.core.errors import ContractError, DeclarationError
 from robench.core.protocols import Draws, Model, ShownLayer, ShowsLayers
 from robench.core.seeds import LazySeeds
@@ -85,6 +86,7 @@ class Problem:
         task: rules of the task.
         limits: minimum and maximum of the domain's inputs, in their own units; infinite for none.
         shows_layers: whether passes with gradients show the victim's layers to losses that read them.
+        over_draws: whether several draws give their ``mean``, or each row's draw of the lowest loss (``worst``).
     """
 
     victim: Model
@@ -102,6 +104,7 @@ class Problem:
     task: TaskRules = CLASSIFICATION_RULES
     limits: tuple[float, float] = (0.0, 1.0)
     shows_layers: bool = False
+    over_draws: str = "mean"
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -155,13 +158,17 @@ class Problem:
         with torch.inference_mode():
             passes = [self._outputs(points, of_pass) for of_pass in seeds]
             outputs = passes[0] if num_draws == 1 else torch.stack(passes).mean(0)
+        if self.over_draws == "worst" and num_draws > 1:
+            losses = [loss(each.clone(), self.labels, *beside) for each in passes]
+            outputs, values = over_draws(self.over_draws, losses, passes, losses)
+            return Passed(points, outputs, values)
         # A copy, because tensors of inference mode could not be saved for a later gradient.
         outputs = outputs.clone()
         is_final = num_draws == 1 and self._drew_nothing(seeds[0])
         return Passed(points, outputs, loss(outputs, self.labels, *beside), is_final=is_final)
 
     def differentiate(self, points: Tensor, loss: Loss, num_draws: int = 1, beside: Sequence[Tensor] = ()) -> Passed:
-        """Return outputs, loss and the loss's gradient at points (B, ...), averaged over ``num_draws`` passes.
+        """Return outputs, loss and the loss's gradient at points (B, ...), over ``num_draws`` passes.
 
         The losses of a batch are summed and not averaged: a mean would scale each gradient by the size of the batch.
         ``beside`` (B,) each are the loss's arguments after outputs and labels.
@@ -170,9 +177,9 @@ class Problem:
         self.ledger.count(self.rows, gradients=num_draws)
         if num_draws == 1:
             return passes[0]
-        gradient = torch.stack([each.gradient() for each in passes]).mean(0)
-        outputs = torch.stack([each.outputs for each in passes]).mean(0)
-        return Passed(points, outputs, torch.stack([each.values for each in passes]).mean(0), gradient)
+        parts = zip(*((each.outputs, each.values, each.gradient()) for each in passes), strict=True)
+        outputs, values, gradient = over_draws(self.over_draws, [each.values for each in passes], *parts)
+        return Passed(points, outputs, values, gradient)
 
     def differentiate_each(
         self, points: Tensor, losses: Iterable[Loss], beside: Sequence[Tensor] = ()

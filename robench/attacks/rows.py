@@ -3,6 +3,8 @@
 On a device that a program must wait for, none of them waits.
 """
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
@@ -88,3 +90,12 @@ def length_of(change: Tensor, norm: str) -> Tensor:
     if norm == "linf":
         return rows.abs().amax(1)
     return rows.norm(dim=1) if norm == "l2" else rows.abs().sum(1)
+
+
+def over_draws(how: str, values: Sequence[Tensor], *of_passes: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield the mean of each list of tensors (B, ...) by pass, or the rows of their lowest values (B,) (``worst``)."""
+    places = torch.stack(list(values)).argmin(0)
+    rows = torch.arange(len(places), device=places.device)
+    for tensors in of_passes:
+        stacked = torch.stack(list(tensors))
+        yield stacked[places, rows] if how == "worst" else stacked.mean(0)

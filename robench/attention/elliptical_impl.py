@@ -5,7 +5,8 @@ Source: Nielsen, Abdullaev, Teo & Nguyen 2024 (Elliptical Attention), arXiv:2406
 
     H = softmax(Q W K^T / sqrt(D)) V
 
-``qkv`` is [3C, C], order q, k, v. As in the code, no gradient flows through W. A field chooses what W is:
+``qkv`` is [3C, C], order q, k, v. As in the code, no gradient flows through W, except with
+gradients ``through_constants``. A field chooses what W is:
 
 * ``over_layers`` (W_over_layers in the code, with which its models are trained): in each layer l > 0
 
@@ -55,6 +56,8 @@ from robench.attention.state import ForwardState
 class EllipticalAttention(DotAttention):
     """Elliptical attention over tokens (B, N, C) -> (B, N, C); over layers, each hands its values on to the next."""
 
+    gradient_modes = ("through_constants",)
+
     def __init__(self, declaration: Elliptical, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
         self.layer = geometry.layer
@@ -72,7 +75,9 @@ class EllipticalAttention(DotAttention):
         """Return the queries times the diagonal of W, (B, H, N, D), and publish this layer's values to the next."""
         q_BHND, k_BHND, v_BHND = heads
         if not self.is_over_layers:
-            return q_BHND * sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal)
+            with torch.set_grad_enabled(torch.is_grad_enabled() and self.gradient_mode != "own"):
+                metric = sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal)
+            return q_BHND * metric
         state = ForwardState() if state is None else state
         if self.layer > 0:
             q_BHND = q_BHND * self.relevance(v_BHND, state.values_of(self.layer - 1))
@@ -84,13 +89,14 @@ class EllipticalAttention(DotAttention):
 
         The change of each coordinate over the largest change is in [0, 1], and 1 where nothing changes.
         """
-        changes_BHND = (v_BHND - earlier_BHND).detach().abs()
+        changes_BHND = (v_BHND - earlier_BHND).abs()
+        if self.gradient_mode == "own":
+            changes_BHND = changes_BHND.detach()
         change = running_mean(changes_BHND) if self.is_causal else changes_BHND.mean(dim=-2, keepdim=True)
         largest = change.amax(dim=-1, keepdim=True)
-        return (change / largest).where(largest > 0, 1.0)
+        return (change / largest.where(largest > 0, 1.0)).where(largest > 0, 1.0)
 
 
-@torch.no_grad()
 def sensitivity(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor, *, is_causal: bool = False) -> Tensor:
     """Return the diagonal of W, (B, H, 1, D): mean change of the output per unit of each coordinate of the queries.
 

@@ -20,6 +20,9 @@ is the mixture E of the keys of all places, and its logit of position is the sam
 
 with m_h and W of ``alibi`` and ``bilateral``, p those of the backbone. So a projection that selects places gives the
 logits of ALiBi and Bilateral there.
+
+Gradients ``within_kernel`` and ``outside_kernel``: those by the queries, keys and values of a head are cut, over its
+tokens, to the kernel of its E, whose directions leave K' and V' as they are, or to the rest.
 """
 
 import torch
@@ -28,6 +31,7 @@ from torch import Tensor, nn
 from robench.attention.alibi_impl import falling_logits
 from robench.attention.bilateral_impl import projected_positions
 from robench.attention.geometry import Geometry
+from robench.attention.gradients import KERNEL_MODES, split_by_kernel
 from robench.attention.heads import attend, dot_scores
 from robench.attention.linformer import Linformer
 from robench.attention.projected import ProjectedAttention
@@ -40,6 +44,7 @@ class LinformerAttention(ProjectedAttention):
     """Linformer attention over tokens (B, N, C) -> (B, N, C), N that of the geometry."""
 
     takes_masks = True
+    gradient_modes = KERNEL_MODES
 
     def __init__(self, declaration: Linformer, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
@@ -54,6 +59,7 @@ class LinformerAttention(ProjectedAttention):
         if state is not None and state.mask_BN is not None:
             valid_B1N1 = state.mask_BN[:, None, :, None]
             k_BHND, v_BHND = k_BHND * valid_B1N1, v_BHND * valid_B1N1
+        q_BHND, k_BHND, v_BHND = split_by_kernel(self.gradient_mode, (q_BHND, k_BHND, v_BHND), self.E)
         if self.positions == "none":
             return attend(q_BHND, self.E @ k_BHND, self.E @ v_BHND)
         scores_BHNM = dot_scores(q_BHND, self.E @ k_BHND) + self.position_scores(q_BHND, state)

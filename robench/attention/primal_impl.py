@@ -26,6 +26,10 @@ code rounds this in float32 and is occasionally one token off, but never for 197
 it uses all tokens it refuses inputs of another length; here n of them are selected by the same rule. A vector of length
 zero has no direction: as in the code it is divided by 1e-12, and gives zero.
 
+Gradients ``within_kernel`` and ``outside_kernel``, of data-dependent weights: those by a head's tokens in F and by its
+phi(q) and phi(k) are cut, over its tokens, to the kernel of the map from tokens to [F^T W_e, F^T W_r], whose directions
+leave the projection weights as they are, or to the rest.
+
 Causal form: the scores of each token are of the means of the queries and keys up to it.
 
 Source: Chen, Tao, Tonin & Suykens 2023, arXiv:2305.19798, listing 1 of the supplement (Causal Primal-Attention): before
@@ -43,9 +47,10 @@ softmax.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, one_hot
 
 from robench.attention.geometry import Geometry
+from robench.attention.gradients import KERNEL_MODES, split_by_kernel
 from robench.attention.heads import merge_heads, running_mean, split_heads
 from robench.attention.primal import Primal
 from robench.attention.seen import Seen
@@ -56,11 +61,13 @@ class PrimalAttention(nn.Module):
     """Primal-Attention over tokens (B, N, C) -> (B, N, C); S are the directions, M the rows of ``we`` and ``wr``."""
 
     mixes_by_length = True
+    gradient_mode = "own"
 
     def __init__(self, declaration: Primal, geometry: Geometry) -> None:
         super().__init__()
         self.formula = declaration.formula
         self.data_dependent = declaration.data_dependent
+        self.gradient_modes = KERNEL_MODES if self.data_dependent else ()
         self.num_heads = geometry.num_heads
         self.is_causal = geometry.is_causal
         num_directions = declaration.num_directions
@@ -121,6 +128,10 @@ class PrimalAttention(nn.Module):
     def scores(self, tensors: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return [e; r], (B, H, N, 2S), from tokens (B, N, C) and directions of queries and keys, (B, H, N, D)."""
         x_BNC, q_BHND, k_BHND = tensors
+        if self.gradient_mode in self.gradient_modes:
+            split = (*split_heads(x_BNC, self.num_heads, num_projections=1), q_BHND, k_BHND)
+            x_BHND, q_BHND, k_BHND = split_by_kernel(self.gradient_mode, split, self.token_map(x_BNC))
+            x_BNC = merge_heads(x_BHND)
         e_BHNS, r_BHNS = q_BHND @ self.projection(self.we, x_BNC), k_BHND @ self.projection(self.wr, x_BNC)
         if state is not None and state.losses_B is not None:
             state.losses_B.append(self.ksvd_loss(e_BHNS, r_BHNS))
@@ -137,6 +148,12 @@ class PrimalAttention(nn.Module):
             return weight_HMS
         sampled_BMC = x_BNC[:, evenly_spaced(weight_HMS.shape[1], x_BNC.shape[1], x_BNC.device)]
         return self.tokens_of_heads(sampled_BMC).transpose(-2, -1) @ weight_HMS
+
+    def token_map(self, x_BNC: Tensor) -> Tensor:
+        """Return the map of each head's tokens to F^T W_e and F^T W_r, transposed, (H, 2S, N)."""
+        places_M = evenly_spaced(self.we.shape[1], x_BNC.shape[1], x_BNC.device)
+        weights_HMS = torch.cat([self.we, self.wr], dim=-1)
+        return weights_HMS.transpose(-2, -1) @ one_hot(places_M, x_BNC.shape[1]).to(weights_HMS)
 
     def ksvd_loss(self, e_BHNS: Tensor, r_BHNS: Tensor) -> Tensor:
         """Return the KSVD loss of each example, (B,), from the scores of its queries and keys."""

@@ -35,11 +35,14 @@ class ProjectedAttention(nn.Module, ABC):
             the state's ``lengths`` on their own.
         mixes_by_length: whether ``forward`` sees to this; a block does for other modules.
         shared: names of parameters that all layers of a model have in common.
+        gradient_modes: gradients other than its own that it offers; ``gradient_mode``: those of the next pass.
     """
 
     takes_masks = False
     mixes_by_length = True
     shared: tuple[str, ...] = ()
+    gradient_modes: tuple[str, ...] = ()
+    gradient_mode = "own"
 
     def __init__(self, declaration: DeclarationBase, geometry: Geometry, num_projections: int = 3) -> None:
         super().__init__()

@@ -32,6 +32,11 @@ of each example has its own, so that no example depends on its neighbours. Rows 
 row's quotient has no bound where u vanishes and w does not, so a weight is held below the fourth root of the largest
 number (4e9 in float32), where neither output nor gradient overflows.
 
+Gradients are those of the unrolled iterations. ``implicit`` ones treat the last ln w as a fixed point ln w = T(ln w, G)
+of the re-weighting T, whatever their number: d ln w = (I - J)^-1 (dT/dG) dG, with the Jacobian J of T by ln w, solved
+directly for each head. Both agree once the weights have converged, and not after one or two iterations. Causal forms,
+with weights of each prefix, have no implicit gradients.
+
 Causal form: densities, and the weights of their keys, are of keys up to a token.
 
 Source: Han et al. 2023, arXiv:2210.05794, Algorithm 1, as in ``rkde``; section 3.1 says that weights are matrices of
@@ -65,6 +70,7 @@ from torch import Tensor
 
 from robench.attention.base import Formula
 from robench.attention.geometry import Geometry
+from robench.attention.gradients import with_gradient_of
 from robench.attention.heads import causal
 from robench.attention.kernels import gaussian_gram, gaussian_scores, precision_of, unit
 from robench.attention.projected import WeightedAttention
@@ -81,6 +87,8 @@ class RkdeAttention(WeightedAttention):
         super().__init__(declaration, geometry)
         self.declaration = declaration
         self.precision = precision_of(declaration.formula, geometry.head_dim)
+        # Weights of each prefix would need a matrix of keys for each query.
+        self.gradient_modes = () if self.is_causal else ("implicit",)
 
     def weights(self, heads: tuple[Tensor, ...], state: ForwardState | None) -> Tensor:
         """Return (B, H, N, N)."""
@@ -98,7 +106,8 @@ class RkdeAttention(WeightedAttention):
         """Return the logarithms of the weights, (B, H, 1, M), in a causal form those of each prefix, (B, H, N, M)."""
         if self.is_causal:
             return prefix_log_weights(gram_BHMM, self.declaration)
-        return robust_log_weights(gram_BHMM, self.declaration, mask_BM).unsqueeze(-2)
+        of = implicit_log_weights if self.gradient_mode == "implicit" else robust_log_weights
+        return of(gram_BHMM, self.declaration, mask_BM).unsqueeze(-2)
 
 
 def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde, mask_BM: Tensor | None = None) -> Tensor:
@@ -106,20 +115,47 @@ def robust_log_weights(gram_BHMM: Tensor, declaration: Rkde, mask_BM: Tensor | N
 
     Points where the mask is false have the weight 0.
     """
-
-    def masked(logarithms_BHM: Tensor) -> Tensor:
-        return logarithms_BHM if mask_BM is None else logarithms_BHM.masked_fill(~mask_BM[:, None], -torch.inf)
-
     log_weights_BHM = torch.full_like(gram_BHMM[..., 0], -math.log(gram_BHMM.shape[-1]))
     if mask_BM is not None:
-        log_weights_BHM = masked(log_weights_BHM).log_softmax(dim=-1)
+        log_weights_BHM = without_padding(log_weights_BHM, mask_BM).log_softmax(dim=-1)
     for _ in range(declaration.num_iterations):
-        squared_BHM = squared_distances(gram_BHMM, log_weights_BHM, declaration.formula)
-        log_psi_BHM = masked(log_psi(squared_BHM, declaration))
-        vanished_BH1 = log_psi_BHM.isneginf().all(dim=-1, keepdim=True)
-        log_psi_BHM = torch.where(vanished_BH1, log_weights_BHM, log_psi_BHM)
-        log_weights_BHM = log_psi_BHM.log_softmax(dim=-1)
+        log_weights_BHM = reweighted(gram_BHMM, log_weights_BHM, declaration, mask_BM)
     return log_weights_BHM
+
+
+def without_padding(logarithms_BHM: Tensor, mask_BM: Tensor | None) -> Tensor:
+    """Return logarithms of weights that are minus infinity where the mask is false."""
+    return logarithms_BHM if mask_BM is None else logarithms_BHM.masked_fill(~mask_BM[:, None], -torch.inf)
+
+
+def reweighted(gram_BHMM: Tensor, log_weights_BHM: Tensor, declaration: Rkde, mask_BM: Tensor | None) -> Tensor:
+    """Return the logarithms of the weights, (B, H, M), after one re-weighting."""
+    squared_BHM = squared_distances(gram_BHMM, log_weights_BHM, declaration.formula)
+    log_psi_BHM = without_padding(log_psi(squared_BHM, declaration), mask_BM)
+    vanished_BH1 = log_psi_BHM.isneginf().all(dim=-1, keepdim=True)
+    return torch.where(vanished_BH1, log_weights_BHM, log_psi_BHM).log_softmax(dim=-1)
+
+
+def implicit_log_weights(gram_BHMM: Tensor, declaration: Rkde, mask_BM: Tensor | None = None) -> Tensor:
+    """Return the same as ``robust_log_weights``, with implicit gradients (I - J)^-T at the last weights.
+
+    Where I - J is singular, as where all weights vanish, it is replaced by I.
+    """
+    fixed_BHMM = gram_BHMM.detach()
+    log_weights_BHM = robust_log_weights(fixed_BHMM, declaration, mask_BM)
+    if not (torch.is_grad_enabled() and gram_BHMM.requires_grad):
+        return log_weights_BHM
+
+    def again(logarithms_BHM: Tensor) -> Tensor:
+        return reweighted(fixed_BHMM, logarithms_BHM, declaration, mask_BM)
+
+    identity_MM = torch.eye(fixed_BHMM.shape[-1], dtype=fixed_BHMM.dtype, device=fixed_BHMM.device)
+    pulled_back = torch.func.vjp(again, log_weights_BHM)[1]
+    rows_MBHM = torch.func.vmap(pulled_back)(identity_MM[:, None, None].expand(-1, *log_weights_BHM.shape))[0]
+    inverse_BHMM, is_singular_BH = torch.linalg.inv_ex(identity_MM - rows_MBHM.movedim(0, -2))
+    inverse_BHMM = torch.where(is_singular_BH[..., None, None] == 0, inverse_BHMM, identity_MM).detach()
+    following_BHM = reweighted(gram_BHMM, log_weights_BHM, declaration, mask_BM)
+    return with_gradient_of(log_weights_BHM, (inverse_BHMM @ following_BHM.unsqueeze(-1)).squeeze(-1))
 
 
 def log_psi(squared: Tensor, declaration: Rkde) -> Tensor:

@@ -25,12 +25,14 @@ from torch import Tensor
 from robench.attention.geometry import Geometry
 from robench.attention.projected import DotAttention
 from robench.attention.rpc_asymmetric import RpcAsymmetric
-from robench.attention.rpc_impl import pursue, threshold_of
+from robench.attention.rpc_impl import GRADIENT_MODES, cleaned_keys
 from robench.attention.state import ForwardState
 
 
 class RpcAsymmetricAttention(DotAttention):
     """Asymmetric RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
+
+    gradient_modes = GRADIENT_MODES
 
     def __init__(self, declaration: RpcAsymmetric, geometry: Geometry) -> None:
         super().__init__(declaration, geometry)
@@ -43,5 +45,4 @@ class RpcAsymmetricAttention(DotAttention):
     def cleaned(self, heads: tuple[Tensor, ...]) -> Tensor:
         """Return the keys of the last iteration, (B, H, N, D)."""
         q_BHND, k_BHND, v_BHND = heads
-        threshold = threshold_of(k_BHND, self.declaration, is_causal=self.is_causal)
-        return pursue(k_BHND, v_BHND, threshold, self.declaration.num_iterations, q_BHND, attend=self.attend)
+        return cleaned_keys(self, self.declaration, k_BHND, v_BHND, q_BHND)

@@ -24,6 +24,13 @@ rounding. So K = 0, where mu would be infinite, needs no exception: the paper's 
 for the code's the mean is held above eps^2 of the number format (1e-14 in float32), below which no entry passes the
 threshold anyway unless lambda is 0. All tokens then weigh the same, and the output is V's mean.
 
+Other gradients of the same output: ``sparse_part`` keeps those by K where the last S is not zero, and sets the rest to
+zero (those by V stay); ``smooth`` replaces shrink, which is flat within its threshold t, by
+
+    w softplus((x - t) / w) - w softplus((-x - t) / w),  w = t / 4
+
+in the backward pass, whose slope by x is between 0.04 (at 0) and 1.
+
 Causal form: principal attention pursuit with one mu for each token, masked in every iteration.
 
 Source: Teo & Nguyen 2024, Algorithm 1, which the paper runs in the first four layers of its language model without
@@ -44,14 +51,21 @@ import torch
 from torch import Tensor
 
 from robench.attention.geometry import Geometry
+from robench.attention.gradients import with_gradient_of
 from robench.attention.heads import running_mean
-from robench.attention.projected import DotAttention
+from robench.attention.projected import DotAttention, ProjectedAttention
 from robench.attention.rpc import Rpc
 from robench.attention.state import ForwardState
+
+GRADIENT_MODES = ("sparse_part", "smooth")
+# Width of the smooth step at the threshold, as a part of it.
+SMOOTH_WIDTH = 1 / 4
 
 
 class RpcAttention(DotAttention):
     """RPC-Attention over tokens (B, N, C) -> (B, N, C); ``declaration.layers`` is read by the caller."""
+
+    gradient_modes = GRADIENT_MODES
 
     def __init__(self, declaration: Rpc, geometry: Geometry) -> None:
         super().__init__(declaration, geometry, num_projections=2)
@@ -65,8 +79,26 @@ class RpcAttention(DotAttention):
     def cleaned(self, heads: tuple[Tensor, ...]) -> Tensor:
         """Return the keys of the last iteration, (B, H, N, D)."""
         k_BHND, v_BHND = heads
-        threshold = threshold_of(k_BHND, self.declaration, is_causal=self.is_causal)
-        return pursue(k_BHND, v_BHND, threshold, self.declaration.num_iterations, attend=self.attend)
+        return cleaned_keys(self, self.declaration, k_BHND, v_BHND)
+
+
+def cleaned_keys(
+    attention: ProjectedAttention, declaration: Rpc, k_BHND: Tensor, v_BHND: Tensor, q_BHND: Tensor | None = None
+) -> Tensor:
+    """Return the cleaned keys of the last iteration, (B, H, N, D), with the attention's mode of gradients."""
+
+    def pursued(k_BHND: Tensor) -> tuple[Tensor, Tensor]:
+        threshold = threshold_of(k_BHND, declaration, is_causal=attention.is_causal)
+        shrinking = smooth_shrink if attention.gradient_mode == "smooth" else shrink
+        return pursue(
+            k_BHND, v_BHND, threshold, declaration.num_iterations, q_BHND, attend=attention.attend, shrinking=shrinking
+        )
+
+    if attention.gradient_mode == "sparse_part" and torch.is_grad_enabled():
+        with torch.no_grad():
+            sparse_BHND = pursued(k_BHND)[1]
+        k_BHND = with_gradient_of(k_BHND, k_BHND * (sparse_BHND != 0))
+    return pursued(k_BHND)[0]
 
 
 def pursue(
@@ -77,25 +109,35 @@ def pursue(
     q_BHND: Tensor | None = None,
     *,
     attend: Callable[[Tensor, Tensor, Tensor], Tensor],
-) -> Tensor:
-    """Return the cleaned keys K', (B, H, N, D), of the last of ``num_iterations`` of principal attention pursuit.
+    shrinking: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Return K' and S, (B, H, N, D) each, of the last of ``num_iterations`` of principal attention pursuit.
 
     The output is softmax attention of these keys to the values. The threshold is one for each head, (B, H, 1, 1), or
     one for each of its tokens, (B, H, N, 1). Without separate queries, the cleaned keys are also the queries.
     """
     low_rank_BHND = scaled_dual_BHND = torch.zeros_like(k_BHND)
     for iteration in range(num_iterations):
-        sparse_BHND = shrink(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold)
+        sparse_BHND = shrinking(k_BHND - low_rank_BHND + scaled_dual_BHND, threshold)
         cleaned_BHND = k_BHND - sparse_BHND - scaled_dual_BHND
         if iteration < num_iterations - 1:
             low_rank_BHND = attend(cleaned_BHND if q_BHND is None else q_BHND, cleaned_BHND, v_BHND)
             scaled_dual_BHND = scaled_dual_BHND + (k_BHND - low_rank_BHND - sparse_BHND)
-    return cleaned_BHND
+    return cleaned_BHND, sparse_BHND
 
 
 def shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:
     """Return each entry moved towards zero by the threshold, stopping at zero."""
     return x_BHND.sign() * (x_BHND.abs() - threshold).relu()
+
+
+def smooth_shrink(x_BHND: Tensor, threshold: Tensor) -> Tensor:
+    """Return ``shrink`` with the gradients of w softplus((x - t) / w) - w softplus((-x - t) / w), w = t / 4."""
+    with torch.no_grad():
+        width = (SMOOTH_WIDTH * threshold).clamp(min=torch.finfo(threshold.dtype).tiny)
+        above_BHND, below_BHND = (((sign * x_BHND - threshold) / width).sigmoid() for sign in (1, -1))
+    surrogate_BHND = (above_BHND + below_BHND) * x_BHND + (below_BHND - above_BHND) * threshold
+    return with_gradient_of(shrink(x_BHND, threshold), surrogate_BHND)
 
 
 def threshold_of(k_BHND: Tensor, declaration: Rpc, *, is_causal: bool) -> Tensor:

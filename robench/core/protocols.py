@@ -72,8 +72,8 @@ class Model(Protocol):
         The rows of a coupled model (``evaluation.coupling``) depend on each other as well.
         """
 
-    def through_solvers(self) -> Model:
-        """Return the same model with gradients through its internal solvers, if it has any."""
+    def with_gradients(self, mode: str) -> Model:
+        """Return the same model with other gradients (``Attack.gradients``) where it has them, its own elsewhere."""
 
     @property
     def normalisation(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -78,9 +78,9 @@ class WatchedModel:
         finally:
             self.go_on()
 
-    def through_solvers(self) -> WatchedModel:
-        """Return the same wrapper of the model with gradients through its solvers."""
-        return WatchedModel(self._model.through_solvers(), self._title, self._states)
+    def with_gradients(self, mode: str) -> WatchedModel:
+        """Return the same wrapper of the model with other gradients."""
+        return WatchedModel(self._model.with_gradients(mode), self._title, self._states)
 
     def go_on(self) -> None:
         """Accept the current states: the perturbation did not change them."""

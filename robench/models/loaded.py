@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -204,12 +205,18 @@ class LoadedModel:
         counted: Mapping[str, Tensor] = self._module.text_reading(inputs) if self.has_tokenizer else {}  # type: ignore[operator]  # of the module
         return counted
 
-    def through_solvers(self) -> LoadedModel:
-        """Return the same model with gradients through the solvers of its mechanisms.
+    @property
+    def gradient_modes(self) -> tuple[str, ...]:
+        """Return the gradients other than its own that some module of the model offers."""
+        return tuple(dict.fromkeys(mode for each in self._submodules for mode in _modes_of(each)))
 
-        These are the modules with a true attribute ``stops_gradients``; their outputs stay the same.
+    def with_gradients(self, mode: str) -> LoadedModel:
+        """Return the same model with other gradients of its modules, whose outputs stay the same.
+
+        With ``through_solvers`` the attribute ``stops_gradients`` of modules where it is true is false during a pass,
+        with other modes ``gradient_mode`` is the mode where ``gradient_modes`` contains it. All others keep their own.
         """
-        return _Differentiable(self)
+        return _Differentiable(self, mode)
 
     def in_precision(self, dtype: str) -> LoadedModel:
         """Return the same model, whose passes run in another arithmetic (``core.shard.Precision``).
@@ -333,22 +340,33 @@ def normalisation_of(preprocessing: Preprocessing, device: torch.device | str = 
     return mean, std
 
 
-class _Differentiable(LoadedModel):
-    """Model with differentiated solvers; it shares the other's module, and leaves it unchanged between passes."""
+def _modes_of(module: nn.Module) -> tuple[str, ...]:
+    modes: tuple[str, ...] = getattr(module, "gradient_modes", ())
+    return modes
 
-    def __init__(self, model: LoadedModel) -> None:
+
+class _Differentiable(LoadedModel):
+    """Model with other gradients; it shares the other's module, and leaves it unchanged between passes."""
+
+    def __init__(self, model: LoadedModel, mode: str) -> None:
         vars(self).update(vars(model))
-        self._solvers = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
+        # Attributes of modules with their values during a pass.
+        self._set_in_passes: list[tuple[nn.Module, str, object]] = [
+            (module, "stops_gradients", False) if mode == "through_solvers" else (module, "gradient_mode", mode)
+            for module in self._submodules
+            if (mode == "through_solvers" and getattr(module, "stops_gradients", False)) or mode in _modes_of(module)
+        ]
 
     @contextmanager
     def _running(self) -> Iterator[None]:
+        before = [(module, name, getattr(module, name)) for module, name, _ in self._set_in_passes]
         try:
-            self._set(False)
+            self._set(self._set_in_passes)
             with super()._running():
                 yield
         finally:
-            self._set(True)
+            self._set(before)
 
-    def _set(self, stops: bool) -> None:
-        for solver in self._solvers:
-            solver.stops_gradients = stops  # type: ignore[assignment]  # an attribute of solvers
+    def _set(self, attributes: Sequence[tuple[nn.Module, str, Any]]) -> None:
+        for module, name, value in attributes:
+            setattr(module, name, value)

@@ -86,8 +86,8 @@ class LinearModel:
         """Return (B, classes)."""
         return by_rows((shown(inputs, self.domain) - 0.5).flatten(1), self.weight) + self.constant
 
-    def through_solvers(self) -> Model:
-        """Return the model itself, which has no solvers."""
+    def with_gradients(self, mode: str) -> Model:
+        """Return the model itself, which has no other gradients than its own."""
         return self
 
 
@@ -140,8 +140,8 @@ class DrawingModel:
         rows = shown(inputs, self.domain)
         return torch.stack([self._of_row(row, seed) for row, seed in zip(rows, seeds, strict=True)])
 
-    def through_solvers(self) -> Model:
-        """Return the model itself, which has no solvers."""
+    def with_gradients(self, mode: str) -> Model:
+        """Return the model itself, which has no other gradients than its own."""
         return self
 
     def _of_row(self, row: Tensor, seed: int) -> Tensor:
@@ -164,8 +164,8 @@ class ByPixel:
         """Return (B, classes, H, W)."""
         return self.model.outputs(inputs, seeds)[:, :, None, None].expand(-1, -1, *self.size)
 
-    def through_solvers(self) -> Model:
-        """Return the model itself, which has no solvers."""
+    def with_gradients(self, mode: str) -> Model:
+        """Return the model itself, which has no other gradients than its own."""
         return self
 
 

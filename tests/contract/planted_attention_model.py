@@ -59,7 +59,7 @@ class PlantedTransformer:
             tokens = tokens + (weights @ values).transpose(1, 2).reshape(count, NUM_TOKENS, WIDTH)
         return torch.tanh(tokens).mean(1) @ self.head.T, layers
 
-    def through_solvers(self) -> "PlantedTransformer":
+    def with_gradients(self, mode: str) -> "PlantedTransformer":
         return self
 
 

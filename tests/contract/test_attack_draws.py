@@ -56,6 +56,7 @@ MEMBERS: tuple[Any, ...] = (
 # Beside the examples of the contract: every way to leave early, several searches, several draws, ensembles.
 LEAVING: dict[str, Any] = {
     "pgd-restarts": Pgd(**SOON, relative_step=Fraction(1, 4), num_steps=3, num_restarts=2, num_draws=2),
+    "pgd-worst": Pgd(**SOON, relative_step=Fraction(1, 4), num_steps=3, num_draws=3, over_draws="worst"),
     "apgd-restarts": Apgd(**SOON, num_steps=5, num_restarts=2, num_draws=2),
     "apgd-targeted": Apgd(**SOON, num_steps=5, loss="dlr-targeted", num_restarts=3),
     "apgd-shrinking": Apgd(

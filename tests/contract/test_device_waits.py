@@ -88,7 +88,7 @@ class Curved:
         outputs = self.scale * (torch.tanh((inputs - 0.5).flatten(1) @ self.first) @ self.second)
         return outputs * torch.nan if self.num_passes == self.breaks_at else outputs
 
-    def through_solvers(self) -> Curved:
+    def with_gradients(self, mode: str) -> Curved:
         return self
 
 

@@ -203,7 +203,7 @@ def images() -> Tensor:
     ids=title,
 )
 def test_gradients_by_pixels_are_finite_differences(declaration: AttentionBase) -> None:
-    model = loaded(declaration).through_solvers()
+    model = loaded(declaration).with_gradients("through_solvers")
     assert isinstance(model, ShowsLayers)
     pixels = images().requires_grad_()
     outputs, layers = model.outputs_and_layers(pixels, SEEDS)
@@ -228,7 +228,7 @@ def test_gradients_by_pixels_are_finite_differences(declaration: AttentionBase) 
 def test_gradients_through_a_solver_are_those_of_the_model_that_was_asked() -> None:
     model = loaded(STOPPED[-1])
     gradients = []
-    for each in (model, model.through_solvers()):
+    for each in (model, model.with_gradients("through_solvers")):
         pixels = images().requires_grad_()
         layers = each.outputs_and_layers(pixels, SEEDS)[1]
         gradients.append(torch.autograd.grad(received(layers), pixels)[0])

@@ -227,6 +227,23 @@ class TestDraws:
         assert again.ledger.num_gradients.tolist() == [5] * 10
         assert again.ledger.num_queries.tolist() == [5] * 10
 
+    def test_the_worst_of_several_draws_is_each_rows_own(self) -> None:
+        met, again = (problem(Noisy(noise=1.0)) for _ in range(2))
+        singles = [met.differentiate(met.inputs, cross_entropy_loss) for _ in range(5)]
+        worst = replace(again, over_draws="worst").differentiate(again.inputs, cross_entropy_loss, num_draws=5)
+        chosen = [min(range(5), key=lambda draw, row=row: float(singles[draw].values[row])) for row in range(10)]
+        assert len(set(chosen)) > 2
+        for row, draw in enumerate(chosen):
+            assert torch.equal(worst.values[row], singles[draw].values[row])
+            assert torch.equal(worst.outputs[row], singles[draw].outputs[row])
+            assert torch.equal(worst.gradient()[row], singles[draw].gradient()[row])
+        assert again.ledger.num_gradients.tolist() == [5] * 10
+        third = replace(problem(Noisy(noise=1.0)), over_draws="worst")
+        seen = third.evaluate(third.inputs, cross_entropy_loss, num_draws=5)
+        assert torch.equal(seen.values, worst.values)
+        assert torch.equal(seen.outputs, worst.outputs)
+        assert not seen.values.is_inference()
+
     def test_seeds_that_a_victim_does_not_read_are_never_made(self) -> None:
         made: list[Stream] = []
 

@@ -66,7 +66,7 @@ class Linear:
         drawn = [torch.randn(3, generator=torch.Generator().manual_seed(seed % 2**63)) for seed in seeds]
         return scores + self._noise * torch.stack(drawn)
 
-    def through_solvers(self) -> Linear:
+    def with_gradients(self, mode: str) -> Linear:
         return self
 
 
@@ -354,7 +354,7 @@ class Projecting:
         outputs: torch.Tensor = inputs.flatten(1) @ self.weights + self.bias
         return outputs
 
-    def through_solvers(self) -> Projecting:
+    def with_gradients(self, mode: str) -> Projecting:
         return self
 
 

@@ -207,13 +207,13 @@ def scores_and_slope(victim: robench.models.victim.LoadedModel) -> tuple[torch.T
 
 
 def test_scores_are_the_same_and_gradients_are_not(released) -> None:
-    own, through = scores_and_slope(released), scores_and_slope(released.through_solvers())
+    own, through = scores_and_slope(released), scores_and_slope(released.with_gradients("through_solvers"))
     assert torch.equal(own[0], through[0])
     assert (own[1] - through[1]).abs().max() > 1e-3 * own[1].abs().max()
 
 
 def test_the_gradient_is_that_of_central_differences(released) -> None:
-    victim, inputs = released.through_solvers(), BATCH.inputs[:2]
+    victim, inputs = released.with_gradients("through_solvers"), BATCH.inputs[:2]
     _, slope = scores_and_slope(victim)
     direction = torch.sign(slope[:2])
     step = 2e-3
@@ -230,20 +230,20 @@ def test_the_gradient_is_that_of_central_differences(released) -> None:
 
 def test_the_victim_itself_keeps_its_own_gradients(released) -> None:
     before = scores_and_slope(released)[1]
-    scores_and_slope(released.through_solvers())
+    scores_and_slope(released.with_gradients("through_solvers"))
     assert torch.equal(scores_and_slope(released)[1], before)
 
 
 def test_so_it_does_where_a_pass_fails(released) -> None:
     before = scores_and_slope(released)[1]
     with pytest.raises(robench.core.errors.ContractError):
-        released.through_solvers().outputs(BATCH.inputs[:, :1])
+        released.with_gradients("through_solvers").outputs(BATCH.inputs[:, :1])
     assert torch.equal(scores_and_slope(released)[1], before)
 
 
 def test_a_model_that_solves_nothing_has_the_same_gradients() -> None:
     victim = robench.load_checkpoint("digits-vit")
-    assert torch.equal(scores_and_slope(victim)[1], scores_and_slope(victim.through_solvers())[1])
+    assert torch.equal(scores_and_slope(victim)[1], scores_and_slope(victim.with_gradients("through_solvers"))[1])
 
 
 def test_an_attack_follows_the_gradients_that_it_is_declared_to(released) -> None:

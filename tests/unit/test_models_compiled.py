@@ -129,7 +129,7 @@ def test_a_model_that_is_dropped_is_freed_with_its_graphs(traced: Traced) -> Non
 
 def test_gradients_through_solvers_are_compiled_too(traced: Traced) -> None:
     model = vit(Rpc(layers=(0,), num_iterations=2))
-    fast = model.in_precision("float32-compiled").through_solvers()
+    fast = model.in_precision("float32-compiled").with_gradients("through_solvers")
     torch.testing.assert_close(gradient_of(fast, images()), gradient_of(model, images()), atol=1e-5, rtol=1e-4)
     assert traced.graphs
 
@@ -249,7 +249,7 @@ def test_float32_is_the_model_to_the_bit() -> None:
 
 def test_gradients_through_solvers_are_in_it_too() -> None:
     half = model_of().in_precision("bfloat16")
-    half.through_solvers().outputs(noise())
+    half.with_gradients("through_solvers").outputs(noise())
     assert half._module.formats == [(torch.float32, torch.bfloat16, False)]
 
 
