@@ -75,9 +75,9 @@ class EllipticalAttention(DotAttention):
         """Return the queries times the diagonal of W, (B, H, N, D), and publish this layer's values to the next."""
         q_BHND, k_BHND, v_BHND = heads
         if not self.is_over_layers:
-            with torch.set_grad_enabled(torch.is_grad_enabled() and self.gradient_mode != "own"):
-                metric = sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal)
-            return q_BHND * metric
+            is_constant = self.gradient_mode == "own"
+            of_heads = sensitivity(q_BHND, k_BHND, v_BHND, is_causal=self.is_causal, is_constant=is_constant)
+            return q_BHND * of_heads
         state = ForwardState() if state is None else state
         if self.layer > 0:
             q_BHND = q_BHND * self.relevance(v_BHND, state.values_of(self.layer - 1))
@@ -97,11 +97,16 @@ class EllipticalAttention(DotAttention):
         return (change / largest.where(largest > 0, 1.0)).where(largest > 0, 1.0)
 
 
-def sensitivity(q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor, *, is_causal: bool = False) -> Tensor:
+def sensitivity(
+    q_BHND: Tensor, k_BHND: Tensor, v_BHND: Tensor, *, is_causal: bool = False, is_constant: bool = True
+) -> Tensor:
     """Return the diagonal of W, (B, H, 1, D): mean change of the output per unit of each coordinate of the queries.
 
-    With ``is_causal`` each query has its own, of the mean over the outputs up to it, (B, H, N, D).
+    With ``is_causal`` each query has its own, of the mean over the outputs up to it, (B, H, N, D). No gradient flows
+    through it if it ``is_constant``.
     """
+    if is_constant:
+        q_BHND, k_BHND, v_BHND = q_BHND.detach(), k_BHND.detach(), v_BHND.detach()
     root = q_BHND.shape[-1] ** -0.5
     step = root / 2
     scores_BHNN = causal(dot_scores(q_BHND, k_BHND)) if is_causal else dot_scores(q_BHND, k_BHND)

@@ -1,6 +1,6 @@
 """Gradients of a mechanism other than its own, of the same outputs (``gradients`` of attacks).
 
-A module lists those that it offers as ``gradient_modes``. Its ``gradient_mode`` is the one of the next pass, ``own``
+A module lists the modes it offers as ``gradient_modes``. Its ``gradient_mode`` is the one of the next pass, ``own``
 unless ``models.loaded`` sets another for the time of a pass.
 """
 

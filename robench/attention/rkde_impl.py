@@ -33,9 +33,9 @@ row's quotient has no bound where u vanishes and w does not, so a weight is held
 number (4e9 in float32), where neither output nor gradient overflows.
 
 Gradients are those of the unrolled iterations. ``implicit`` ones treat the last ln w as a fixed point ln w = T(ln w, G)
-of the re-weighting T, whatever their number: d ln w = (I - J)^-1 (dT/dG) dG, with the Jacobian J of T by ln w, solved
-directly for each head. Both agree once the weights have converged, and not after one or two iterations. Causal forms,
-with weights of each prefix, have no implicit gradients.
+of the re-weighting T, after any number of iterations: d ln w = (I - J)^-1 (dT/dG) dG, with the Jacobian J of T by ln w,
+solved directly for each head. Both agree once the weights have converged, and not after one or two iterations. Causal
+forms, with weights of each prefix, have no implicit gradients.
 
 Causal form: densities, and the weights of their keys, are of keys up to a token.
 
