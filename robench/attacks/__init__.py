@@ -19,6 +19,7 @@ _BUILTIN: dict[str, str] = {
     "sparse-l1": "robench.attacks.sparse_l1:SparseL1",
     "apgd": "robench.attacks.apgd:Apgd",
     "autoattack": "robench.attacks.autoattack:AutoAttack",
+    "transfer-pgd": "robench.attacks.transfer_pgd:TransferPgd",
     "sea": "robench.attacks.sea:Sea",
     "patch-fool": "robench.attacks.patch_fool:PatchFool",
 }

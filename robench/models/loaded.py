@@ -18,6 +18,7 @@ from robench.core.protocols import ShownLayer
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
+from robench.models.backward_rules_impl import check_rule, following
 from robench.models.precision import ADVICE, Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
 from robench.models.shown import showing
 from robench.tasks.base import Task
@@ -68,6 +69,7 @@ class LoadedModel:
         self.device = self._as_given.mean.device
         self._rules = task.rules
         self._arithmetic: Arithmetic | None = None
+        self._backward: str | None = None
         # Shared by all copies, since compiling takes long.
         self._compiled = CompiledPasses(self._module, takes_seeds=self.takes_seeds)
 
@@ -99,7 +101,7 @@ class LoadedModel:
         if any(map(IS_TRAINING, self._submodules)):
             raise ContractError("the model went into training mode, wanted evaluation: it must not call train() itself")
         normalised, others = self._as_given(inputs)
-        with self._running():
+        with self._running(), following(self._module, self._backward):
             if self.is_compiled:
                 output = self._compiled(normalised, seeds)
             else:
@@ -217,6 +219,28 @@ class LoadedModel:
         with other modes ``gradient_mode`` is the mode where ``gradient_modes`` contains it. All others keep their own.
         """
         return _Differentiable(self, mode)
+
+    def with_backward(self, rule: str) -> LoadedModel:
+        """Return the same model, whose gradients follow a rule (``models.backward_rules_impl``); outputs stay the same.
+
+        Raises:
+            ContractError: the rule is unknown, the model has no attention that shows itself, or passes are compiled.
+        """
+        if self.is_compiled:
+            raise ContractError(
+                f"backward {rule} changes gradients inside the model, which compiled passes do not permit: take a "
+                "precision without compiling, such as float32"
+            )
+        check_rule(self._module, rule)
+        model = copy(self)
+        model._backward = rule
+        return model
+
+    @property
+    def patch_grid(self) -> tuple[int, int] | None:
+        """Return rows and columns of an image's patches: timm's ``patch_embed.grid_size``, None if there is none."""
+        grid = getattr(getattr(self._module, "patch_embed", None), "grid_size", None)
+        return (int(grid[0]), int(grid[1])) if isinstance(grid, tuple) else None
 
     def in_precision(self, dtype: str) -> LoadedModel:
         """Return the same model, whose passes run in another arithmetic (``core.shard.Precision``).
