@@ -90,11 +90,14 @@ def step_along(gradient: Tensor, problem: Problem, points: Tensor) -> Tensor:
     return sparse_steepest(gradient, L1_PROPORTION, has_room, region.free)
 
 
+def limited(declaration: Pgd, problem: Problem) -> Problem:
+    """Return the problem in the declared patches or pixels, whose passes show layers to a loss on attention."""
+    return replace(placed(declaration, problem), shows_layers=declaration.attention is not None)
+
+
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
-    problem = placed(declaration, problem)
-    if declaration.attention is not None:
-        problem = replace(problem, shows_layers=True)
+    problem = limited(declaration, problem)
     # A lowest loss falls with the number of draws: last points have as many as the others.
     num_draws = declaration.num_draws if declaration.over_draws == "worst" else 1
     return declared_search(declaration, PgdSearch(declaration, problem), problem, num_draws)

@@ -1,38 +1,33 @@
-"""PGD for transfer: momentum with averaged, smoothed or regularised gradients.
+"""PGD for transfer: momentum over averaged, smoothed or regularised gradients.
 
 With the loss J and the clean image x0, a step of length a from x is
 
     g = K * mean_i dJ(D(x' / 2^i)) / dx,  x' = M x + (1 - M) x0
     m <- g / mean|g| + momentum m,  x <- project(x + a sgn m)
 
-* D, input diversity (DI): Xie et al. 2019, arXiv:1803.06978. With probability p an image is resized (bilinear) to a
-  random size and padded with zeros at a random place. The paper enlarges images of 299 to a size in [299, 330) and pads
-  them to 330, which its networks take. Networks of a fixed size need the original one: TransferAttack enlarges, pads
-  and resizes back; here, as in torchattacks, an image shrinks to a size in [rate * side, side] and is padded to its
-  side, which is the same picture but for one interpolation (330 / 299 is 1.1, a rate of 0.9).
-* K, translation (TI): Dong et al. 2019, arXiv:1904.02884. Convolution with a Gaussian kernel that reaches three
-  deviations, as in the paper's code; its weights sum to one, and outside of the image is zero.
-* The copies x / 2^i (SI): Lin et al. 2020, arXiv:1908.06281. The gradient is that by x, so a copy's is times 1 / 2^i.
-* M, PatchOut: Wei et al. 2022, arXiv:2109.04176. A step shows the perturbation of ``patch_out`` random patches alone.
-  The released code draws the same patches for all images, from the number of the step, and adds 0.1 |x - x0|_2 to the
-  loss; here each image has patches of its own, and there is no such term.
+* D, Xie et al. 2019, arXiv:1803.06978: with a probability, bilinear resizing to a random size amid zeros. The paper
+  enlarges 299 pixels to [299, 330) and pads to 330; TransferAttack then resizes back. Here an image shrinks to
+  [smallest * side, side] and is padded to its side: the same picture (299 / 330 is 0.9) after one interpolation.
+* K, Dong et al. 2019, arXiv:1904.02884: a Gaussian kernel that reaches three deviations and sums to one.
+* x / 2^i, Lin et al. 2020, arXiv:1908.06281: the gradient is that by x, so a copy's is times 1 / 2^i.
+* M, Wei et al. 2022, arXiv:2109.04176: random patches of each image. The released code draws the same ones for all
+  images from the number of the step, and adds 0.1 |x - x0|_2 to the loss, which is left out here.
 
 The rules of ``backward`` belong to models (``models.backward_rules_impl``). All draws belong to examples.
 """
 
 import math
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, pad
 
-from robench.attacks.pgd_impl import PgdSearch
+from robench.attacks.pgd_impl import PgdSearch, PgdState, limited
 from robench.attacks.problem import Passed, Problem, Reached
 from robench.attacks.search import declared_search
 from robench.attacks.transfer_pgd import TransferPgd
-from robench.core.protocols import FollowsRules
 from robench.core.seeds import Stream
 
 DEVIATIONS = 3.0
@@ -43,19 +38,18 @@ class TransferSearch(PgdSearch):
 
     declaration: TransferPgd
 
-    def _differentiated(self, problem: Problem, points: Tensor, step: int) -> Passed:
-        passes: list[Passed] = []
+    def _differentiated(self, problem: Problem, state: PgdState, step: int) -> Passed:
+        points, passes = state.points, list[Passed]()
         gradients: list[Tensor] = []
         for copy in range(self.declaration.scale_copies):
             leaves = points.detach().requires_grad_(True)
             with torch.enable_grad():
                 shown = self._shown(problem, leaves, copy)
-            passes.append(super()._differentiated(problem, shown.detach(), step))
+            passes.append(super()._differentiated(problem, replace(state, points=shown.detach()), step))
             gradients += torch.autograd.grad(shown, leaves, passes[-1].gradient())
         gradient = gradients[0] if len(gradients) == 1 else torch.stack(gradients).mean(0)
-        is_final = passes[0].is_final and not self.declaration.sees_others
         smooth = smoothed(gradient, self.declaration.translation)
-        return replace(passes[0], points=points.detach(), _gradient=smooth, is_final=is_final)
+        return replace(passes[0], points=points.detach(), _gradient=smooth)
 
     def _shown(self, problem: Problem, points: Tensor, copy: int) -> Tensor:
         """Return what the pass of one copy sees of points (B, C, H, W), differentiable in them."""
@@ -74,17 +68,14 @@ class TransferSearch(PgdSearch):
 
     def _patches(self, problem: Problem, count: int) -> Tensor:
         """Return a mask (B, 1, H, W), true in ``count`` random patches of each image; the same for all copies."""
-        grid = cast("FollowsRules", problem.victim).patch_grid
-        assert grid is not None  # check_model
+        grid = cast("Any", problem.victim).patch_grid
         drawn = problem.draws.uniform(_stream("patches", problem, 0), (grid[0] * grid[1],))
-        ranks = drawn.argsort(dim=1, stable=True).argsort(dim=1)
-        mask = (ranks < count).float().view(-1, 1, *grid).to(problem.inputs.device)
+        mask = (drawn.argsort(dim=1).argsort(dim=1) < count).view(-1, 1, *grid).to(problem.inputs)
         return interpolate(mask, size=problem.inputs.shape[-2:], mode="nearest") > 0
 
 
 def _stream(purpose: str, problem: Problem, copy: int) -> Stream:
     address = problem.address
-    purpose = "/".join((purpose, *address.parts))
     return Stream(purpose=purpose, restart=address.search or 0, step=address.step, query=copy)
 
 
@@ -119,5 +110,6 @@ def smoothed(gradient: Tensor, side: int) -> Tensor:
 def transfer_pgd(declaration: TransferPgd, problem: Problem) -> Reached:
     """Return the points (B, C, H, W) of ``num_restarts`` searches, against the victim with the declared rule."""
     if declaration.backward != "plain":
-        problem = replace(problem, victim=cast("FollowsRules", problem.victim).with_backward(declaration.backward))
+        problem = replace(problem, victim=cast("Any", problem.victim).with_backward(declaration.backward))
+    problem = limited(declaration, problem)
     return declared_search(declaration, TransferSearch(declaration, problem), problem)

@@ -77,7 +77,7 @@ def budget(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
 
     Whiskers are 95 % intervals. Without --model, the eight best models are drawn.
     """
-    return _draw(lambda: budget_plot(_board(selection), all_models=bool(selection.models)), panels, output)
+    return draw(lambda: budget_plot(_board(selection), all_models=bool(selection.models)), panels, output)
 
 
 @command.command("corruptions")
@@ -89,7 +89,7 @@ def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> 
 
     Without --model, the eight best models are drawn.
     """
-    return _draw(lambda: corruption_plot(_board(selection), all_models=bool(selection.models)), panels, output)
+    return draw(lambda: corruption_plot(_board(selection), all_models=bool(selection.models)), panels, output)
 
 
 @command.command("seeds")
@@ -98,7 +98,7 @@ def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> 
 @output_option
 def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column."""
-    return _draw(lambda: seeds_plot(_board(replace(selection, all_seeds=True))), panels, output)
+    return draw(lambda: seeds_plot(_board(replace(selection, all_seeds=True))), panels, output)
 
 
 @command.command("cost")
@@ -129,7 +129,7 @@ def cost(selection: Selection, column: str, against: str, rule: str, output: Pat
         board = _board(selection)
         return cost_plot(board, column, _cost_axis(selection, [row.model for row in board.rows], against, rule))
 
-    return _draw(plot_of, (), output)
+    return draw(plot_of, (), output)
 
 
 def _cost_axis(selection: Selection, models: Sequence[str], against: str, rule: str) -> CostAxis:
@@ -170,7 +170,7 @@ def training(
 
     'robench train' keeps them beside the weights. Seeds of one entry are thin lines with their mean.
     """
-    return _draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
+    return draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
 
 
 @command.command("paper")
@@ -233,10 +233,11 @@ def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> 
     """
     from robench.analyses.results import read_analysis
 
-    return _draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
+    return draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
 
 
-def _draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
+def draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
+    """Write the panels of a plot with these titles to a file, and say what is not drawn."""
     # What needs no results is refused first.
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:

@@ -5,7 +5,7 @@ A transfer scores them on other models, rescoring on the models that they were m
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,11 @@ from robench.cli.options import (
     measuring_options,
     model_option,
     option,
+    path_option,
 )
 from robench.cli.selection import OF_MODELS, OF_ONE_SUITE, Selection, selecting
 from robench.cli.terminal import out_document, out_entries, say
+from robench.core.errors import UsageError
 from robench.reports import RENDERERS
 
 if TYPE_CHECKING:
@@ -42,10 +44,14 @@ _SHOWN_IDS = 3
 @selecting((*OF_ONE_SUITE, model_option(required=True)))
 @option(
     "--condition",
-    required=True,
     metavar="NAME",
     shell_complete=complete_conditions,
     help="An attack of the suite; for a sweep also NAME@8/255.",
+)
+@option(
+    "--attack",
+    metavar="YAML",
+    help="In place of --condition an attack as in a suite, 'kind: transfer-pgd, ...', on the suite's clean examples.",
 )
 @option(
     "--target",
@@ -55,13 +61,16 @@ _SHOWN_IDS = 3
     shell_complete=complete_models,
     help="A model on which the examples are scored; default: the attacked models.",
 )
+@path_option("--figure", "FILE", "Draw the matrix as well, in a file ending in .svg, .pdf or .png.")
 @measuring_options
 @executor_options
 @format_option(sorted(RENDERERS), "matrix")
 def command(
     selection: Selection,
-    condition: str,
+    condition: str | None,
+    attack: str | None,
     targets: tuple[str, ...],
+    figure: Path | None,
     format_name: str,
     # Further options have the names and types of the request's fields.
     **settings: Any,
@@ -70,23 +79,33 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
+    from robench.cli.figure_command import draw
     from robench.cli.progress import WatchedRun, has_kept, kept_text, say_failures
     from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints
-    from robench.runs import PreparedTransfer, in_rounds, prepare_transfer
+    from robench.declare.schema import read_perturbation
+    from robench.figures import transfer_plot
+    from robench.runs import PreparedTransfer, in_rounds, prepare_transfer, with_attack
 
+    if (condition is None) == (attack is None):
+        raise UsageError("give either --condition, an attack of the suite, or --attack, one of your own")
     request, store = selection.request(**settings), selection.store()
+    if attack is not None:
+        suite, condition = with_attack(request.suites[0], read_perturbation(attack, "--attack"))
+        request = replace(request, suites=(suite,))
     scored_on = find_checkpoints(models_of_registry(targets, selection.registries), selection.registries)
     store.check_writable()
     count = len({checkpoint.name for checkpoint in (*request.checkpoints, *scored_on)})
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
-    prepared = prepare_transfer(request, condition, scored_on)
+    prepared = prepare_transfer(request, condition or "", scored_on)
     watch = WatchedRun()
     report = in_rounds(prepared, store, PreparedTransfer.report, watch)
     filled = watch.filled.values()
     num_failed = sum(each.num_failed for each in filled)
     if_lost = kept_in(selection.results, any(has_kept(each) for each in filled))
     out_document(RENDERERS[format_name](report), if_lost=if_lost)
+    if figure is not None:
+        draw(lambda: transfer_plot(report), (), figure)
     say_failures(*filled)
     if watch.exit_code:
         say(f"Interrupted. {kept_text(*filled)}")

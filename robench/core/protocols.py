@@ -126,21 +126,6 @@ class ShowsLayers(Model, Protocol):
         """Return ``outputs`` and the attention layers of the same pass. Raises ContractError: it shows none."""
 
 
-class FollowsRules(Model, Protocol):
-    """Model whose gradients can follow a rule of transfer attacks on attention."""
-
-    def with_backward(self, rule: str) -> Model:
-        """Return the same model, with the same outputs, whose gradients follow a rule.
-
-        Raises:
-            ContractError: the model cannot.
-        """
-
-    @property
-    def patch_grid(self) -> tuple[int, int] | None:
-        """Return rows and columns of the patches that an image is read as; None if unknown."""
-
-
 class ScoresTargets(Model, Protocol):
     """Model whose outputs can be the scores of given targets, in place of targets that its inputs contain.
 

@@ -46,7 +46,7 @@ from robench.declare.fields import (
 )
 from robench.declare.members import TARGET, attempted, checked, holds_foreign, is_by_target, member_class
 from robench.declare.sweeps import KEY, construct_sweep
-from robench.declare.yaml_source import plain_scalar
+from robench.declare.yaml_source import document_from_yaml, plain_scalar
 from robench.models import BACKBONES, RESIDUALS
 from robench.perturbations import PERTURBATIONS
 from robench.training import TRAININGS
@@ -195,7 +195,7 @@ def parse_architecture(mapping: object, source: str = "architecture") -> Declara
     >>> parse_architecture({"backbone": "timm", "name": "deit_tiny_patch16_224"}).name
     'deit_tiny_patch16_224'
     """
-    return _parsed("architecture", mapping, source)
+    return _parsed("architecture", document_from_python(mapping, source))
 
 
 def parse_preprocessing(mapping: object, source: str = "preprocessing") -> PreprocessingBase:
@@ -207,7 +207,7 @@ def parse_preprocessing(mapping: object, source: str = "preprocessing") -> Prepr
     >>> parse_preprocessing({"kind": "image", "mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0]}).mean
     (0.5, 0.5, 0.5)
     """
-    return cast("PreprocessingBase", _parsed("preprocessing", mapping, source))
+    return cast("PreprocessingBase", _parsed("preprocessing", document_from_python(mapping, source)))
 
 
 def parse_perturbation(mapping: object, source: str = "perturbation") -> PerturbationBase:
@@ -219,11 +219,21 @@ def parse_perturbation(mapping: object, source: str = "perturbation") -> Perturb
     >>> parse_perturbation({"kind": "fgsm", "epsilon": "8/255"}).epsilon
     Spelled(8, 255)
     """
-    return cast("PerturbationBase", _parsed("perturbation", mapping, source))
+    return cast("PerturbationBase", _parsed("perturbation", document_from_python(mapping, source)))
 
 
-def _parsed(family: str, mapping: object, source: str) -> DeclarationBase:
-    document = document_from_python(mapping, source)
+def read_perturbation(text: str, source: str = "perturbation") -> PerturbationBase:
+    """Return the perturbation described by a mapping in YAML, whose outer braces may be left out.
+
+    Raises:
+        DeclarationError: all problems of the text; ``source`` is its name in the message.
+    """
+    whole = text if text.lstrip().startswith("{") or "\n" in text else f"{{{text}}}"
+    document = document_from_yaml(whole.encode("utf-8", "backslashreplace"), source)
+    return cast("PerturbationBase", _parsed("perturbation", document))
+
+
+def _parsed(family: str, document: Document) -> DeclarationBase:
     problems: list[Problem] = []
     member = attempt(partial(construct_member, FAMILIES[family]), document, (), problems)
     return document.settle(member, problems)

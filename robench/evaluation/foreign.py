@@ -16,7 +16,7 @@ import torch
 from robench.core.containment import generator_states
 from robench.core.declared import PerturbationDeclaration
 from robench.core.errors import ContractError, RobenchError, described
-from robench.core.protocols import Batch, FollowsRules, Model, Perturbed
+from robench.core.protocols import Batch, Model, Perturbed
 from robench.core.providers import foreign_in, title_of
 
 Made = Iterator[tuple[PerturbationDeclaration, Perturbed]]
@@ -84,7 +84,7 @@ class WatchedModel:
 
     def with_backward(self, rule: str) -> WatchedModel:
         """Return the same wrapper of the model whose gradients follow a rule."""
-        return WatchedModel(cast("FollowsRules", self._model).with_backward(rule), self._title, self._states)
+        return WatchedModel(cast("Any", self._model).with_backward(rule), self._title, self._states)
 
     def go_on(self) -> None:
         """Accept the current states: the perturbation did not change them."""

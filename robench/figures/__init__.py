@@ -7,6 +7,7 @@ from robench.figures.analyses import analysis_plot
 from robench.figures.costs import CostAxis, cost_plot, seconds_axis
 from robench.figures.plots import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
 from robench.figures.render import SUFFIXES, check_matplotlib, rendered
+from robench.figures.transfer import transfer_plot
 
 __all__ = [
     "SUFFIXES",
@@ -21,5 +22,6 @@ __all__ = [
     "seconds_axis",
     "seeds_plot",
     "training_plot",
+    "transfer_plot",
     "with_panels",
 ]

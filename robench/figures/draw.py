@@ -60,13 +60,15 @@ def drawn(plot: Plot) -> Figure:
     num_columns = plot.columns or (count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5)
     num_rows = -(-count // num_columns)
     beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
-    width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside)
+    named = getattr(plot.panels[0], "y_names", ())
+    width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside) + 2 * _ROW * len(named)
     notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
     has_places = isinstance(plot.panels[0], PlacePanel)
     with settings():
         handles = _handles(plot, names, styles)
         per_line, num_lines = _shape_of_legend([name for name, _ in handles], width)
         panel_height = 0.75 + _ROW * len(names) if has_rows else _PLACES_HEIGHT if has_places else _PANEL_HEIGHT
+        panel_height += _ROW * len(named)
         height = num_rows * panel_height + _LINE * (num_lines + len(notes)) + 0.3
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
@@ -136,10 +138,24 @@ def _draw_map(axes: Axes, panel: MapPanel, *, says_y: bool) -> None:
     _name(axes, panel, says_y=says_y)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    if panel.y_names:
+        _print_values(axes, panel)
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label(legible(panel.label))
     bar.locator = MaxNLocator(nbins=4)
     bar.update_ticks()
+
+
+def _print_values(axes: Axes, panel: MapPanel) -> None:
+    axes.set_aspect("auto")
+    axes.set_xticks(panel.x, list(map(legible, panel.x_names)), rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_yticks(panel.y, list(map(legible, panel.y_names)))
+    finite = [value for row in panel.values for value in row if not isnan(value)]
+    for y, row in zip(panel.y, panel.values, strict=True):
+        for x, value in zip(panel.x, row, strict=True):
+            is_dark = value < (min(finite) + max(finite)) / 2
+            text = "-" if isnan(value) else f"{value:.1f}"
+            axes.text(x, y, text, ha="center", va="center", fontsize=TINY, color="white" if is_dark else "black")
 
 
 def _draw_series(axes: Axes, series: Series, style: Style) -> None:

@@ -102,7 +102,8 @@ class PlacePanel:
 class MapPanel:
     """Panel of numbers at evenly spaced places in the plane, as colours; ``label`` is that of their scale.
 
-    ``values`` are rows of numbers, the first at the top.
+    ``values`` are rows of numbers, the first at the top. Places with names have their numbers
+    printed in them.
     """
 
     title: str
@@ -113,6 +114,8 @@ class MapPanel:
     values: tuple[tuple[float, ...], ...]
     label: str
     has_contours: bool = False
+    x_names: tuple[str, ...] = ()
+    y_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,20 +227,17 @@ class LoadedModel:
             ContractError: the rule is unknown, the model has no attention that shows itself, or passes are compiled.
         """
         if self.is_compiled:
-            raise ContractError(
-                f"backward {rule} changes gradients inside the model, which compiled passes do not permit: take a "
-                "precision without compiling, such as float32"
-            )
+            raise ContractError(f"backward {rule} needs hooks, which compiled passes leave out: take another precision")
         check_rule(self._module, rule)
         model = copy(self)
         model._backward = rule
         return model
 
     @property
-    def patch_grid(self) -> tuple[int, int] | None:
-        """Return rows and columns of an image's patches: timm's ``patch_embed.grid_size``, None if there is none."""
-        grid = getattr(getattr(self._module, "patch_embed", None), "grid_size", None)
-        return (int(grid[0]), int(grid[1])) if isinstance(grid, tuple) else None
+    def patch_grid(self) -> tuple[int, int]:
+        """Return rows and columns of an image's patches: timm's ``patch_embed.grid_size``, (0, 0) without one."""
+        rows, columns = getattr(getattr(self._module, "patch_embed", None), "grid_size", None) or (0, 0)
+        return int(rows), int(columns)
 
     def in_precision(self, dtype: str) -> LoadedModel:
         """Return the same model, whose passes run in another arithmetic (``core.shard.Precision``).

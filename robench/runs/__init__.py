@@ -10,7 +10,7 @@ from robench.runs.prepare import PreparedRun, measure, prepare
 from robench.runs.request import REHEARSALS, RunRequest, rehearsal_request, smoke_request
 from robench.runs.rescoring import rescore_results
 from robench.runs.rounds import in_rounds
-from robench.runs.transfer import PreparedTransfer, prepare_transfer
+from robench.runs.transfer import PreparedTransfer, prepare_transfer, with_attack
 
 __all__ = [
     "REHEARSALS",
@@ -29,4 +29,5 @@ __all__ = [
     "rescore_results",
     "smoke_request",
     "suites_to_check",
+    "with_attack",
 ]

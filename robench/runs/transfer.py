@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from robench.core.checkpoint import Checkpoint
-from robench.core.declared import Declaration
+from robench.core.declared import Declaration, PerturbationDeclaration
 from robench.core.errors import UnknownNameError, UsageError
 from robench.core.protocols import Store
 from robench.core.records import Failure, Record
@@ -19,6 +19,7 @@ from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards, shard_key
 from robench.core.suite import Column, Condition, Suite, View, views_of
 from robench.declarations.preprocessing import ImagePreprocessing
+from robench.declare.columns import perturbation_problems
 from robench.evaluation.actions import Rescore
 from robench.reports import build_report
 from robench.runs.prepare import PreparedRun, folder_of, prepare
@@ -162,6 +163,22 @@ def prepare_transfer(request: RunRequest, condition: str, targets: Sequence[Chec
         },
         coupled_sources=tuple(_marked(each, batch_size) for each in sources if each.coupled),
     )
+
+
+def with_attack(suite: Suite, attack: PerturbationDeclaration) -> tuple[Suite, str]:
+    """Return a suite with a condition of an attack, on data and number of examples of its clean one, and its name.
+
+    Raises:
+        UsageError: the suite has no clean condition, or its dataset cannot be attacked so.
+    """
+    clean = next((each for each in suite.conditions if each.perturbation.is_clean), None)
+    if clean is None:
+        raise UsageError(f"suite {suite.name!r} has no clean condition, whose examples an attack of its own would get")
+    # No name in a suite has a space.
+    condition = replace(clean, name=f"own {attack.kind}", perturbation=attack)
+    if problems := perturbation_problems(condition):
+        raise UsageError(f"the attack does not fit suite {suite.name!r}: {' '.join(problems[0]).strip()}")
+    return replace(suite, conditions=(*suite.conditions, condition)), condition.name
 
 
 def _clean_beside(suite: Suite, attack: Condition) -> tuple[Condition, ...]:

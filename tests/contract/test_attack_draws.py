@@ -25,6 +25,7 @@ from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
+from robench.attacks.transfer_pgd import TransferPgd
 from robench.core.protocols import Batch, Perturbed
 from robench.core.seeds import example_seed
 from robench.perturbations.dispatch import perturb, perturb_each
@@ -57,6 +58,9 @@ MEMBERS: tuple[Any, ...] = (
 LEAVING: dict[str, Any] = {
     "pgd-restarts": Pgd(**SOON, relative_step=Fraction(1, 4), num_steps=3, num_restarts=2, num_draws=2),
     "pgd-worst": Pgd(**SOON, relative_step=Fraction(1, 4), num_steps=3, num_draws=3, over_draws="worst"),
+    "transfer-pgd-leaving": TransferPgd(
+        **SOON, relative_step=Fraction(1, 2), num_steps=6, returns="best", translation=3
+    ),
     "apgd-restarts": Apgd(**SOON, num_steps=5, num_restarts=2, num_draws=2),
     "apgd-targeted": Apgd(**SOON, num_steps=5, loss="dlr-targeted", num_restarts=3),
     "apgd-shrinking": Apgd(

@@ -17,6 +17,7 @@ from robench.attacks.sea import Sea
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
+from robench.attacks.transfer_pgd import TransferPgd
 from robench.perturbations.sweep import Sweep
 
 EPSILON = Fraction(1, 255)
@@ -25,6 +26,7 @@ SEARCH = {"num_steps": 6, "num_restarts": 2, "num_draws": 3}
 EXACT = [
     (Fgsm(epsilon=EPSILON, num_draws=3), (3, 3), 1),
     (Pgd(epsilon=EPSILON, relative_step=Fraction(1, 4), random_start=True, **SEARCH), (36, 36), 2),
+    (TransferPgd(epsilon=EPSILON, relative_step=Fraction(1, 4), num_steps=3, scale_copies=4), (12, 12), 1),
     (Apgd(epsilon=EPSILON, **SEARCH), (36, 36), 2),
     (SparseL1(epsilon=EPSILON, step_size=EPSILON / 4, sparsity=0.5, random_start=True, **SEARCH), (36, 36), 2),
     (

@@ -29,6 +29,7 @@ from robench.attacks.sea import Sea
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
+from robench.attacks.transfer_pgd import TransferPgd
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.corruptions.corruption import Corruption
@@ -54,6 +55,14 @@ EXAMPLES: dict[str, Any] = {
     "pgd": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, num_restarts=3),
     "pgd-last": Pgd(epsilon=EPSILON, relative_step=Fraction(1, 4), num_steps=3, num_restarts=3, returns="last"),
     "pgd-momentum": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, momentum=0.75, loss="margin"),
+    "transfer-pgd": TransferPgd(
+        epsilon=EPSILON,
+        relative_step=Fraction(1, 4),
+        num_steps=4,
+        input_diversity=0.7,
+        smallest_size=0.6,
+        translation=3,
+    ),
     "pgd-l2": Pgd(norm="l2", epsilon=Fraction(1, 2), step_size=Fraction(1, 8), num_steps=8, num_restarts=2),
     "pgd-l1": Pgd(norm="l1", epsilon=Fraction(2), step_size=Fraction(1, 2), num_steps=8, loss="dlr"),
     "pgd-at-success": Pgd(epsilon=EPSILON, step_size=Fraction(2, 255), num_steps=8, stop="at_success"),
