@@ -15,7 +15,6 @@ from robench.core.suite import Suite
 from robench.datasets import open_dataset
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import find_checkpoints, find_datasets, find_suite, parse_architecture
-from robench.declare.schema import parse_perturbation
 from robench.executors import IN_PROCESS, ExecutorBase
 from robench.leaderboard import ranked
 from robench.models.build import build
@@ -32,7 +31,6 @@ from robench.runs import (
     prepare_transfer,
     rehearsal_request,
     smoke_request,
-    with_attack,
 )
 from robench.runs.chosen_models import Keys, Models, listed, names_of
 from robench.runs.devices import AUTO
@@ -176,7 +174,7 @@ def run(
 
 def transfer(
     suite: str | Path | Suite,
-    condition: str | Mapping[str, object],
+    condition: str,
     models: Models,
     targets: Models = (),
     *,
@@ -197,16 +195,14 @@ def transfer(
     """Score the adversarial examples of each of ``models`` on each of ``targets``, by default the same models.
 
     The report has a row per target and a column per attacked model. A sweep is used at its largest budget, or at the
-    one after an ``@`` in ``condition``, such as ``pgd@4/255``. A mapping is an attack as in a suite, on the
-    suite's clean examples. Models, their keys, examples and workers are as in ``run``.
+    one after an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys, examples and workers are as in
+    ``run``.
 
     Raises:
         RobenchError: see ``core.errors``; failed shards do not raise, but leave incomplete cells.
     """
     registries = registries_of(registry)
     loaded = suite_of(suite, registries, dataset, all_examples=all_examples)
-    if not isinstance(condition, str):
-        loaded, condition = with_attack(loaded, parse_perturbation(condition, "attack"))
     everyone = choose_models([*listed(models), *listed(targets)], registries, key, loaded)
     by_name = {checkpoint.name: checkpoint for checkpoint in everyone.checkpoints}
     request = replace(

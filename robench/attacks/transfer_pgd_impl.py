@@ -52,7 +52,7 @@ class TransferSearch(PgdSearch):
         return replace(passes[0], points=points.detach(), _gradient=smooth)
 
     def _shown(self, problem: Problem, points: Tensor, copy: int) -> Tensor:
-        """Return what the pass of one copy sees of points (B, C, H, W), differentiable in them."""
+        """Return the images that the pass of one copy sees, differentiable in points (B, C, H, W)."""
         declared = self.declaration
         if declared.patch_out is not None:
             points = torch.where(self._patches(problem, declared.patch_out), points, problem.inputs)
@@ -69,14 +69,13 @@ class TransferSearch(PgdSearch):
     def _patches(self, problem: Problem, count: int) -> Tensor:
         """Return a mask (B, 1, H, W), true in ``count`` random patches of each image; the same for all copies."""
         grid = cast("Any", problem.victim).patch_grid
-        drawn = problem.draws.uniform(_stream("patches", problem, 0), (grid[0] * grid[1],))
+        drawn = problem.draws.uniform(_stream("patches", problem), (grid[0] * grid[1],))
         mask = (drawn.argsort(dim=1).argsort(dim=1) < count).view(-1, 1, *grid).to(problem.inputs)
         return interpolate(mask, size=problem.inputs.shape[-2:], mode="nearest") > 0
 
 
-def _stream(purpose: str, problem: Problem, copy: int) -> Stream:
-    address = problem.address
-    return Stream(purpose=purpose, restart=address.search or 0, step=address.step, query=copy)
+def _stream(purpose: str, problem: Problem, copy: int = 0) -> Stream:
+    return Stream(purpose=purpose, restart=problem.address.search or 0, step=problem.address.step, query=copy)
 
 
 def resized_and_padded(image: Tensor, smallest: float, size: float, top: float, left: float) -> Tensor:
@@ -100,10 +99,12 @@ def smoothed(gradient: Tensor, side: int) -> Tensor:
     if side == 1:
         return gradient
     weights = torch.exp(-(torch.linspace(-DEVIATIONS, DEVIATIONS, side, dtype=torch.float64) ** 2) / 2)
-    shares = (weights / weights.sum()).tolist()
+    kernel = (weights / weights.sum()).tolist()
     for axis, room in ((-1, (side // 2, side // 2)), (-2, (0, 0, side // 2, side // 2))):
         wide, size = pad(gradient, room), gradient.shape[axis]
-        gradient = sum((share * wide.narrow(axis, at, size) for at, share in enumerate(shares)), gradient.new_zeros(()))
+        gradient = sum(
+            (weight * wide.narrow(axis, at, size) for at, weight in enumerate(kernel)), gradient.new_zeros(())
+        )
     return gradient
 
 

@@ -237,7 +237,7 @@ def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> 
 
 
 def draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
-    """Write the panels of a plot with these titles to a file, and say what is not drawn."""
+    """Write the panels of a plot with these titles to a file."""
     # What needs no results is refused first.
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:

@@ -1,7 +1,7 @@
 """Backward rules of transfer attacks on attention: outputs stay the same to the bit, gradients change.
 
-Both read a layer as ``heads = weights @ values + rest`` (``attention.seen``), whatever the mechanism: the forward pass
-is the layer's own, and the gradient by its heads flows into weights, values and rest of this product alone.
+Both read a layer of any mechanism as ``heads = weights @ values + rest`` (``attention.seen``): the forward pass is the
+layer's own, and the gradient by its heads flows into weights, values and rest of this product alone.
 
 * ``pna``, Pay No Attention: Wei et al. 2022, arXiv:2109.04176. The weights are constants, also where they depend on the
   values, as in RPC and RKDE.
@@ -34,7 +34,7 @@ PROJECTIONS = ("qkv", "qk", "q", "kv")
 
 
 class _Through(torch.autograd.Function):
-    """The first tensor, whose gradient goes to the second instead."""
+    """Identity on the first tensor, whose gradient goes to the second instead."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, path: Tensor) -> Tensor:
@@ -82,39 +82,36 @@ class _Layer:
         return (given[0].detach(),) if self._is_constant else None
 
 
-def attentions_of(module: nn.Module) -> list[nn.Module]:
-    """Return the attention layers that a rule reaches: those with ``seen`` and ``proj``."""
-    return [each for each in module.modules() if isinstance(each, ShowsInside) and hasattr(each, "proj")]
-
-
-def check_rule(module: nn.Module, rule: str) -> None:
-    """Refuse a rule that a module cannot follow, by a ContractError."""
+def attentions_of(module: nn.Module, rule: str) -> list[nn.Module]:
+    """Return the attention layers that a rule changes; raise a ContractError if there are none, or no such rule."""
     if rule not in ("pna", "tgr"):
         raise ContractError(f"there is no backward rule {rule!r}; choose pna or tgr")
-    if not attentions_of(module):
+    found: list[nn.Module] = [
+        each for each in module.modules() if isinstance(each, ShowsInside) and hasattr(each, "proj")
+    ]
+    if not found:
         raise ContractError(
             f"backward {rule} needs attention layers with a method 'seen' and a projection 'proj', as robench's own, "
             "and the model has none: leave out backward, and take input_diversity, translation or scale_copies"
         )
+    return found
 
 
 @contextmanager
 def following(module: nn.Module, rule: str | None) -> Iterator[None]:
     """Let graphs that are built of a module follow a rule; None for the derivative as it is."""
     with ExitStack() as hooks:
-        attentions = attentions_of(module) if rule is not None and torch.is_grad_enabled() else []
+        attentions = attentions_of(module, rule) if rule is not None and torch.is_grad_enabled() else []
         for attention in attentions:
             layer, children = _Layer(str(rule)), dict(attention.named_children())
             hooks.callback(attention.register_forward_pre_hook(layer.enter).remove)
             hooks.callback(children["proj"].register_forward_pre_hook(layer.leave).remove)
             for name in children.keys() & set(PROJECTIONS):
                 hooks.callback(children[name].register_forward_hook(layer.project).remove)
-        if rule == "tgr":
-            for block in module.modules():
-                if getattr(block, "attn", None) in attentions and isinstance(
-                    mlp := getattr(block, "mlp", None), nn.Module
-                ):
-                    hooks.callback(mlp.register_forward_hook(_regularise_mlp).remove)
+        for block in module.modules() if rule == "tgr" else ():
+            mlp = getattr(block, "mlp", None)
+            if isinstance(mlp, nn.Module) and getattr(block, "attn", None) in attentions:
+                hooks.callback(mlp.register_forward_hook(_regularise).remove)
         yield
 
 
@@ -137,7 +134,7 @@ def without_extreme_tokens(gradient_BNC: Tensor) -> Tensor:
     return gradient_BNC.scatter(1, largest_B1C, 0.0).scatter(1, smallest_B1C, 0.0)
 
 
-def _regularise_mlp(mlp: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
+def _regularise(mlp: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
     _change_gradient(output, without_extreme_tokens, MLP_FACTOR)
 
 

@@ -24,7 +24,7 @@ from robench.figures.draw import (
     settings,
     style_of,
 )
-from robench.figures.plots import LinePanel, SeedPanel, SeedRow, Series
+from robench.figures.plots import LinePanel, MapPanel, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
 from robench.leaderboard.chart import colour_of
 
@@ -51,6 +51,21 @@ def seed_plot(*names: str) -> Plot:
     )
     models = tuple(str(place) for place, _ in enumerate(names))
     return Plot(panels=(SeedPanel(title="t", x_label="x (%)", rows=rows),), models=models, labels=names)
+
+
+def test_a_named_map_has_its_numbers_in_its_cells() -> None:
+    names = ("a", "b $x^2$"), ("target", NAMES["broken mathtext"])
+    panel = MapPanel(
+        title="t", x_label="x", y_label="y", x=(0.0, 1.0), y=(0.0, 1.0), values=((4.0, 43.25), (nan, 100.0)),
+        label="l", x_names=names[0], y_names=names[1],
+    )  # fmt: skip
+    figure = drawn(Plot(panels=(panel,), models=(), labels=()))
+    axes = figure.axes[0]
+    cells = {each.get_position(): each.get_text() for each in axes.texts}
+    assert cells == {(0.0, 0.0): "4.0", (1.0, 0.0): "43.2", (0.0, 1.0): "-", (1.0, 1.0): "100.0"}
+    assert [each.get_text() for each in axes.get_xticklabels()] == list(names[0])
+    assert [each.get_text() for each in axes.get_yticklabels()] == list(names[1])
+    assert not outside(figure)
 
 
 class TestLines:

@@ -76,6 +76,8 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         ("transfer", "--suite", "T", "--condition", "pgd", "--model", "digits-vit"),
         ("transfer", "--suite", "digits-adv", "--condition", "T", "--model", "digits-vit"),
         ("transfer", "--suite", "digits-adv", "--condition", "pgd", "--model", "digits-vit", "--target", "T"),
+        ("transfer", "--suite", "digits-adv", "--attack", "T", "--model", "digits-vit"),
+        ("transfer", "--suite", "digits-adv", "--condition", "pgd", "--model", "digits-vit", "--figure", "T"),
     ],
     "rescore": [
         ("rescore", "--suite", "T", "--model", "digits-vit"),

@@ -103,6 +103,22 @@ def test_a_limit_asks_for_the_first_examples_alone(transfer: Callable[..., Ended
     assert all(row["limit"] == 30 for row in json.loads(ended.stdout)["rows"])
 
 
+def test_an_attack_of_ones_own_on_the_clean_examples_is_drawn_as_a_matrix(robench: Robench, tmp_path: Path) -> None:
+    asked = ("transfer", "--suite", "digits-transfer", "--limit", "4", *options(MODELS), *SERIAL, "--json")
+    attack = "kind: transfer-pgd, epsilon: 8/255, relative_step: 1/2, num_steps: 2, backward: pna, patch_out: 12"
+    figure = tmp_path / "m.svg"
+    ended = robench(*asked, "--attack", attack, "--figure", figure, "--results", tmp_path / "r")
+    assert ended.code == 0
+    assert "own transfer-pgd" in json.loads(ended.stdout)["suite"]
+    assert {cell["num_examples"] for row in cells(ended.stdout).values() for cell in row.values()} == {4}
+    assert figure.read_text().startswith("<?xml")
+    both = robench(*asked, "--attack", attack, "--condition", "pna")
+    assert both.code == 2
+    assert "give either --condition" in both.stderr
+    unfit = robench(*asked, "--attack", "kind: square-series, epsilon: 0.1, num_queries: 3, p_init: 0.5")
+    assert "the attack does not fit suite 'digits-transfer'" in unfit.stderr
+
+
 @pytest.mark.slow
 def test_without_a_clean_condition_there_is_no_clean_column(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
