@@ -38,6 +38,8 @@ def split_by_kernel(mode: str, tensors: tuple[Tensor, ...], map_HMN: Tensor) -> 
     if mode not in KERNEL_MODES or not torch.is_grad_enabled():
         return tensors
     with torch.no_grad():
+        # Half precision has no factorisations.
+        map_HMN = map_HMN.to(torch.promote_types(map_HMN.dtype, torch.float32))
         kept_HNN = torch.linalg.pinv(map_HMN) @ map_HMN
         if mode == WITHIN_KERNEL:
             kept_HNN = torch.eye(map_HMN.shape[-1], dtype=kept_HNN.dtype, device=kept_HNN.device) - kept_HNN
