@@ -18,6 +18,7 @@ batch, by which the code divides all gradients alike, is left out: Adam's steps 
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -65,13 +66,14 @@ class PatchFoolSearch:
         self.num_steps = declaration.num_steps
         self.loss: Loss = problem.task.objective
         self._losses = [_beside(self.loss)]
-        if declaration.attention_weight:
-            tokens = problem.within("layers").at(search=0, step=0).look(problem.inputs, _a_number_each)
-            layers = range(len(tokens)) if declaration.formula == "paper" else range(1, len(tokens) // 2)
-            self._losses += [attention_loss(layer, declaration.formula) for layer in layers]
 
     def begin(self, problem: Problem, restart: int) -> PatchState:
         """Return a patch of uniform values between the bounds of its pixels."""
+        formula = self.declaration.formula
+        if self.declaration.attention_weight and len(self._losses) == 1:
+            tokens = problem.within("layers").at(search=0, step=0).look(problem.inputs, _a_number_each)
+            layers = range(len(tokens)) if formula == "paper" else range(1, len(tokens) // 2)
+            self._losses += [attention_loss(layer, formula) for layer in layers]
         region, stream = replace(problem.region, most=None), Stream(purpose="start", restart=restart)
         drawn = problem.draws.uniform(stream, problem.inputs.shape[1:]).to(problem.inputs)
         values, zeros = region.project(torch.lerp(region.lower, region.upper, drawn)), torch.zeros_like(problem.inputs)
@@ -179,5 +181,6 @@ def _a_number_each(layers: Layers) -> tuple[Tensor, ...]:
 
 def patch_fool(declaration: PatchFool, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the patches."""
-    problem = replace(placed(declaration, problem), shows_layers=declaration.attention_weight > 0)
-    return declared_search(declaration, PatchFoolSearch(declaration, problem), problem)
+    problem = replace(problem, shows_layers=declaration.attention_weight > 0)
+    search = PatchFoolSearch(declaration, problem)
+    return declared_search(declaration, search, problem, limited=partial(placed, declaration))

@@ -11,6 +11,7 @@ ART and torchattacks draw the l2 start from within a cube. cleverhans (torch) ha
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -97,7 +98,7 @@ def limited(declaration: Pgd, problem: Problem) -> Problem:
 
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
-    problem = limited(declaration, problem)
     # A lowest loss falls with the number of draws: last points have as many as the others.
     num_draws = declaration.num_draws if declaration.over_draws == "worst" else 1
-    return declared_search(declaration, PgdSearch(declaration, problem), problem, num_draws)
+    search = PgdSearch(declaration, problem)
+    return declared_search(declaration, search, problem, num_draws, partial(limited, declaration))

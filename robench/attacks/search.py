@@ -7,6 +7,7 @@ address, so that the draws of its passes do not depend on the other examples sti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -104,10 +105,12 @@ def search(
     returns: str = "best",
     stop: str = "never",
     num_draws: int = 1,
+    limited: Callable[[Problem], Problem] = lambda problem: problem,
 ) -> Reached:
     """Return the best points of all searches; with ``returns`` last, the best of their last points.
 
-    Last points are evaluated with ``num_draws`` passes, as many as the algorithm uses for the other points.
+    ``limited`` returns the problem in the region that is searched, for the examples that are attacked. Last points are
+    evaluated with ``num_draws`` passes, as many as the algorithm uses for the other points.
 
     With ``stop`` at_success (early stopping) a misclassified example is returned clean, and a fooled one leaves as soon
     as a new final prediction confirms it; that pass is skipped for a victim that draws nothing.
@@ -119,6 +122,8 @@ def search(
     kept, active = Kept(problem, published=published), _Active(problem, leaves=stop == "at_success")
     if published or stop == "at_success":
         active.drop(kept.points, kept)
+    if len(active):
+        active.problem = limited(active.problem)
     for restart in range(num_restarts):
         if not len(active):
             break
@@ -139,7 +144,11 @@ def search(
 
 
 def declared_search(
-    declaration: SearchingAttack, algorithm: Algorithm[Any], problem: Problem, num_draws: int = 1
+    declaration: SearchingAttack,
+    algorithm: Algorithm[Any],
+    problem: Problem,
+    num_draws: int = 1,
+    limited: Callable[[Problem], Problem] = lambda problem: problem,
 ) -> Reached:
     """Return the points of ``search`` with restarts, returned point and stopping rule of a declaration."""
     return search(
@@ -149,6 +158,7 @@ def declared_search(
         returns=declaration.returns,
         stop=declaration.stop,
         num_draws=num_draws,
+        limited=limited,
     )
 
 

@@ -18,6 +18,7 @@ The rules of ``backward`` belong to models (``models.backward_rules_impl``). All
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -112,5 +113,5 @@ def transfer_pgd(declaration: TransferPgd, problem: Problem) -> Reached:
     """Return the points (B, C, H, W) of ``num_restarts`` searches, against the victim with the declared rule."""
     if declaration.backward != "plain":
         problem = replace(problem, victim=cast("Any", problem.victim).with_backward(declaration.backward))
-    problem = limited(declaration, problem)
-    return declared_search(declaration, TransferSearch(declaration, problem), problem)
+    search = TransferSearch(declaration, problem)
+    return declared_search(declaration, search, problem, limited=partial(limited, declaration))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from robench.attacks.attack import problem_of
 from robench.attacks.pgd import Pgd
+from robench.attacks.pgd_impl import PgdState
 from robench.attacks.problem import Problem
 from robench.attacks.transfer_pgd import TransferPgd
 from robench.attacks.transfer_pgd_impl import TransferSearch, resized_and_padded, smoothed
@@ -34,7 +35,7 @@ def problem_for(declaration: TransferPgd, step: int = 0) -> Problem:
 
 
 def gradient_of(declaration: TransferPgd, problem: Problem, points: Tensor) -> Tensor:
-    return TransferSearch(declaration, problem)._differentiated(problem, points, 0).gradient()
+    return TransferSearch(declaration, problem)._differentiated(problem, PgdState(points), 0).gradient()
 
 
 def slope(images: Tensor, labels: Tensor) -> Tensor:
