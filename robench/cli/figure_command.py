@@ -236,15 +236,21 @@ def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> 
     return draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
 
 
-def draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
-    """Write the panels of a plot with these titles to a file."""
-    # What needs no results is refused first.
+def format_of(output: Path) -> str:
+    """Return the format of a figure by the suffix of its file; refuse others, and a missing matplotlib."""
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:
         raise UsageError(f"the suffix of {output} is {suffix!r}; end the file's name in {', '.join(SUFFIXES)}")
     check_matplotlib()
+    return SUFFIXES[suffix]
+
+
+def draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
+    """Write the panels of a plot with these titles to a file."""
+    # What needs no results is refused first.
+    format_name = format_of(output)
     plot = with_panels(plot_of(), panels)
-    content = rendered(plot, SUFFIXES[suffix])
+    content = rendered(plot, format_name)
     with writing(output):
         write_whole(output, content)
     if plot.left_out:

@@ -79,7 +79,7 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
-    from robench.cli.figure_command import draw
+    from robench.cli.figure_command import draw, format_of
     from robench.cli.progress import WatchedRun, has_kept, kept_text, say_failures
     from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints
@@ -89,6 +89,8 @@ def command(
 
     if (condition is None) == (attack is None):
         raise UsageError("give either --condition, an attack of the suite, or --attack, one of your own")
+    if figure is not None:
+        format_of(figure)
     request, store = selection.request(**settings), selection.store()
     if attack is not None:
         suite, condition = with_attack(request.suites[0], read_perturbation(attack, "--attack"))

@@ -115,6 +115,8 @@ def test_an_attack_of_ones_own_on_the_clean_examples_is_drawn_as_a_matrix(robenc
     both = robench(*asked, "--attack", attack, "--condition", "pna")
     assert both.code == 2
     assert "give either --condition" in both.stderr
+    wrong = robench(*asked, "--attack", attack, "--figure", tmp_path / "m.gif")
+    assert "end the file's name in .svg" in wrong.stderr
     unfit = robench(*asked, "--attack", "kind: square-series, epsilon: 0.1, num_queries: 3, p_init: 0.5")
     assert "the attack does not fit suite 'digits-transfer'" in unfit.stderr
 
