@@ -13,9 +13,10 @@ Gradients = Literal[
     "sparse_part",
     "within_kernel",
     "outside_kernel",
+    "mechanism",
 ]
-# What any model has: its own where it solves nothing.
-OF_ANY_MODEL = ("own", "through_solvers")
+# What any model has: its own where it solves nothing and offers no others.
+OF_ANY_MODEL = ("own", "through_solvers", "mechanism")
 
 
 def check_gradients(gradients: Gradients, model: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-WITHIN_KERNEL, OUTSIDE_KERNEL = KERNEL_MODES = ("within_kernel", "outside_kernel")
+OUTSIDE_KERNEL, WITHIN_KERNEL = KERNEL_MODES = ("outside_kernel", "within_kernel")
 
 
 class _StraightThrough(torch.autograd.Function):

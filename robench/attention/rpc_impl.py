@@ -57,7 +57,7 @@ from robench.attention.projected import DotAttention, ProjectedAttention
 from robench.attention.rpc import Rpc
 from robench.attention.state import ForwardState
 
-GRADIENT_MODES = ("sparse_part", "smooth")
+GRADIENT_MODES = ("smooth", "sparse_part")
 # Width of the smooth step at the threshold, as a part of it.
 SMOOTH_WIDTH = 1 / 4
 

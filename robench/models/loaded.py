@@ -215,8 +215,9 @@ class LoadedModel:
     def with_gradients(self, mode: str) -> LoadedModel:
         """Return the same model with other gradients of its modules, whose outputs stay the same.
 
-        With ``through_solvers`` the attribute ``stops_gradients`` of modules where it is true is false during a pass,
-        with other modes ``gradient_mode`` is the mode where ``gradient_modes`` contains it. All others keep their own.
+        With ``through_solvers`` the attribute ``stops_gradients`` of modules where it is true is false during a pass;
+        with other modes ``gradient_mode`` is the mode where ``gradient_modes`` contains it; with ``mechanism`` it is the
+        first of them, and solvers are followed too. All others keep their own.
         """
         return _Differentiable(self, mode)
 
@@ -373,10 +374,13 @@ class _Differentiable(LoadedModel):
         vars(self).update(vars(model))
         # Attributes of modules with their values during a pass.
         self._set_in_passes: list[tuple[nn.Module, str, object]] = [
-            (module, "stops_gradients", False) if mode == "through_solvers" else (module, "gradient_mode", mode)
+            (module, "gradient_mode", _modes_of(module)[0] if mode == "mechanism" else mode)
             for module in self._submodules
-            if (mode == "through_solvers" and getattr(module, "stops_gradients", False)) or mode in _modes_of(module)
+            if mode in (modes := _modes_of(module)) or (modes and mode == "mechanism")
         ]
+        if mode in ("through_solvers", "mechanism"):
+            stopping = [module for module in self._submodules if getattr(module, "stops_gradients", False)]
+            self._set_in_passes += [(module, "stops_gradients", False) for module in stopping]
 
     @contextmanager
     def _running(self) -> Iterator[None]:

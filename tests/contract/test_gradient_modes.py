@@ -92,10 +92,12 @@ def test_outputs_are_the_same_to_the_bit_and_gradients_where_a_mode_is_not_offer
     for mode in get_args(Gradients)[1:]:
         found, slope = scores_and_slope(model.with_gradients(mode))
         assert torch.equal(found, outputs), mode
-        stopped = mode == "through_solvers" and any(
-            getattr(part, "stops_gradients", False) for part in module.modules()
-        )
-        assert torch.equal(slope, own) != (mode in model.gradient_modes or stopped), mode
+        stopped = any(getattr(part, "stops_gradients", False) for part in module.modules())
+        offered = mode in model.gradient_modes or (mode in ("through_solvers", "mechanism") and stopped)
+        first = bool(model.gradient_modes) and mode == "mechanism"
+        assert torch.equal(slope, own) != (offered or first), mode
+        if first and not stopped:
+            assert torch.equal(slope, scores_and_slope(model.with_gradients(model.gradient_modes[0]))[1])
         assert torch.equal(scores_and_slope(model)[1], own)
 
 
@@ -261,7 +263,7 @@ def test_an_attack_refuses_a_model_without_its_gradients() -> None:
         ContractError, match=r"no layer of it has gradients smooth, and all .* take own or through_solve"
     ):
         Pgd(**STEPS, gradients="smooth").check_model(plain, images())
-    with pytest.raises(ContractError, match=r"has gradients implicit.*through_solvers or sparse_part or smooth"):
+    with pytest.raises(ContractError, match=r"has gradients implicit.*mechanism or smooth or sparse_part"):
         Pgd(**STEPS, gradients="implicit").check_model(pursuing, images())
 
 
