@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.backends.served import Backend, backend_problems, only_values
-from robench.attacks.gradients import Gradients, check_gradients
+from robench.attacks.gradients import PLAIN_GRADIENTS, Gradients, check_gradients
 from robench.core.budgets import Support, ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration, classes_text
 from robench.core.identity import Plain, to_plain
@@ -53,9 +53,8 @@ class Attack(PerturbationBase):
         labels: labels that the attack moves away from: the true classes, or the victim's own clean predictions
             (``predicted``), as in cleverhans' default.
         backend: implementation that runs: robench's own, or a library's (see ``backends.served``).
-        gradients: gradients as defined by the model's code (``own``); or others of the same outputs, such as also
-            through inner optimisations that it solves outside the graph (``through_solvers``: SPKDE as released). The
-            others are of some mechanisms alone; docs/protocols.md has their formulas.
+        gradients: gradients as defined by the model's code (``own``), or others of the same outputs that some
+            mechanisms have, such as ``through_solvers`` of SPKDE as released (formulas: docs/protocols.md).
         exact: whether to pass a library one example at a time, so that no other example affects the outcome.
         follows_schedules: whether losses may depend on the number of the step.
     """
@@ -108,8 +107,7 @@ class Attack(PerturbationBase):
     def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
         """Return why the attack cannot be applied to a dataset: domain, task, number of classes, or a large budget."""
         domain, task = DOMAINS.get(dataset.domain), TASKS.get(dataset.task)
-        if domain is None or task is None:
-            # Unknown names are reported elsewhere.
+        if domain is None or task is None:  # unknown names are reported elsewhere
             return []
         subject = f"must be no {self.kind} on {dataset.name}, whose inputs ({dataset.domain})"
         if not domain.is_real_valued:
@@ -180,6 +178,11 @@ class Attack(PerturbationBase):
     def follows_plain_loss(self) -> bool:
         """Return whether the attack maximises the cross-entropy, or the task's objective."""
         return self.loss in PLAIN
+
+    @property
+    def knows_mechanism(self) -> bool:
+        """Return whether the attack follows gradients of a mechanism other than its own."""
+        return self.gradients not in PLAIN_GRADIENTS
 
     @property
     def stop(self) -> Stop:

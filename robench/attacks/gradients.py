@@ -15,8 +15,10 @@ Gradients = Literal[
     "outside_kernel",
     "mechanism",
 ]
+# Of attacks that do not know the mechanism.
+PLAIN_GRADIENTS = ("own", "through_solvers")
 # What any model has: its own where it solves nothing and offers no others.
-OF_ANY_MODEL = ("own", "through_solvers", "mechanism")
+OF_ANY_MODEL = (*PLAIN_GRADIENTS, "mechanism")
 
 
 def check_gradients(gradients: Gradients, model: Any) -> None:

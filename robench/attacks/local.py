@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.base import GradientAscent
+from robench.attacks.gradients import PLAIN_GRADIENTS
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem, imported
 from robench.declarations.supports import L0, Patches, Support
@@ -73,6 +74,11 @@ class LocalAscent(GradientAscent):
         """Return whether the attack reads what attention layers show."""
         is_placed_by_attention = self.patches is not None and self.place == "attention"
         return is_placed_by_attention or self.attention_term is not None
+
+    @property
+    def knows_mechanism(self) -> bool:
+        """Return whether the attack reads attention, or follows gradients of a mechanism other than its own."""
+        return self.reads_layers or self.gradients not in PLAIN_GRADIENTS
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: of supports with norms and backends, and of losses on a patch without one."""

@@ -86,6 +86,7 @@ def command(
 )
 @option("--num-examples", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
 @option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
+@option("--attention", is_flag=True, help="Also compare attacks that know attention with others.")
 @json_option
 def audit_command(
     model: str,

@@ -149,6 +149,11 @@ class PerturbationDeclaration(Declaration, Protocol):
         return False
 
     @property
+    def knows_mechanism(self) -> bool:
+        """Return whether an attack reads what attention layers show, or follows gradients of a mechanism's own."""
+        return False
+
+    @property
     def keeps_scores(self) -> bool:
         """Return whether top-5, loss and confidence are recorded beside the verdict.
 

@@ -12,6 +12,7 @@ from robench.core.shard import DatasetIdentity, Shard
 from robench.domains import domain_of
 from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import arithmetic_for
+from robench.evaluation.attention_audit import attention_comparisons
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct, comparisons, indicators
@@ -38,10 +39,13 @@ def audit_shard(
     return replace(record, flags=tuple(flags), provenance=whole)
 
 
-def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0) -> list[Flag]:
+def audit(
+    model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fraction, *, seed: int = 0, attention: bool = False
+) -> list[Flag]:
     """Return every check of a model at a budget in l-infinity, in units of the inputs, on a batch of the dataset.
 
-    The model's task has a verdict on each example, or examples of many answers (``tasks.base.ManyAnswers``).
+    The model's task has a verdict on each example, or examples of many answers (``tasks.base.ManyAnswers``). With
+    ``attention``, attacks that know attention are compared with others.
 
     Raises:
         ContractError: the dataset or the model broke its contract.
@@ -60,7 +64,8 @@ def audit(model: Model, batch: Batch, dataset: DatasetIdentity, epsilon: Fractio
         # All rows of a pass: a model with batch statistics may not accept a single one.
         outputs = predict(model, probe.batch.inputs, probe.draws.prediction_seeds, batch_size)
         task_of(batch).rules.check_outputs(outputs, len(probe), "audited")
-        return [*model_checks(probe), *indicators(probe), *comparisons(probe, outputs.shape[1])]
+        flags = [*model_checks(probe), *indicators(probe), *comparisons(probe, outputs.shape[1])]
+        return [*flags, *attention_comparisons(probe)] if attention else flags
 
 
 def _rows_at_once(model: Model, batch: Batch, draws: ExampleDraws) -> int:

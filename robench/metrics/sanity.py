@@ -51,23 +51,27 @@ PLAIN_LOSS = Expectation(
     "plain loss beats another",
     "the attack leaves out answers that the plain loss reaches: check which of them its loss and its steps attack",
 )
+KNOWS_ATTENTION = Expectation(
+    "attention-aware attack beats the others",
+    "attacks that do not know the mechanism overstate robustness: report the number under the one that is named",
+)
 ANY_DISTANCE = Expectation(
     "right at any distance",
     "the attack is broken for this model: check that gradients reach the inputs, try other losses",
 )
 
 
-def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, what: str) -> Flag:
+def beaten(expectation: Expectation, stronger: ArrayLike, weaker: ArrayLike, what: str, *, num_tests: int = 1) -> Flag:
     """Return whether less survives the attack that should be weaker.
 
     Both attacks are of the same examples (N,): verdicts, whether an example survives, or the proportions of its answers
-    that are still right.
+    that are still right. p is multiplied by the number of attacks that the weaker one was chosen from.
     """
     one, other = np.asarray(stronger), np.asarray(weaker)
     if len(one) != len(other):
         raise ContractError(f"paired verdicts must be of the same examples, got {len(one)} and {len(other)}")
     lost, won = int((one > other).sum()), int((other > one).sum())
-    p_value = min(1.0, 2 * tail_p_value(max(lost, won), lost + won))
+    p_value = min(1.0, 2 * num_tests * tail_p_value(max(lost, won), lost + won))
     gain = (fsum(one) - fsum(other)) / len(one)
     survive, limit = ("survive", POINTS) if one.dtype == bool else ("answers stay right", POINTS_OF_MANY)
     return Flag(

@@ -216,8 +216,8 @@ class LoadedModel:
         """Return the same model with other gradients of its modules, whose outputs stay the same.
 
         With ``through_solvers`` the attribute ``stops_gradients`` of modules where it is true is false during a pass;
-        with other modes ``gradient_mode`` is the mode where ``gradient_modes`` contains it; with ``mechanism`` it is the
-        first of them, and solvers are followed too. All others keep their own.
+        with other modes ``gradient_mode`` is the mode where ``gradient_modes`` contains it. ``mechanism`` sets the
+        first of them, and follows solvers too. All others keep their own.
         """
         return _Differentiable(self, mode)
 

@@ -7,6 +7,7 @@ complete, on the same data, and use true labels.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
+from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from robench.core.flags import Flag
 from robench.core.suite import Condition, views_of
 from robench.domains import DOMAINS
 from robench.metrics.sanity import (
+    KNOWS_ATTENTION,
     MORE_STEPS,
     PLAIN_LOSS,
     RANDOM_SEARCH,
@@ -56,7 +58,7 @@ def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, 
         for condition, record in covered
         for flag in record.flags
     ]
-    compared = [*_compared(tried), *_at_any_distance(tried)]
+    compared = [*_compared(tried), *_knowing(tried), *_at_any_distance(tried)]
     return (*kept, *compared) if covered or compared else None
 
 
@@ -121,6 +123,21 @@ def _should_beat_plain(stronger: Tried, weaker: Tried) -> bool:
         return False
     passes, of_plain = first.most_passes, second.most_passes
     return second.follows_plain_loss and passes is not None and of_plain is not None and of_plain <= passes
+
+
+def _knowing(tried: Sequence[Tried]) -> Iterator[Flag]:
+    """Yield, of each threat model, the strongest attack that knows the mechanism against the strongest other one."""
+    groups: dict[tuple[DatasetDeclaration, ThreatModel], list[Tried]] = {}
+    for each in tried:
+        groups.setdefault((each.dataset, each.threat_model), []).append(each)
+    for group in groups.values():
+        knowing = [each for each in group if each.attack.knows_mechanism]
+        others = [each for each in group if each.attack.reads_outputs and not each.attack.knows_mechanism]
+        if knowing and others:
+            best, other = (min(some, key=lambda each: fsum(each.survives)) for some in (knowing, others))
+            what, count = f"{best.name} against {other.name}", len(knowing)
+            if len(best.survives) == len(other.survives):
+                yield beaten(KNOWS_ATTENTION, other.survives, best.survives, what, num_tests=count)
 
 
 def _at_any_distance(tried: Sequence[Tried]) -> Iterator[Flag]:

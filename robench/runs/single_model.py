@@ -18,6 +18,7 @@ from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
+from robench.evaluation.attention_audit import check_attention
 from robench.evaluation.audit import BATCH_SIZE, audit
 from robench.evaluation.model_checks import clean_accuracy
 from robench.executors import IN_PROCESS
@@ -31,6 +32,9 @@ from robench.store import MemoryStore
 from robench.tasks import TASKS
 from robench.tasks.base import ManyAnswers, Task
 
+# Examples that a model's attention is looked at with.
+FEW = 4
+
 
 def audit_checkpoint(
     checkpoint: Checkpoint,
@@ -41,13 +45,15 @@ def audit_checkpoint(
     datasets: Mapping[str, DatasetDeclaration] = DATASETS,
     data_root: Path | None = None,
     device: str = "cpu",
+    attention: bool = False,
     on_start: Callable[[], None] = lambda: None,
 ) -> list[Flag]:
     """Return every check of a checkpoint at a budget in l-infinity, by default on the data it was trained on.
 
     ``epsilon`` is in units of the inputs, by default that of the audits of runs in the model's domain. Names of
     datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused. Of images of
-    several sizes the centres are audited, as large as the smallest of them.
+    several sizes the centres are audited, as large as the smallest of them. With ``attention``, attacks that know
+    attention are compared with others, for models whose attention layers show themselves.
 
     Raises:
         UsageError: the model's task or domain has no audit, the data is not determined, or an option is out of range.
@@ -80,11 +86,14 @@ def audit_checkpoint(
     examples = open_dataset(datasets[dataset], data_root=data_root, preprocessing=checkpoint.preprocessing)
     batch = _first(examples, min(num_examples, len(examples)), datasets[dataset], TASKS[checkpoint.task])
     model = load_model(checkpoint, found.devices[0])
+    if attention:
+        with attributed_to(f"model {checkpoint.name!r} cannot be audited for attention", UsageError):
+            check_attention(model, batch.inputs[:FEW].to(model.device))
     on_start()
     metric = TASKS[checkpoint.task].metric
     expected = checkpoint.expected.get(metric or "") if dataset == checkpoint.trained_on else None
     with attributed_to(f"model {checkpoint.name!r} cannot be audited"):
-        flags = audit(model, batch, examples.identity, epsilon)
+        flags = audit(model, batch, examples.identity, epsilon, attention=attention)
         with torch.no_grad(), fixed_arithmetic(model.device):
             inputs = batch.inputs.to(model.device)
             logits = predict(model, inputs, list(range(len(inputs))), BATCH_SIZE)

@@ -59,6 +59,8 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "registry.yaml").write_text(UNTOLD)
+    (tmp_path / "tiny").mkdir()
+    tiny = write_registry(tmp_path / "tiny")
     for arguments, message in (
         (("--model", "digits-vitt"), "Did you mean 'digits-vit'?"),
         (("--model", "digits-vit", "--epsilon", "8%"), "--epsilon must be a number such as 8/255"),
@@ -70,6 +72,10 @@ def test_what_cannot_be_audited_is_refused_with_its_reason(
         ),
         (("--model", "sotu-eras-softmax"), "is for texts, which have no audit; audits are of images, series"),
         (("--model", "untold", "--registry", "registry.yaml"), "name it with --dataset"),
+        (
+            ("--model", "noisy", "--registry", tiny, "--dataset", "digits", "--attention"),
+            "cannot be audited for attention: pgd reads attention: nothing can be seen of the model",
+        ),
     ):
         ended = robench("audit", *arguments)
         assert ended.code == 2, ended.stderr
