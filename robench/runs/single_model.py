@@ -12,7 +12,7 @@ from robench.core.containment import attributed_to
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import ContractError, UnknownNameError, UsageError
 from robench.core.flags import Flag
-from robench.core.protocols import Batch, Dataset
+from robench.core.protocols import Batch, Dataset, Model
 from robench.core.report import Estimate
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
@@ -52,8 +52,7 @@ def audit_checkpoint(
 
     ``epsilon`` is in units of the inputs, by default that of the audits of runs in the model's domain. Names of
     datasets are resolved in ``datasets``; ``on_start`` is called once nothing is left to be refused. Of images of
-    several sizes the centres are audited, as large as the smallest of them. With ``attention``, attacks that know
-    attention are compared with others, for models whose attention layers show themselves.
+    several sizes the centres are audited, as large as the smallest of them. ``attention`` adds attacks that know it.
 
     Raises:
         UsageError: the model's task or domain has no audit, the data is not determined, or an option is out of range.
@@ -87,11 +86,11 @@ def audit_checkpoint(
     batch = _first(examples, min(num_examples, len(examples)), datasets[dataset], TASKS[checkpoint.task])
     model = load_model(checkpoint, found.devices[0])
     if attention:
-        with attributed_to(f"model {checkpoint.name!r} cannot be audited for attention", UsageError):
-            check_attention(model, batch.inputs[:FEW].to(model.device))
+        _require_attention(checkpoint, model, batch)
     on_start()
-    metric = TASKS[checkpoint.task].metric
-    expected = checkpoint.expected.get(metric or "") if dataset == checkpoint.trained_on else None
+    expected = (
+        checkpoint.expected.get(TASKS[checkpoint.task].metric or "") if dataset == checkpoint.trained_on else None
+    )
     with attributed_to(f"model {checkpoint.name!r} cannot be audited"):
         flags = audit(model, batch, examples.identity, epsilon, attention=attention)
         with torch.no_grad(), fixed_arithmetic(model.device):
@@ -99,6 +98,11 @@ def audit_checkpoint(
             logits = predict(model, inputs, list(range(len(inputs))), BATCH_SIZE)
         clean = clean_accuracy(model, replace(batch, inputs=inputs), logits, expected)
     return [clean, *flags]
+
+
+def _require_attention(checkpoint: Checkpoint, model: Model, batch: Batch) -> None:
+    with attributed_to(f"model {checkpoint.name!r} cannot be audited for attention", UsageError):
+        check_attention(model, batch.inputs[:FEW].to(model.device))
 
 
 def _first(examples: Dataset, count: int, declared: DatasetDeclaration, task: Task) -> Batch:

@@ -128,6 +128,7 @@ ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
         "robench.attacks.square": AUDIT,
         LOSSES: CLASSIFIERS,
     },
+    "evaluation/attention_audit.py": {"robench.attacks.patch_fool": AUDIT, "robench.attacks.pgd": AUDIT},
     "evaluation/model_checks.py": {
         "robench.attacks.fgsm": AUDIT,
         "robench.tasks.classification_impl": CLASSIFIERS,
