@@ -16,7 +16,7 @@ from robench.core.protocols import Batch, Dataset, Model
 from robench.core.report import Estimate
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
-from robench.domains import DOMAINS
+from robench.domains import DOMAINS, Domain
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.attention_audit import check_attention
 from robench.evaluation.audit import BATCH_SIZE, audit
@@ -59,18 +59,7 @@ def audit_checkpoint(
         UnknownNameError: there is no such dataset.
         RobenchError: weights or data are missing, or broke a contract.
     """
-    if not TASKS[checkpoint.task].is_audited:
-        audited = ", ".join(name for name, task in TASKS.items() if task.is_audited)
-        raise UsageError(
-            f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for "
-            f"{audited}"
-        )
-    domain = DOMAINS[checkpoint.preprocessing.domain]
-    if domain.audit_epsilon is None:
-        audited = ", ".join(name for name, each in DOMAINS.items() if each.audit_epsilon is not None)
-        raise UsageError(
-            f"model {checkpoint.name!r} is for {domain.name}, which have no audit; audits are of {audited}"
-        )
+    domain = _audited_domain(checkpoint)
     epsilon = domain.audit_epsilon if epsilon is None else epsilon
     problem = domain.budget_problem("linf", epsilon) if epsilon > 0 else f"must be above 0, got {epsilon}"
     if problem:
@@ -98,6 +87,23 @@ def audit_checkpoint(
             logits = predict(model, inputs, list(range(len(inputs))), BATCH_SIZE)
         clean = clean_accuracy(model, replace(batch, inputs=inputs), logits, expected)
     return [clean, *flags]
+
+
+def _audited_domain(checkpoint: Checkpoint) -> Domain:
+    """Return the domain of a model's inputs. Raises UsageError: its task or domain has no audit."""
+    if not TASKS[checkpoint.task].is_audited:
+        audited = ", ".join(name for name, task in TASKS.items() if task.is_audited)
+        raise UsageError(
+            f"model {checkpoint.name!r} is for {checkpoint.task}, which has no audit; audits are of models for "
+            f"{audited}"
+        )
+    domain = DOMAINS[checkpoint.preprocessing.domain]
+    if domain.audit_epsilon is None:
+        audited = ", ".join(name for name, each in DOMAINS.items() if each.audit_epsilon is not None)
+        raise UsageError(
+            f"model {checkpoint.name!r} is for {domain.name}, which have no audit; audits are of {audited}"
+        )
+    return domain
 
 
 def _require_attention(checkpoint: Checkpoint, model: Model, batch: Batch) -> None:
