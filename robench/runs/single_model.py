@@ -16,7 +16,7 @@ from robench.core.protocols import Batch, Dataset, Model
 from robench.core.report import Estimate
 from robench.core.suite import Column, Condition, Suite
 from robench.datasets import DATASETS, open_dataset
-from robench.domains import DOMAINS, Domain
+from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import fixed_arithmetic
 from robench.evaluation.attention_audit import check_attention
 from robench.evaluation.audit import BATCH_SIZE, audit
@@ -59,11 +59,7 @@ def audit_checkpoint(
         UnknownNameError: there is no such dataset.
         RobenchError: weights or data are missing, or broke a contract.
     """
-    domain = _audited_domain(checkpoint)
-    epsilon = domain.audit_epsilon if epsilon is None else epsilon
-    problem = domain.budget_problem("linf", epsilon) if epsilon > 0 else f"must be above 0, got {epsilon}"
-    if problem:
-        raise UsageError(f"epsilon {problem}")
+    epsilon = _budget_of(checkpoint, epsilon)
     training = checkpoint.training
     dataset = dataset or (checkpoint.trained_on if training is None else training.dataset)
     if dataset is None:
@@ -89,8 +85,8 @@ def audit_checkpoint(
     return [clean, *flags]
 
 
-def _audited_domain(checkpoint: Checkpoint) -> Domain:
-    """Return the domain of a model's inputs. Raises UsageError: its task or domain has no audit."""
+def _budget_of(checkpoint: Checkpoint, epsilon: Fraction | None) -> Fraction:
+    """Return the budget of an audit, by default that of the model's domain; refuse what cannot be audited."""
     if not TASKS[checkpoint.task].is_audited:
         audited = ", ".join(name for name, task in TASKS.items() if task.is_audited)
         raise UsageError(
@@ -103,7 +99,11 @@ def _audited_domain(checkpoint: Checkpoint) -> Domain:
         raise UsageError(
             f"model {checkpoint.name!r} is for {domain.name}, which have no audit; audits are of {audited}"
         )
-    return domain
+    epsilon = domain.audit_epsilon if epsilon is None else epsilon
+    problem = domain.budget_problem("linf", epsilon) if epsilon > 0 else f"must be above 0, got {epsilon}"
+    if problem:
+        raise UsageError(f"epsilon {problem}")
+    return epsilon
 
 
 def _require_attention(checkpoint: Checkpoint, model: Model, batch: Batch) -> None:
