@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,11 @@ import robench
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.fab import Fab
+from robench.attacks.local import AttentionTerm
 from robench.attacks.pgd import Pgd
 from robench.attacks.square import Square
 from robench.core.protocols import Batch
+from robench.declarations.supports import Patches
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 
@@ -36,6 +39,8 @@ EPSILON = Fraction(13, 510)
 SMALLEST_GAIN = 1.3
 SMALLEST_SQUARE = 0.97
 SMALLEST_AUTOATTACK = 1.0
+# Wanted is 1.6 of every loss on attention.
+MOST_FOR_ATTENTION = 1.6
 
 
 class AsModule(torch.nn.Module):
@@ -142,3 +147,15 @@ def test_autoattack_beside_pyautoattack(model: AsModule, benchmark: BenchmarkFix
     ratio = ratio_of(lambda: attack.run_standard_evaluation(batch.inputs, batch.targets, batch_size=32), own, rounds=1)
     told(benchmark, "AutoAttack (standard) over pyautoattack", ratio, own)
     assert ratio >= SMALLEST_AUTOATTACK
+
+
+@pytest.mark.parametrize("loss", ["products", "received", "distance"])
+def test_a_loss_on_attention_beside_plain_pgd(model: AsModule, benchmark: BenchmarkFixture, loss: Any) -> None:
+    batch = digits(100)
+    plain = Pgd(epsilon=1, patches=Patches(size=8), step_size=Fraction(1, 16), num_steps=20)
+    own = ours(model, replace(plain, attention=AttentionTerm(loss=loss)), batch)
+    ratio = 1 / ratio_of(ours(model, plain, batch), own)
+    benchmark.extra_info[f"time of {loss}"] = round(ratio, 3)
+    benchmark.pedantic(own, rounds=1)
+    print(f"\nPGD with {loss} over plain PGD: {ratio:.2f} times the time")
+    assert ratio <= MOST_FOR_ATTENTION
