@@ -282,6 +282,9 @@ def _declared(
     declared = replace(stand_in(task.name, model.domain.name), name="tensors", num_classes=num_classes)
     if problems := attack.problems_on(declared):
         raise UsageError("; ".join(f"{field or attack.kind} {message}" for field, message in problems))
+    if problem := attack.problem_with_shape(tuple(inputs.shape[1:])):
+        raise UsageError(f"{attack.kind}: {problem}")
+    attack.check_model(model, shown)
     return declared
 
 

@@ -10,6 +10,7 @@ from robench.attacks.base import BoundedAttack, Count, SearchingAttack
 from robench.attention.base import AttentionBase
 from robench.datasets.base import EmbeddedImages
 from robench.declarations.base import PerturbationBase
+from robench.declarations.supports import Patches
 from robench.metrics import Metric
 
 IMPL = "planted_plugins_impl"
@@ -43,6 +44,10 @@ class NeverEqual(HonestAttack):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutBounds(HonestAttack):
     strength: float = 1.0
+
+
+class LeavesThePatch(HonestAttack):
+    support = Patches(size=2)  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,10 @@ def test_what_is_honest_passes() -> None:
         (planted.HidesPasses, "took 4 forward passes of the model and 3 are counted"),
         (planted.RepeatsItsAddress, "random draws in more than one pass"),
         (planted.UsesThePrediction, "with 6 draws of the final prediction"),
+        (
+            planted.LeavesThePatch,
+            "changed 16 pixels in a box of 4 x 4 at row 0 and column 0",
+        ),
         (planted.MovesAtZero, "at epsilon 0; expected the inputs as they are"),
         (planted.ClimbsLogits, "of the values when 20 is taken from all logits"),
         (planted.Raises, "raised ZeroDivisionError (division by zero) in: keeps shape dtype and device"),

@@ -279,6 +279,13 @@ def test_logits_of_float64_are_attacked_as_the_same_in_float32(what: str, kind: 
         ({"kind": "square-series", "epsilon": 0.1, "num_queries": 3, "p_init": 0.5}, {}, UsageError, "it needs time"),
         ({"kind": "apgd", "epsilon": 0.1, "num_steps": 3, "loss": "dlr"}, {}, UsageError, "dlr needs at least 3"),
         (FGSM, {"inputs": torch.full((2, 3, 4, 4), 2.0)}, ContractError, r"\[0, 1\]"),
+        (
+            {**FGSM, "kind": "pgd", "num_steps": 2, "patches": {"size": 5}},
+            {},
+            UsageError,
+            "pgd: patches must be at most",
+        ),
+        ({"kind": "patch-fool", "num_steps": 2, "patches": {"size": 2}}, {}, ContractError, "take patches with place"),
         (FGSM, {"model": "digits-vit"}, UsageError, "expected a torch.nn.Module"),
         (
             FGSM,
