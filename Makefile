@@ -85,6 +85,7 @@ train-cifar10: $(READY) ## train the models of CIFAR-10 that have no weights yet
 
 cifar10: $(READY) ## gains over baselines, leaderboard and figures of CIFAR-10 from the committed results: reports/cifar10
 	@$(BIN)/python scripts/cifar10_findings.py
+	@$(BIN)/python scripts/attention_findings.py
 
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --device-speed 100 --output reports/tables
