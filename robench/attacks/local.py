@@ -10,9 +10,10 @@ from robench.attacks.gradients import PLAIN_GRADIENTS
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem, imported
 from robench.declarations.supports import L0, Patches, Support
-from robench.domains import CHANNELS, DOMAINS
+from robench.domains import DOMAINS
+from robench.domains.images import IMAGES
 
-IMAGE_AXES = (CHANNELS, "height", "width")
+IMAGE_AXES = IMAGES.axes
 INSTEAD = "take patches with place gradient or random, and no loss on attention"
 
 

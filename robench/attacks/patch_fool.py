@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.base import Count, Epsilon, Norm, StepSize
-from robench.attacks.local import AttentionTerm, LocalAscent
+from robench.attacks.local import IMAGE_AXES, AttentionTerm, LocalAscent
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.declarations.supports import Patches
 
@@ -24,7 +24,7 @@ class PatchFool(LocalAscent):
         patches: squares that may change; ``place`` is by default the published one, by attention.
         l0: pixels of the patches that may change, for the sparse variant; a learned mask chooses them.
         step_size: learning rate of Adam at the start, in units of the space.
-        step_decay: factor of the learning rate after every ``decay_every`` steps.
+        step_decay: factor of the learning rate after some steps; ``decay_every``: number of these steps.
         attention_weight: factor of the attention loss of each layer beside the cross-entropy; 0 for none.
         formula: ``paper``: attention to the patch summed over heads and queries, of all layers; ``released``: its
             logarithm after a mean over heads, averaged over queries, of layers 1 to half the depth.
@@ -33,6 +33,7 @@ class PatchFool(LocalAscent):
     kind: ClassVar[str] = "patch-fool"
     implementation: ClassVar[str] = "robench.attacks.patch_fool_impl:patch_fool"
     is_iterated: ClassVar[bool] = True
+    needed_axes: ClassVar[tuple[str, ...]] = IMAGE_AXES
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
 
     epsilon: Epsilon = Fraction(1)

@@ -69,9 +69,10 @@ class _Builder:
         ]
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
         if issubclass(declared, BoundedAttack):
+            is_required = "epsilon" in required
             required = [name for name in required if name != "epsilon"]
             if sweeps:
-                schema |= self._sweep(properties)
+                schema |= self._sweep(properties, is_required=is_required)
         if declared is CheckpointEntry:
             inherited = [name for name in required if name != "weights"]
             schema["anyOf"] = [{"required": inherited}, {"required": ["of"]}]
@@ -85,12 +86,13 @@ class _Builder:
         names = [field.name for field in dataclasses.fields(declared)]
         return {name: self.of(hints[name], name) | _described(docs.get(name)) for name in names}
 
-    def _sweep(self, properties: Schema) -> Schema:
-        """Add the fields of a sweep; return that either one budget or several are given."""
+    def _sweep(self, properties: Schema, *, is_required: bool) -> Schema:
+        """Add the fields of a sweep; return that one budget or several are given, or none if it is not required."""
         own = self._properties(SweepEntry)
         properties |= own
         several, *others = own
-        either = [{"required": ["epsilon"]}, {"required": [several]}]
+        given = [{"required": ["epsilon"]}, {"required": [several]}]
+        either = given if is_required else [*given, {"not": {"anyOf": given}}]
         return {"oneOf": either, "dependentRequired": {name: [several] for name in others}}
 
     # Any: annotations have no common type.

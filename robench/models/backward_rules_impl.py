@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from robench.attention.heads import merge_heads
 from robench.attention.seen import ShowsInside
 from robench.core.errors import ContractError
+from robench.models.shown import attentions_of
 
 WEIGHTS_FACTOR, PROJECTIONS_FACTOR, MLP_FACTOR = 0.25, 0.75, 0.5
 PROJECTIONS = ("qkv", "qk", "q", "kv")
@@ -82,13 +83,11 @@ class _Layer:
         return (given[0].detach(),) if self._is_constant else None
 
 
-def attentions_of(module: nn.Module, rule: str) -> list[nn.Module]:
-    """Return the attention layers that a rule changes; raise a ContractError if there are none, or no such rule."""
+def followers_of(module: nn.Module, rule: str) -> list[nn.Module]:
+    """Return the attention layers that follow a rule; raise a ContractError if there are none, or no such rule."""
     if rule not in ("pna", "tgr"):
         raise ContractError(f"there is no backward rule {rule!r}; choose pna or tgr")
-    found: list[nn.Module] = [
-        each for each in module.modules() if isinstance(each, ShowsInside) and hasattr(each, "proj")
-    ]
+    found = [each for each in attentions_of(module) if hasattr(each, "proj")]
     if not found:
         raise ContractError(
             f"backward {rule} needs attention layers with a method 'seen' and a projection 'proj', as robench's own, "
@@ -101,7 +100,7 @@ def attentions_of(module: nn.Module, rule: str) -> list[nn.Module]:
 def following(module: nn.Module, rule: str | None) -> Iterator[None]:
     """Let graphs that are built of a module follow a rule; None for the derivative as it is."""
     with ExitStack() as hooks:
-        attentions = attentions_of(module, rule) if rule is not None and torch.is_grad_enabled() else []
+        attentions = followers_of(module, rule) if rule is not None and torch.is_grad_enabled() else []
         for attention in attentions:
             layer, children = _Layer(str(rule)), dict(attention.named_children())
             hooks.callback(attention.register_forward_pre_hook(layer.enter).remove)

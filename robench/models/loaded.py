@@ -18,7 +18,7 @@ from robench.core.protocols import ShownLayer
 from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
-from robench.models.backward_rules_impl import attentions_of, following
+from robench.models.backward_rules_impl import followers_of, following
 from robench.models.precision import ADVICE, Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
 from robench.models.shown import showing
 from robench.tasks.base import Task
@@ -229,7 +229,7 @@ class LoadedModel:
         """
         if self.is_compiled:
             raise ContractError(f"backward {rule} needs hooks, which compiled passes leave out: take another precision")
-        attentions_of(self._module, rule)
+        followers_of(self._module, rule)
         model = copy(self)
         model._backward = rule
         return model

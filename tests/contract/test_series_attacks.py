@@ -75,7 +75,7 @@ EXAMPLES: dict[str, Attack] = {
     ),
 }  # fmt: skip
 # SEA is of masks, a task of images.
-IMAGES_ALONE = {"square", "sea"}
+IMAGES_ALONE = {"square", "sea", "patch-fool", "transfer-pgd"}
 every_attack = pytest.mark.parametrize("name", EXAMPLES)
 # One of each implementation and norm; the contract of all settings on images is in test_perturbations_contract.py.
 SHARPEST = (

@@ -226,6 +226,7 @@ class TestOutcomes:
     def test_types_are_those_of_records_and_texts_are_no_categories(self, plain: Path) -> None:
         schema = pq.read_schema(plain / "outcomes.parquet")
         kinds = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+        kinds[tuple] = pa.list_(pa.field("element", pa.int64(), nullable=False))
         for name, field in fields_of(ClassificationOutcome).items():
             assert schema.field(name).type == kinds[field.type]
         assert schema.field("model").type == pa.string()

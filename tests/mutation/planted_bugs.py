@@ -82,8 +82,8 @@ BUGS = (
         "return candidates.index_select(0, indices_on_cpu(confirmed))",
         "return candidates",
     ),
-    Bug("every pass of a step has the same draws", A + "problem.py", "query=number)", "query=0)"),
-    Bug("every step has the same draws", A + "problem.py", "step=self.step, query", "step=0, query"),
+    Bug("every pass of a step has the same draws", A + "ledger.py", "query=number)", "query=0)"),
+    Bug("every step has the same draws", A + "ledger.py", "step=self.step, query", "step=0, query"),
     Bug("every search has the same draws", A + "cw_impl.py", "at(search=number, step=step)", "at(search=0, step=step)"),
     Bug(
         "members of an ensemble share their draws", A + "autoattack_impl.py", 'within(f"member {number}").take', "take"
@@ -91,7 +91,7 @@ BUGS = (
     Bug("targets share their draws", A + "fab_impl.py", 'within(f"target {start.step}").at', "at"),
     Bug(
         "passes are counted for the whole batch",
-        A + "problem.py",
+        A + "ledger.py",
         "numbers = counts.index_select(0, rows)\n        counts.index_copy_(0, rows, numbers + 1)",
         "numbers = counts.amax().repeat(len(rows))\n        counts.add_(1)",
     ),
