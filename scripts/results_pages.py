@@ -148,6 +148,11 @@ PAGES = {
                 Table("Accuracy in per cent under AutoAttack and APGD", "cifar10-", "cifar10-autoattack"),
                 Table("Accuracy in per cent under Square", "cifar10-", "cifar10-square"),
                 Table("Mean error and accuracies in per cent under corruptions", "cifar10-", "cifar10-c"),
+                Table(
+                    "Accuracy in per cent under attacks that know attention, and in one patch of 4 x 4 pixels",
+                    "cifar10-",
+                    "cifar10-attention-aware",
+                ),
                 *(Table(each, "cifar10-", f"cifar10-{each}", is_shown=False) for each in ("adaptive", "libraries")),
             ),
             compared=(

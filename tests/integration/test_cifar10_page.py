@@ -6,6 +6,7 @@ import runpy
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from results_pages import PAGES
@@ -13,6 +14,8 @@ from results_pages import PAGES
 from robench.declare import read_registry, shipped_registry
 from robench.training.history import history_path, read_history
 
+# Of the suite, those within a ball first.
+AWARE = ("mechanism", "distance", "attention-fool", "patch-fool")
 FINDINGS: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "cifar10_findings.py"))
 REPORT = ROOT / "reports" / "cifar10"
 CIFAR10 = PAGES["cifar10"]
@@ -22,10 +25,10 @@ PUBLISHED = [name for name, each in ENTRIES.items() if each.weights.sha256]
 
 
 def test_every_suite_of_the_page_is_described_and_measured() -> None:
-    assert {*re.findall(r"`(cifar10-[a-z]+)`", PAGE)} >= {table.suite for table in CIFAR10.tables}
+    assert {*re.findall(r"`(cifar10-[a-z-]+)`", PAGE)} >= {table.suite for table in CIFAR10.tables}
     tables = CIFAR10.path.read_text()
     assert "not measured" not in tables
-    assert tables.count("| clean top-1 accuracy |") == 3
+    assert tables.count("| clean top-1 accuracy |") == 4
 
 
 def test_all_entries_have_one_backbone_and_one_recipe() -> None:
@@ -87,7 +90,7 @@ class TestFindings:
 
     @cached_property
     def text(self) -> str:
-        (found,) = re.findall(r"## Findings\n(.*?)\n## ", PAGE, re.DOTALL)
+        (found,) = re.findall(r"## Findings\n(.*?)\n##+ ", PAGE, re.DOTALL)
         return " ".join(found.split())
 
     @cached_property
@@ -234,3 +237,72 @@ class TestFindings:
         names = ("vit", "rpc-symvit", "primal-vit", "adversarial-vit")
         assert found == [(f"cifar10-{name}", "none", "none") for name in names]
         assert "(softmax, RPC, Primal, adversarially trained softmax)" in self.text
+
+
+class TestAttention:
+    """Each number of the finding on attacks that know attention is that of reports/cifar10."""
+
+    REPORT = (REPORT / "attention.md").read_text()
+
+    @cached_property
+    def text(self) -> str:
+        (found,) = re.findall(r"### Attacks that know attention\n(.*?)\n\nThis says", PAGE, re.DOTALL)
+        return " ".join(found.split())
+
+    def rows(self, heading: str) -> dict[str, dict[str, str]]:
+        """Cells of the table under a heading, by model and column."""
+        lines = [line for line in self.REPORT.split(f"## {heading}\n")[1].split("\n## ")[0].splitlines() if "|" in line]
+        columns, _, *rows = [[each.strip() for each in line.split("|")[1:-1]] for line in lines]
+        return {row[0]: dict(zip(columns[1:], row[1:], strict=True)) for row in rows}
+
+    @staticmethod
+    def matrix(condition: str) -> np.ndarray[Any, Any]:
+        """Accuracies of targets (rows) on examples made on sources (columns), in per cent."""
+        part = (REPORT / "attention-transfer.md").read_text().split(f"## {condition}\n")[1].split("\n## ")[0]
+        lines = [line for line in part.splitlines() if line.startswith("| cifar10-")]
+        return np.array([[float(cell.split()[0]) for cell in line.strip("| ").split(" | ")[2:]] for line in lines])
+
+    def test_no_attack_that_knows_attention_finds_more(self) -> None:
+        rows = self.rows("Do they find more than plain PGD?")
+        cells = {(model, name): row[name] for model, row in rows.items() for name in row if name in AWARE}
+        assert f"({len(cells)} tests; all intervals end above -3)" in self.text
+        found = {key: re.findall(r"[+-]\d+\.\d", cell) for key, cell in cells.items()}
+        assert min(float(low) for _, low, _ in found.values()) > -3
+        decided = {key for key, cell in cells.items() if "p = " in cell}
+        assert decided == {("primal-vit", "distance"), ("primal-vit", "patch-fool")}
+        assert "(+19.0 and +5.7, p = 0.004)" in self.text
+        assert [found[key][0] for key in sorted(decided)] == ["+19.0", "+5.7"]
+        for names, text in ((AWARE[:2], "by -0.3 to +0.7 points"), (AWARE[2:], "by -1.2 to +1.5 (")):
+            changes = sorted({float(each[0]) for key, each in found.items() if key[1] in names and key not in decided})
+            assert text.startswith(f"by {changes[0]:+.1f} to {changes[-1]:+.1f}")
+            assert text in self.text
+
+    def test_under_one_patch_robust_kde_keeps_most(self) -> None:
+        rows = self.rows("One patch of 4 x 4 pixels")
+        kept = {model: row["all"] for model, row in rows.items()}
+        numbers = [kept[each] for each in ("rpc-symvit", "vit", "primal-vit", "rkde-vit")]
+        assert "RPC keeps {} %, softmax {}, Primal {}, robust KDE {}".format(*numbers) in self.text
+        trained = {model: float(each) for model, each in kept.items() if "adversarial" not in model}
+        assert (min(trained, key=trained.__getitem__), max(trained, key=trained.__getitem__)) == (
+            "rpc-symvit",
+            "rkde-vit",
+        )
+        seeds = {model: [float(each) for each in row["each seed under all"].split(", ")] for model, row in rows.items()}
+        assert f"({min(seeds['rkde-vit'])}) is above softmax's best ({max(seeds['vit'])})" in self.text
+        assert min(seeds["rkde-vit"]) > max(seeds["vit"])
+        assert f"softmax keeps {kept['adversarial-vit']} %" in self.text
+        assert "| +9.8 | undecided (p = 0.22) |" in self.REPORT
+        assert "undecided over seeds (+9.8, p = 0.22; four to nine seeds would decide)" in self.text
+        assert "| 4 to 9 seeds |" in self.REPORT
+
+    def test_transfer_is_best_by_momentum_alone(self) -> None:
+        plain, others = self.matrix("mi"), ~np.eye(7, dtype=bool)
+        more = {name: (self.matrix(name) - plain)[others].mean() for name in ("pna", "tgr")}
+        assert f"PNA leaves {more['pna']:.1f} points more on average, TGR {more['tgr']:.1f}." in self.text
+        as_good = {name: int((self.matrix(name) <= plain)[1:, 0].sum()) for name in more}
+        assert as_good == {"tgr": 2, "pna": 1}
+        assert "From softmax TGR is as good on two of six mechanisms, PNA on one." in self.text
+        patches = [self.matrix(name)[others] for name in ("patch-attention", "patch-fool")]
+        assert "47 to 70 % are right" in self.text
+        assert (int(min(each.min() for each in patches)), round(max(each.max() for each in patches))) == (47, 70)
+        assert abs(patches[0].mean() - patches[1].mean()) < 0.5
