@@ -141,7 +141,7 @@ def check_layers(declaration: LocalAscent, model: Any, inputs: Tensor) -> None:
     try:
         with torch.no_grad():
             _, layers = show(inputs, LazySeeds(lambda: range(len(inputs)), len(inputs)))
-            last = max(declaration.place_layer or 0, 0)
+            last = declaration.place_layer or 0
             if last >= len(layers):
                 raise ContractError(f"place_layer must be below the {len(layers)} attention layers, got {last}")
             if len({layer.tokens_BNC.shape[1] for layer in layers}) > 1:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from robench.attacks import places
 from robench.attacks.pgd import Pgd
-from robench.attacks.places import squares
+from robench.attacks.places import grid_of, squares
 from robench.attacks.regions import region_of
-from robench.core.errors import BudgetExceededError
+from robench.core.errors import BudgetExceededError, ContractError
 from robench.datasets import open_dataset
 from robench.declarations.supports import L0, Patches, box_of, is_covered
 from robench.declare import find_checkpoints
@@ -111,6 +111,26 @@ def test_patches_take_the_best_places_without_overlap_while_there_is_room() -> N
     assert mask.nonzero().tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 2], [2, 3], [3, 2], [3, 3]]
     # The third overlaps, because no place is left beside the first one.
     assert int(squares(scores[:, :2, :2], 2, 2, torch.Size((3, 3)))[0].sum()) == 6
+
+
+@pytest.mark.parametrize(
+    ("support", "fits", "message"),
+    [
+        (L0(count=37), L0(count=36), "at most the 36 pixels of an input, got 37"),
+        (L0(count=109, unit="values"), L0(count=108, unit="values"), "at most the 108 values of an input, got 109"),
+        (Patches(size=7), Patches(size=6), "at most the smaller side of images of 6 x 6, got 7"),
+        (Patches(size=4, count=3), Patches(size=4, count=2), "fit into images of 6 x 6, got 3 patches of 4 x 4"),
+    ],
+)
+def test_supports_that_do_not_fit_are_refused(support: Any, fits: Any, message: str) -> None:
+    assert message in support.problem_with_shape((3, 6, 6))
+    assert fits.problem_with_shape((3, 6, 6)) == ""
+
+
+def test_tokens_form_the_grid_with_the_proportions_of_the_image() -> None:
+    assert [grid_of(*each) for each in ((64, 32, 32), (6, 20, 30), (1, 8, 8))] == [(8, 8), (2, 3), (1, 1)]
+    with pytest.raises(ContractError, match="65 tokens do not form a grid with the proportions of 32 x 32 pixels"):
+        grid_of(65, 32, 32)
 
 
 @pytest.mark.slow
