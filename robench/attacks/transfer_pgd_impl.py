@@ -60,11 +60,14 @@ class TransferSearch(PgdSearch):
         points = points / 2**copy
         if not declared.input_diversity:
             return points
-        draws = problem.draws.uniform(_stream("diversity", problem, copy), (4,)).tolist()
-        rows = [
-            resized_and_padded(each, declared.smallest_size, *drawn) if chance < declared.input_diversity else each
-            for each, (chance, *drawn) in zip(points, draws, strict=True)
-        ]
+        stream = _stream("diversity", problem, copy)
+        # Numbers of the program itself, so that no device is waited for.
+        draws = zip(*(problem.draws.seeds(replace(stream, draw=draw)) for draw in range(4)), strict=True)
+        rows = []
+        for each, seeds in zip(points, draws, strict=True):
+            chance, *drawn = (seed / 2**64 for seed in seeds)
+            is_changed = chance < declared.input_diversity
+            rows.append(resized_and_padded(each, declared.smallest_size, *drawn) if is_changed else each)
         return torch.stack(rows)
 
     def _patches(self, problem: Problem, count: int) -> Tensor:

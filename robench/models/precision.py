@@ -134,9 +134,10 @@ class CompiledPasses:
         is_differentiated = torch.is_grad_enabled() and images.requires_grad
         # Graphs are limited by model, and not in all, which is the sum over models with the same code.
         limits = {"fail_on_recompile_limit_hit": True, "accumulated_recompile_limit": sys.maxsize}
-        # Attacks such as FAB take several gradients from one pass, so that its buffers must outlive the first.
-        kept = torch._functorch.config.patch(donated_buffer=False)
-        with torch._dynamo.config.patch(limits), kept, sdpa_kernel(_KERNELS):
+        # Attacks such as FAB take several gradients from one pass, so that its buffers must outlive the first. Set for
+        # good, since each backward pass reads it too, after this call.
+        torch._functorch.config.donated_buffer = False
+        with torch._dynamo.config.patch(limits), sdpa_kernel(_KERNELS):
             try:
                 if is_differentiated:
                     return self._compiled(images, *given)
