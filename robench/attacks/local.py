@@ -1,19 +1,19 @@
 """Base class of attacks whose threat model limits where an input changes: patches, or few pixels."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.base import GradientAscent
 from robench.attacks.gradients import PLAIN_GRADIENTS
+from robench.core.budgets import Support
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem, imported
-from robench.declarations.supports import L0, Patches, Support
+from robench.declarations.supports import L0, Patches, SparsePatches
 from robench.domains import DOMAINS
 from robench.domains.images import IMAGES
 
-IMAGE_AXES = IMAGES.axes
 INSTEAD = "take patches with place gradient or random, and no loss on attention"
 
 
@@ -53,8 +53,6 @@ class LocalAscent(GradientAscent):
         place_layer: layer that ``attention`` reads, from 0; None for a third of the depth, 4 of 12 as published.
     """
 
-    norms_of_support: ClassVar[tuple[str, ...]] = ("linf",)
-
     patches: Patches | None = None
     l0: L0 | None = None
     place: Literal["gradient", "attention", "random"] = "gradient"
@@ -63,6 +61,8 @@ class LocalAscent(GradientAscent):
     @property
     def support(self) -> Support | None:
         """Return the places that may change; None for all."""
+        if self.patches is not None and self.l0 is not None:
+            return SparsePatches(patches=self.patches, l0=self.l0)
         return self.patches or self.l0
 
     @property
@@ -94,8 +94,8 @@ class LocalAscent(GradientAscent):
             problems.append(("place_layer", f"must be left out with place {self.place}, got {self.place_layer}"))
         if self.support is not None and self.backend != "robench":
             problems.append(("backend", f"must be robench with patches or l0, got {self.backend}"))
-        if self.l0 is not None and self.norm not in self.norms_of_support:
-            problems.append(("norm", f"must be {' or '.join(self.norms_of_support)} with l0, got {self.norm}"))
+        if self.l0 is not None and self.norm != "linf":
+            problems.append(("norm", f"must be linf with l0, got {self.norm}"))
         return problems
 
     def problem_with_shape(self, shape: tuple[int, ...]) -> str:
@@ -108,7 +108,7 @@ class LocalAscent(GradientAscent):
         """Return why the attack cannot be applied to a dataset: patches and pixels are those of images."""
         domain = DOMAINS.get(dataset.domain)
         of_pixels = "patches" if self.patches is not None else "l0" if self.l0 and self.l0.unit == "pixels" else ""
-        if of_pixels and domain is not None and domain.axes != IMAGE_AXES:
+        if of_pixels and domain is not None and domain.axes != IMAGES.axes:
             axes = ", ".join(domain.axes) or "unknown"
             advice = "; take l0 with unit values" if domain.is_real_valued else ""
             wanted = f"must be left out on {dataset.name}, whose inputs ({dataset.domain}) have the axes {axes}"

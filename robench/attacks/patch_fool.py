@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Gt, Le
 
 from robench.attacks.base import Count, Epsilon, Norm, StepSize
-from robench.attacks.local import IMAGE_AXES, AttentionTerm, LocalAscent
+from robench.attacks.local import AttentionTerm, LocalAscent
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.declarations.supports import Patches
+from robench.domains.images import IMAGES
 
 # The published patch: a token of a transformer with patches of 16 x 16 pixels.
 PATCH = Patches(size=16)
@@ -33,7 +34,7 @@ class PatchFool(LocalAscent):
     kind: ClassVar[str] = "patch-fool"
     implementation: ClassVar[str] = "robench.attacks.patch_fool_impl:patch_fool"
     is_iterated: ClassVar[bool] = True
-    needed_axes: ClassVar[tuple[str, ...]] = IMAGE_AXES
+    needed_axes: ClassVar[tuple[str, ...]] = IMAGES.axes
     norms: ClassVar[tuple[Norm, ...]] = ("linf", "l2")
 
     epsilon: Epsilon = Fraction(1)

@@ -5,8 +5,8 @@ Source: Fu et al. 2022, arXiv:2203.08392, section 3: the gradient of a step is
     g = g_CE + weight * sum_l project(g_l),   project(a) = a - min(0, a . g_CE) / |g_CE|^2 g_CE
 
 with g_l the gradient of the attention that the patch receives in layer l (``attention_losses.received``), projected
-where it conflicts (PCGrad, Yu et al. 2020, arXiv:2001.06782). The patch starts at uniform values. Adam (Kingma & Ba
-2015, with its usual constants 0.9, 0.999 and 1e-8) maximises, with a learning rate that falls in steps.
+where it conflicts (PCGrad, Yu et al. 2020, arXiv:2001.06782). The patch starts at uniform values. Adam maximises, with
+a learning rate that falls in steps.
 
 ``formula: released`` is the loss of the authors' code (GATECH-EIC/Patch-Fool, main.py), the mean over queries of the
 logarithm of the attention's mean over heads, of layers 1 to half the depth. In its sparse variant a mask of the patch's
@@ -27,24 +27,15 @@ from robench.attacks.attention_losses import Layers, patch_tokens, received
 from robench.attacks.patch_fool import PatchFool
 from robench.attacks.places import placed
 from robench.attacks.problem import Problem, Reached
-from robench.attacks.rows import spread
-from robench.attacks.search import State, declared_search
+from robench.attacks.rows import Moments, adam, largest, spread
+from robench.attacks.search import State, declared_search, starting_points
+from robench.core.errors import ContractError
 from robench.core.seeds import Stream
 from robench.tasks.base import Loss, reads_layers
 
-BETAS = (0.9, 0.999)
-SMALL = 1e-8
 MASK_RATE = 0.01
 MASK_STEPS = 200
 LEAST_MASK = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """Running means (B, ...) of a gradient and of its square."""
-
-    first: Tensor
-    second: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +59,24 @@ class PatchFoolSearch:
         self._losses = [_beside(self.loss)]
 
     def begin(self, problem: Problem, restart: int) -> PatchState:
-        """Return a patch of uniform values between the bounds of its pixels."""
+        """Return a patch of uniform values between the bounds of its pixels, in l2 of the ball."""
         formula = self.declaration.formula
         if self.declaration.attention_weight and len(self._losses) == 1:
             tokens = problem.within("layers").at(search=0, step=0).look(problem.inputs, _a_number_each)
             layers = range(len(tokens)) if formula == "paper" else range(1, len(tokens) // 2)
             self._losses += [attention_loss(layer, formula) for layer in layers]
         region, stream = replace(problem.region, most=None), Stream(purpose="start", restart=restart)
-        drawn = problem.draws.uniform(stream, problem.inputs.shape[1:]).to(problem.inputs)
-        values, zeros = region.project(torch.lerp(region.lower, region.upper, drawn)), torch.zeros_like(problem.inputs)
+        if region.norm == "linf":
+            drawn = problem.draws.uniform(stream, problem.inputs.shape[1:]).to(problem.inputs)
+            values = region.project(torch.lerp(region.lower, region.upper, drawn))
+        else:
+            values = starting_points(replace(problem, region=region), restart)
         is_patch = patch_tokens(problem) if self.declaration.attention_weight else None
-        state = PatchState(values, values=values, is_patch=is_patch, moments=Moments(zeros, zeros))
+        state = PatchState(values, values=values, is_patch=is_patch, moments=Moments.like(values))
         if problem.region.most is None:
             return state
-        drawn = problem.draws.uniform(replace(stream, draw=1), problem.inputs.shape[2:]).to(drawn)[:, None]
-        zeros = torch.zeros_like(drawn)
-        return _masked(problem, replace(state, mask=drawn * _patch_of(problem), of_mask=Moments(zeros, zeros)))
+        drawn = problem.draws.uniform(replace(stream, draw=1), problem.inputs.shape[2:]).to(values)[:, None]
+        return _masked(problem, replace(state, mask=drawn * _patch_of(problem), of_mask=Moments.like(drawn)))
 
     def step(self, problem: Problem, state: PatchState, step: int) -> PatchState:
         """Return the patch after one step of Adam, and one of its mask."""
@@ -123,22 +116,12 @@ def _masked(problem: Problem, state: PatchState) -> PatchState:
 
 def chosen_pixels(problem: Problem, mask: Tensor) -> Tensor:
     """Return the pixels (B, 1, H, W) of the largest entries of a mask, as many as may change."""
-    rows, most = mask.flatten(1), problem.region.most or 0
-    chosen = torch.zeros_like(rows, dtype=torch.bool)
-    return chosen.scatter_(1, rows.topk(most, dim=1).indices, value=True).view_as(mask) & _patch_of(problem)
+    return largest(mask, problem.region.most or 0) & _patch_of(problem)
 
 
 def _patch_of(problem: Problem) -> Tensor:
     assert problem.region.free is not None  # of a placed patch
     return problem.region.free[:, :1]
-
-
-def adam(gradient: Tensor, moments: Moments, step: int) -> tuple[Tensor, Moments]:
-    """Return the direction (B, ...) of Adam's step number ``step``, from 0, and the next moments."""
-    first = BETAS[0] * moments.first + (1 - BETAS[0]) * gradient
-    second = BETAS[1] * moments.second + (1 - BETAS[1]) * gradient.square()
-    size = (second / (1 - BETAS[1] ** (step + 1))).sqrt() + SMALL
-    return first / (1 - BETAS[0] ** (step + 1)) / size, Moments(first, second)
 
 
 def combined(gradients: list[Tensor], weight: float) -> Tensor:
@@ -161,8 +144,11 @@ def attention_loss(layer: int, formula: str) -> Loss:
         if formula == "paper":
             return received([layers[layer]], is_patch)[0]
         # The mean of the logarithms of several tokens is that of one where the embedding does not overlap.
-        log_received = layers[layer].weights_BHNM.mean(1).log().mean(1)
-        return (log_received * is_patch).sum(1) / is_patch.sum(1)
+        mean = layers[layer].weights_BHNM.mean(1)
+        if not bool((mean > 0).all()):
+            found = f"attention layer {layer} shows weights that are not positive"
+            raise ContractError(f"{found}, and formula released takes their logarithms: take formula paper")
+        return (mean.log().mean(1) * is_patch).sum(1) / is_patch.sum(1)
 
     return of_layer
 

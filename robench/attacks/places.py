@@ -84,14 +84,15 @@ def by_attention(declaration: LocalAscent, problem: Problem) -> Tensor:
     height, width = problem.inputs.shape[-2:]
     grid = grid_of(score.shape[1], height, width)
     size, (num_rows, num_columns) = declaration.patches.size, grid
-    corners = torch.full((len(score), height - size + 1, width - size + 1), -torch.inf, device=score.device)
+    # Squares without a token come last, by each image's own scores.
+    lowest = (score.amin(1) - 1)[:, None, None]
+    corners = lowest.repeat(1, height - size + 1, width - size + 1)
     for token in range(score.shape[1]):
         row, column = divmod(token, num_columns)
         top = _corner(row, num_rows, height, size)
         left = _corner(column, num_columns, width, size)
         corners[:, top, left] = torch.maximum(corners[:, top, left], score[:, token])
-    # Finite, so that squares without a token come last and can still be ordered.
-    return corners.clamp(min=float(score.min()) - 1)
+    return corners
 
 
 def _corner(place: int, count: int, side: int, size: int) -> int:

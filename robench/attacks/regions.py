@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from robench.attacks.rows import spread
+from robench.attacks.rows import largest, spread
 from robench.core.protocols import Draws
 from robench.core.seeds import Stream
 from robench.devices import is_asynchronous
@@ -188,10 +188,7 @@ class Region:
         squares = (points - self.clean).square()
         if self.of_pixels:
             squares = squares.sum(1, keepdim=True)
-        rows = squares.flatten(1)
-        kept = torch.zeros_like(rows, dtype=torch.bool)
-        kept.scatter_(1, rows.topk(min(self.most or 0, rows.shape[1]), dim=1).indices, value=True)
-        return torch.where(kept.view_as(squares), points, self.clean)
+        return torch.where(largest(squares, self.most or 0), points, self.clean)
 
     def only(self, free: Tensor) -> Region:
         """Return the part of the set in which coordinates (B, ...) that are not free keep their clean value."""

@@ -3,12 +3,17 @@
 On a device that a program must wait for, none of them waits.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from robench.devices import is_asynchronous
+
+DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8
 
 
 def spread(values: Tensor, like: Tensor) -> Tensor:
@@ -45,6 +50,38 @@ def put(places: Tensor, condition: Tensor, *pairs: tuple[Tensor, Tensor]) -> Non
         places = places.index_select(0, rows)
         for kept, new in pairs:
             kept.index_copy_(0, places, new.index_select(0, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Adam's running means (B, ...) of a gradient and of its square."""
+
+    first: Tensor
+    second: Tensor
+
+    @classmethod
+    def like(cls, points: Tensor) -> Moments:
+        """Return those before the first step, in the shape of points."""
+        return cls(torch.zeros_like(points), torch.zeros_like(points))
+
+
+def adam(gradient: Tensor, before: Moments, step: int) -> tuple[Tensor, Moments]:
+    """Return the direction (B, ...) of Adam's step number ``step``, from 0, and the next moments.
+
+    Source: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1, with its usual constants.
+    """
+    first = DECAY * before.first + (1 - DECAY) * gradient
+    second = SQUARE_DECAY * before.second + (1 - SQUARE_DECAY) * gradient.square()
+    unbiased, unbiased_square = first / (1 - DECAY ** (step + 1)), second / (1 - SQUARE_DECAY ** (step + 1))
+    return unbiased / (unbiased_square.sqrt() + ADAM_EPSILON), Moments(first, second)
+
+
+def largest(values: Tensor, count: int) -> Tensor:
+    """Return a mask (B, ...) of the ``count`` largest values of each row, or of all if there are fewer."""
+    rows = values.flatten(1)
+    mask = torch.zeros_like(rows, dtype=torch.bool)
+    mask.scatter_(1, rows.topk(min(count, rows.shape[1]), dim=1).indices, value=True)
+    return mask.view_as(values)
 
 
 class Nearest:

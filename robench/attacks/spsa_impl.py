@@ -20,21 +20,20 @@ import torch
 from torch import Tensor
 
 from robench.attacks.problem import Problem, Reached
+from robench.attacks.rows import Moments, adam
 from robench.attacks.search import State, declared_search, starting_points
 from robench.attacks.spsa import Spsa
 from robench.core.seeds import Stream
 from robench.tasks.base import Loss
 
 PAIRS_AT_ONCE = 8
-DECAY, SQUARE_DECAY, ADAM_EPSILON = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpsaState(State):
-    """Points, Adam's running means of the estimated gradients and their squares, and the number of the restart."""
+    """Points, Adam's moments of the estimated gradients, and the number of the restart."""
 
-    mean: Tensor
-    square: Tensor
+    moments: Moments
     restart: int
 
 
@@ -49,19 +48,15 @@ class SpsaSearch:
     def begin(self, problem: Problem, restart: int) -> SpsaState:
         """Return the clean inputs, or random points of the ball."""
         points = starting_points(problem, restart, is_random=self.declaration.random_start)
-        nothing = torch.zeros_like(points)
-        return SpsaState(points=points, mean=nothing, square=nothing, restart=restart)
+        return SpsaState(points=points, moments=Moments.like(points), restart=restart)
 
     def step(self, problem: Problem, state: SpsaState, step: int) -> SpsaState:
         """Return the points after one step of Adam along an estimated gradient."""
         seen = problem.evaluate(state.points, self.loss)
         gradient = self._estimate(problem, state, step)
-        mean = DECAY * state.mean + (1 - DECAY) * gradient
-        square = SQUARE_DECAY * state.square + (1 - SQUARE_DECAY) * gradient.square()
-        unbiased, unbiased_square = mean / (1 - DECAY ** (step + 1)), square / (1 - SQUARE_DECAY ** (step + 1))
-        direction = unbiased / (unbiased_square.sqrt() + ADAM_EPSILON)
+        direction, moments = adam(gradient, state.moments, step)
         moved = state.points + float(self.declaration.learning_rate) * direction
-        return replace(state, points=problem.region.project(moved), seen=seen, mean=mean, square=square)
+        return replace(state, points=problem.region.project(moved), seen=seen, moments=moments)
 
     def _estimate(self, problem: Problem, state: SpsaState, step: int) -> Tensor:
         centre = state.points if self.declaration.formula == "paper" else 2 * problem.inputs

@@ -105,7 +105,32 @@ class L0:
         return f"{most} {self.unit}, more than {self.count}" if most > self.count else ""
 
 
-Support: TypeAlias = Patches | L0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparsePatches:
+    """Few pixels or values, all within a few patches: both limits hold."""
+
+    patches: Patches
+    l0: L0
+
+    def __str__(self) -> str:
+        return f"{self.l0}-in-{self.patches}"
+
+    @property
+    def most_places(self) -> int:
+        """Return the number of pixels or values."""
+        return self.l0.most_places
+
+    def problem_with_shape(self, shape: tuple[int, ...]) -> str:
+        """Return why images cannot be changed so; empty if they can."""
+        return self.patches.problem_with_shape(shape) or self.l0.problem_with_shape(shape)
+
+    def places(self, changed: Changed) -> Changed:
+        """Return the changed pixels or values of changed values (B, C, H, W)."""
+        return self.l0.places(changed)
+
+    def violation(self, changed: Changed) -> str:
+        """Return the changes in one of the images beyond either limit; empty for none."""
+        return self.patches.violation(changed) or self.l0.violation(changed)
 
 
 def is_covered(rows: NDArray[np.intp], columns: NDArray[np.intp], count: int, size: int) -> bool:

@@ -7,7 +7,7 @@ from math import fsum
 
 from torch import Tensor
 
-from robench.attacks.local import IMAGE_AXES, AttentionTerm, LocalAscent
+from robench.attacks.local import AttentionTerm, LocalAscent
 from robench.attacks.patch_fool import PatchFool
 from robench.attacks.pgd import Pgd
 from robench.core.flags import Flag
@@ -36,7 +36,7 @@ def attention_comparisons(probe: Probe) -> list[Flag]:
     if getattr(probe.model, "gradient_modes", ()):
         knowing["PGD through the mechanism"] = replace(plain, gradients="mechanism")
     flags = [_compared(probe, "PGD of 20 steps", plain, knowing)]
-    if probe.domain.axes != IMAGE_AXES:
+    if probe.domain.axes != PatchFool.needed_axes:
         return flags
     patches = Patches(size=max(1, min(probe.batch.inputs.shape[-2:]) // 8))
     free = 2 * probe.half_range

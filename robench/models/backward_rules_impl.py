@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from robench.attention.gradients import with_gradient_of
 from robench.attention.heads import merge_heads
 from robench.attention.seen import ShowsInside
 from robench.core.errors import ContractError
@@ -32,18 +33,6 @@ from robench.models.shown import attentions_of
 
 WEIGHTS_FACTOR, PROJECTIONS_FACTOR, MLP_FACTOR = 0.25, 0.75, 0.5
 PROJECTIONS = ("qkv", "qk", "q", "kv")
-
-
-class _Through(torch.autograd.Function):
-    """Identity on the first tensor, whose gradient goes to the second instead."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, path: Tensor) -> Tensor:
-        return value.view_as(value)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        return None, gradients[0]
 
 
 class _Layer:
@@ -79,7 +68,7 @@ class _Layer:
     def leave(self, projection: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
         """Return the merged heads (B, N, C) with the gradient of the path."""
         if self._path is not None:
-            return (_Through.apply(given[0], self._path),)
+            return (with_gradient_of(given[0], self._path),)
         return (given[0].detach(),) if self._is_constant else None
 
 

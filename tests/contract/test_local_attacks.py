@@ -54,6 +54,9 @@ class TestHarness:
             ([(0, 0), (3, 3), (5, 0)], {"patches": Patches(size=2, count=2)}, "more than 2 patches of 2 x 2 cover"),
             ([(0, 0), (3, 3), (5, 0)], {"patches": None, "l0": L0(count=2)}, "changed 3 pixels, more than 2"),
             ([(0, 0), (3, 3)], {"patches": None, "l0": L0(count=1, unit="values")}, "changed 2 values, more than 1"),
+            # Within the patch one pixel too many, and few pixels that one patch does not cover.
+            ([(0, 0), (0, 1), (1, 1)], {"l0": L0(count=2)}, "changed 3 pixels, more than 2"),
+            ([(0, 0), (3, 3)], {"l0": L0(count=2)}, "more than 1 patch of 2 x 2 cover"),
         ],
     )  # fmt: skip
     def test_planted_violations_are_refused(self, change: Any, limits: Any, message: str) -> None:
@@ -66,6 +69,15 @@ class TestHarness:
     def test_a_change_within_the_patch_beyond_epsilon_is_refused(self) -> None:
         with pytest.raises(BudgetExceededError, match="in linf"):
             RULES.check_perturbed(changed_at((0, 0)), CLEAN, replace(ONE_PATCH, epsilon=Fraction(1, 8)), VICTIM)
+
+
+def test_few_pixels_of_a_patch_are_another_threat_model_than_the_whole_patch() -> None:
+    """A worst case must not take attacks on more pixels together with those on fewer."""
+    whole, sparse = ONE_PATCH, replace(ONE_PATCH, l0=L0(count=2))
+    assert whole.threat_model != sparse.threat_model != replace(ONE_PATCH, patches=None, l0=L0(count=2)).threat_model
+    assert str(sparse.threat_model) == "linf-1-2-pixels-in-1-patch-2x2"
+    found = RULES.check_perturbed(changed_at((0, 0), (1, 1)), CLEAN, sparse, VICTIM)
+    assert (found["num_changed"].tolist(), found["changed_box"].tolist()) == ([2], [[0, 0, 2, 2]])
 
 
 def test_squares_cover_pixels_exactly_where_brute_force_finds_places() -> None:

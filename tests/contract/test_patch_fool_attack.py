@@ -25,6 +25,7 @@ from robench.core.seeds import Stream
 from robench.declarations.supports import L0, Patches
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.testing.models import batch_of, perturbed
 
 Array = np.ndarray[Any, Any]
 COUNT = 4
@@ -128,6 +129,49 @@ def test_a_sparse_patch_changes_the_pixels_that_its_mask_learns_to_choose() -> N
         assert not bool((is_moved & ~free[:, 0]).any())
         chosen.add(tuple(is_moved.flatten().nonzero()[:, 0].tolist()))
     assert len(chosen) > 1
+
+
+def test_the_place_by_attention_of_an_image_does_not_depend_on_the_others() -> None:
+    """Weights may be of any size, so that rounding beside another image's would change the order of places."""
+    batch = images(COUNT)
+
+    class Large(PlantedTransformer):
+        def outputs_and_layers(self, inputs: Tensor, seeds: Any = None) -> Any:
+            outputs, layers = super().outputs_and_layers(inputs)
+            is_second = (inputs[:, 0, 0, 0] == batch.inputs[1, 0, 0, 0])[:, None, None, None]
+            for layer in layers:
+                layer.weights_BHNM = torch.where(is_second, -1e20, layer.weights_BHNM)
+            return outputs, layers
+
+    declaration = replace(PATCH_FOOL, attention_weight=0.0)
+    alone, beside = (
+        placed(declaration, problem_of(declaration, batch, model, DRAWS, COUNT)).region.free
+        for model in (MODEL, Large())
+    )
+    assert alone is not None
+    assert beside is not None
+    assert torch.equal(beside[[0, 2, 3]], alone[[0, 2, 3]])
+
+
+def test_a_patch_in_l2_starts_in_the_ball_without_limits_of_pixels() -> None:
+    declaration = replace(PATCH_FOOL, norm="l2", clip="none", place="gradient", attention_weight=0.0, num_steps=3)
+    batch = batch_of(6)
+    change = (perturbed(declaration, batch).inputs - batch.inputs).flatten(1).norm(dim=1)
+    assert bool(((change > 0.1) & (change <= 1 + 1e-6)).all())
+
+
+class Negative(PlantedTransformer):
+    """Model with weights below zero."""
+
+    def outputs_and_layers(self, inputs: Tensor, seeds: Any = None) -> Any:
+        outputs, layers = super().outputs_and_layers(inputs)
+        layers[2].weights_BHNM = layers[2].weights_BHNM - 0.5
+        return outputs, layers
+
+
+def test_the_released_loss_refuses_weights_without_a_logarithm() -> None:
+    with pytest.raises(ContractError, match="attention layer 2 shows weights that are not positive"):
+        perturb(replace(PATCH_FOOL, formula="released"), images(COUNT), Negative(), DRAWS)
 
 
 TERMS = [AttentionTerm(loss="products"), AttentionTerm(loss="received", weight=0.5), AttentionTerm(loss="distance")]
