@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from robench.attacks.base import Attack
+from robench.attacks.label_problem import LabelProblem
 from robench.attacks.ledger import Ledger
 from robench.attacks.levels import as_read, as_written
 from robench.attacks.problem import Problem, Reached
@@ -20,8 +21,8 @@ from robench.domains import Domain, domain_of
 from robench.tasks import task_of
 from robench.tasks.base import ManyAnswers
 
-# Any: each attack takes its own declaration.
-AttackFunction = Callable[[Any, Problem], Reached]
+# Any: each attack takes its own declaration, and a Problem, or a LabelProblem if it sees labels alone.
+AttackFunction = Callable[[Any, Any], Reached]
 
 # Rounding error of values converted from normalised space, in units of the inputs.
 ROUNDING = 1e-6
@@ -42,7 +43,7 @@ def attack(
     pass, by default all.
     """
     problem = problem_of(declaration, batch, victim, draws, len(batch.ids) if batch_size is None else batch_size)
-    reached = function(declaration, problem)
+    reached = function(declaration, LabelProblem(problem) if declaration.sees_labels_alone else problem)
     problem.ledger.require_finite()
     if not isinstance(reached, Reached) or reached.points.shape != problem.inputs.shape:
         found = tuple(reached.points.shape) if isinstance(reached, Reached) else type(reached).__name__

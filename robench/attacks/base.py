@@ -1,4 +1,4 @@
-"""Base classes of attacks: common fields, minimum-norm attacks, bounded attacks, and attacks with several restarts."""
+"""Base classes of attacks: common fields, bounded attacks, and attacks with several restarts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -41,6 +41,8 @@ class Attack(PerturbationBase):
 
     Attributes:
         reads_outputs: whether the attack queries the model; noise does not.
+        sees_labels_alone: whether it gets the model's class alone (hard-label): its implementation is a function
+            ``(declaration, problem: LabelProblem) -> Reached`` (``attacks.label_problem``).
         needed_axes: axes of the inputs that the attack works on, such as those of images; () for inputs of any shape.
         space: space of budgets, steps and distances: that of the dataset's inputs, such as pixels in [0, 1]; or inputs
             normalised by the victim's mean and standard deviation (``normalised``), as in the code of some papers.
@@ -62,6 +64,7 @@ class Attack(PerturbationBase):
     version: ClassVar[int] = 2
     is_attack: ClassVar[bool] = True
     reads_outputs: ClassVar[bool] = True
+    sees_labels_alone: ClassVar[bool] = False
     needed_axes: ClassVar[tuple[str, ...]] = ()
     follows_schedules: ClassVar[bool] = False
 
@@ -213,38 +216,6 @@ class Attack(PerturbationBase):
     def budget(self) -> tuple[Norm, float]:
         """Return norm and radius of the search region: unbounded for minimum-norm attacks."""
         return "linf", float("inf")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinimumNormAttack(Attack):
-    """Attack without a budget, which minimises the distance to the clean input in ``search_norm``."""
-
-    is_minimum_norm: ClassVar[bool] = True
-
-    @property
-    def search_norm(self) -> Norm:
-        """Return the norm that is minimised."""
-        return "l2"
-
-    @property
-    def limits(self) -> tuple[float, float] | None:
-        """Return the limits that the clean input and all points are clipped to first; None for none."""
-        return None
-
-    @property
-    def seeks_label(self) -> bool:
-        """Return whether a point succeeds if the model predicts the label, instead of another class."""
-        return False
-
-    def distance_problem(self) -> str:
-        """Return why the attack's distances cannot be interpreted, such as ``with ...``; empty if they can."""
-        if self.labels == "predicted":
-            return "with labels predicted, whose distances do not refer to the true classes"
-        if self.backend != "robench":
-            return f"with backend {self.backend}, which also moves misclassified examples"
-        if self.stops_at_success:
-            return "with stop at_success, which stops before the minimum is found"
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from robench.attacks.base import Count, MinimumNormAttack
+from robench.attacks.base import Count
+from robench.attacks.minimum_norm import MinimumNormAttack
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.domains import DOMAINS

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from robench.attacks.base import Count, MinimumNormAttack, Norm, Stop
+from robench.attacks.base import Count, Norm, Stop
+from robench.attacks.minimum_norm import MinimumNormAttack
 from robench.declarations.base import LARGEST, FieldProblem
 
 

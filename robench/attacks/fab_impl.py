@@ -40,6 +40,7 @@ import torch
 from torch import Tensor
 
 from robench.attacks.fab import Fab
+from robench.attacks.nearest import drawn_start
 from robench.attacks.problem import Passed, Problem, Reached
 from robench.attacks.rows import Nearest, chosen, length_of, spread
 from robench.core.errors import DeclarationError
@@ -109,7 +110,9 @@ def _search(declaration: Fab, active: _Active, target: Tensor | None, start: Str
     """Take ``num_steps`` steps toward the boundary of the target (B of the batch,), or of the nearest class."""
     points = active.problem.inputs
     if start.restart:
-        points = _random_start(declaration, active, start)
+        farthest = float(declaration.epsilon or 0)
+        radius = active.nearest.distances[active.places].clamp(max=farthest) / 2
+        points = drawn_start(active.problem, radius, declaration.norm, start)
     for step in range(declaration.num_steps):
         problem = active.problem.within(f"target {start.step}").at(search=start.restart, step=step)
         points = _stepped(declaration, problem, points, None if target is None else target[active.places])
@@ -122,21 +125,6 @@ def _search(declaration: Fab, active: _Active, target: Tensor | None, start: Str
             points = points.index_select(0, active.let_go(float(declaration.epsilon)))
             if not len(points):
                 return
-
-
-def _random_start(declaration: Fab, active: _Active, stream: Stream) -> Tensor:
-    """Return points (B, ...) at half of epsilon, or of the distance found so far, from the clean inputs."""
-    problem = active.problem
-    shape = problem.inputs.shape[1:]
-    if declaration.norm == "linf":
-        drawn = 2.0 * problem.draws.uniform(stream, shape) - 1.0
-    else:
-        drawn = problem.draws.normal(stream, shape)
-    drawn = problem.region.freed(drawn)
-    farthest = float(declaration.epsilon or 0)
-    radius = active.nearest.distances[active.places].clamp(max=farthest).to(drawn.dtype) / 2
-    lengths = length_of(drawn, declaration.norm).clamp(min=TINY)
-    return problem.region.project(problem.inputs + spread(radius / lengths, drawn) * drawn)
 
 
 def _stepped(declaration: Fab, problem: Problem, points: Tensor, target: Tensor | None) -> Tensor:

@@ -89,11 +89,11 @@ class Nearest:
 
     Attributes:
         points: (B, ...) nearest successful points; the starting points if there are none.
-        distances: (B,) float64, from ``origin`` in ``norm``; infinite without a success.
+        distances: (B,) float64, from ``origin`` in ``norm``, in l0 the number of ``unit``; infinite without a success.
     """
 
-    def __init__(self, origin: Tensor, norm: str) -> None:
-        self.origin, self.norm = origin, norm
+    def __init__(self, origin: Tensor, norm: str, unit: str = "values") -> None:
+        self.origin, self.norm, self.unit = origin, norm, unit
         self.points = origin.clone()
         self.distances = torch.full((len(origin),), torch.inf, dtype=torch.float64, device=origin.device)
 
@@ -118,11 +118,14 @@ class Nearest:
         self.distances[places[nearer]] = distances[nearer]
 
     def _from_origin(self, places: Tensor, points: Tensor) -> Tensor:
-        return length_of(points.double() - self.origin[places].double(), self.norm)
+        return length_of(points.double() - self.origin[places].double(), self.norm, self.unit)
 
 
-def length_of(change: Tensor, norm: str) -> Tensor:
-    """Return the lengths (B,) of changes (B, ...) in the norm."""
+def length_of(change: Tensor, norm: str, unit: str = "values") -> Tensor:
+    """Return the lengths (B,) of changes (B, ...) in the norm; in l0 the numbers of changed values or pixels."""
+    if norm == "l0":
+        changed = change != 0
+        return (changed.any(1) if unit == "pixels" else changed).flatten(1).sum(1).to(change.dtype)
     rows = change.flatten(1)
     if norm == "linf":
         return rows.abs().amax(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self
 
-from robench.core.budgets import ThreatModel
+from robench.core.budgets import Support, ThreatModel
 from robench.core.identity import Plain
 
 
@@ -99,6 +99,11 @@ class PerturbationDeclaration(Declaration, Protocol):
     def search_norm(self) -> str | None:
         """Return the norm that a minimum-norm attack minimises; None for everything else."""
         return None
+
+    @property
+    def counted(self) -> Support | None:
+        """Return the places whose changes are counted: the threat model's, or those of a search in l0; else None."""
+        return None if self.threat_model is None else self.threat_model.support
 
     @property
     def at_budgets(self) -> Sequence[PerturbationDeclaration]:

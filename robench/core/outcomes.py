@@ -21,7 +21,7 @@ class Outcome:
         num_clamped: number of input values that the attack returned outside [0, 1] by more than rounding, before
             clamping; None if there were none.
         num_changed: number of words of a text, or of positions of a sequence of tokens, that were changed; of pixels or
-            values, where the threat model limits their places; else None.
+            values, where the threat model limits their places, or a search minimises l0; else None.
         changed_box: top, left, height and width of the smallest box around the changed pixels, where the threat model
             limits their places; else None.
         num_lost: number of words of a text that a model's tokenizer reads as unknown pieces, or without some of their

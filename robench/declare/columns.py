@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from robench.core.budgets import ThreatModel
-from robench.core.declared import DatasetDeclaration
 from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Condition, Distance, Role, View, views_of
 from robench.corruptions import SEVERITIES
 from robench.datasets.base import corrupted_of, uncorrupted_of
@@ -155,7 +154,7 @@ def _view_column(view: View, metric: str) -> Column:
         metric=metric,
         conditions=(view.name,),
         norm=view.attack.search_norm if METRICS[metric].scope == "search" else None,
-        unit=_unit_in(view.condition.dataset) if METRICS[metric].unit == DISTANCE else "",
+        unit=_unit_of(view) if METRICS[metric].unit == DISTANCE else "",
     )
     return replace(column, label=f"{view.label} {title_of(column)}")
 
@@ -174,9 +173,11 @@ def _class_columns(view: View, metric: str) -> Iterator[Column]:
         )
 
 
-def _unit_in(dataset: DatasetDeclaration) -> str:
-    """Return the unit of distances between inputs of a dataset, in the plural; empty if it has none."""
-    domain = DOMAINS.get(dataset.domain)
+def _unit_of(view: View) -> str:
+    """Return the unit of an attack's distances, in the plural: what it counts, or that of inputs; empty for none."""
+    if view.attack.search_norm == "l0":
+        return str(getattr(view.attack.counted, "unit", ""))
+    domain = DOMAINS.get(view.condition.dataset.domain)
     return f"{domain.unit}s" if domain is not None and domain.unit else ""
 
 

@@ -86,8 +86,8 @@ class RealValued:
         clips to [0, 1] after normalisation must lie there; clipping alone does not count towards the budget.
 
         Returns:
-            (B,) float64 each: ``linf``, ``l2``, ``l1``. Where the threat model limits the places that may change, also
-            ``num_changed``, (B,) int64, and of images ``changed_box``, (B, 4) int64.
+            (B,) float64 each: ``linf``, ``l2``, ``l1``. Where changed places are counted, also ``num_changed``, (B,)
+            int64, and of pixels ``changed_box``, (B, 4) int64.
 
         Raises:
             ContractError: another shape, NaN, or values outside the limits of ``clip``.
@@ -105,9 +105,9 @@ class RealValued:
             within = _change_but_cut(perturbed, clean, declaration, model)
         if threat_model is not None:
             _check_budget(within, title, threat_model, model)
-        if threat_model is None or threat_model.support is None:
+        if declaration.counted is None:
             return _distances(change)
-        return _distances(change) | _places(perturbed != clean, title, threat_model.support)
+        return _distances(change) | _places(perturbed != clean, title, declaration.counted)
 
     def _check_range(self, inputs: torch.Tensor, subject: str) -> None:
         lower, upper = self.limits

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Half of the 5 % outside a 95 % interval is 1 in this many.
 ONE_IN = 40
+# Columns of outcomes with the length in a norm, where its name is another one.
+LENGTHS = {"l0": "num_changed"}
 
 ACCURACY_AT_DISTANCE = Metric(
     name="accuracy_at_distance",
@@ -40,7 +42,7 @@ ACCURACY_AT_DISTANCE = Metric(
     unit="share",
     task="classification",
     scope="distance",
-    reads=("found", "linf", "l2", "l1"),
+    reads=("found", "linf", "l2", "l1", "num_changed"),
     implementation="robench.metrics.distances:accuracy_at_distance",
     contributions="robench.metrics.distances:accuracy_contributions",
 )
@@ -50,7 +52,7 @@ MEDIAN_DISTANCE = Metric(
     unit=DISTANCE,
     task="classification",
     scope="search",
-    reads=("found", "linf", "l2", "l1"),
+    reads=("found", "linf", "l2", "l1", "num_changed"),
     implementation="robench.metrics.distances:median_distance",
     contributions="robench.metrics.distances:median_contributions",
 )
@@ -117,15 +119,15 @@ def fallen_at(outcomes: Outcomes, norm: str) -> NDArray[np.float64]:
     """
     import numpy as np
 
-    is_right = outcomes.column("correct_top1")
-    known = outcomes.known("found") & outcomes.known(norm)
+    is_right, length = outcomes.column("correct_top1"), LENGTHS.get(norm, norm)
+    known = outcomes.known("found") & outcomes.known(length)
     if not known.all():
         example_id = outcomes.ids[int(known.argmin())]
         raise ContractError(
             f"distances found an outcome that is not of a minimum-norm attack (example {example_id!r});"
             " give the column a condition with such an attack"
         )
-    return np.where(is_right, np.inf, outcomes.column(norm))
+    return np.where(is_right, np.inf, outcomes.column(length))
 
 
 def _distances(readings: Readings) -> NDArray[np.float64]:

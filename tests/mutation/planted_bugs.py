@@ -51,7 +51,7 @@ BUGS = (
     Bug("proposals of another token", P + "gradient_word_swap_impl.py", "[[old.place for", "[[0 * old.place for"),
     Bug("padding takes a part", A + "attack.py", "free = free_of(domain, batch.inputs)", "free = None"),
     Bug("l2 starts on padding", A + "regions.py", "drawn[:, :size] *= region.free.flatten(1)", "pass"),
-    Bug("fab starts on padding", A + "fab_impl.py", "drawn = problem.region.freed(drawn)", "pass"),
+    Bug("fab starts on padding", A + "nearest.py", "drawn = problem.region.freed(drawn)", "pass"),
     Bug("l1 gaps of padding", A + "regions.py", "drawn.masked_fill(~is_free, 1.0)", "drawn"),
     Bug("windows reach padding", A + "square_series_impl.py", "(lengths - sizes + 1)", "(num_steps - sizes + 1)"),
     Bug("fgsm descends", A + "fgsm_impl.py", "problem.inputs + problem.region", "problem.inputs - problem.region"),

@@ -22,7 +22,8 @@ from robench.attacks.backends.cleverhans import run_cleverhans
 from robench.attacks.backends.foolbox import run_foolbox
 from robench.attacks.backends.shown import ShownVictim, undisturbed
 from robench.attacks.backends.torchattacks import run_torchattacks
-from robench.attacks.base import Attack, BoundedAttack, MinimumNormAttack
+from robench.attacks.base import Attack, BoundedAttack
+from robench.attacks.minimum_norm import MinimumNormAttack
 from robench.attacks.problem import Problem, Reached
 from robench.attacks.regions import shortened
 from robench.attacks.rows import length_of, spread

@@ -1,0 +1,98 @@
+"""Loop of minimum-norm attacks by steps: clean predictions, restarts, nearest points, and the final prediction.
+
+An attack is a ``NormAlgorithm``, which defines the first state of a search and the step from one state to the next. As
+in the attacks' published code the point after the last step is not evaluated, so that a search of N steps has N passes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from robench.attacks.minimum_norm import NormSearch
+from robench.attacks.problem import Problem, Reached
+from robench.attacks.rows import Nearest, chosen, length_of, spread
+from robench.attacks.search import AnyState
+from robench.core.seeds import Stream
+from robench.devices import indices_on_cpu, to_device
+
+TINY = 1e-12
+# Proportion by which a point is moved farther from the clean input if the final prediction does not confirm it.
+FARTHER = 1e-3
+
+
+class NormAlgorithm(Protocol[AnyState]):
+    """First state and step of a minimum-norm attack.
+
+    Attributes:
+        num_steps: number of steps per search, each with one pass.
+    """
+
+    num_steps: int
+
+    def begin(self, problem: Problem, points: Tensor) -> AnyState:
+        """Return the first state of a search from points (B, ...)."""
+
+    def step(self, problem: Problem, state: AnyState, step: int) -> AnyState:
+        """Return the state after step ``step``, with the pass at the state's points in ``seen``."""
+
+
+def nearest_search(declaration: NormSearch, algorithm: NormAlgorithm[Any], problem: Problem) -> Reached:
+    """Return the nearest points of all searches, and a mask (B,) of those found; the clean input elsewhere.
+
+    The first search starts at the clean input, later ones at random points at half of the distance found so far, or at
+    distance 1 without one.
+    """
+    nearest = begun(problem, declaration.norm, declaration.unit)
+    active = indices_on_cpu(~nearest.found)
+    places = to_device(active, problem.inputs.device)
+    rows = problem.take(active)
+    for restart in range(declaration.num_restarts if len(rows) else 0):
+        points = rows.inputs
+        if restart:
+            radius = torch.where(nearest.found, nearest.distances / 2, 1.0)[places]
+            points = drawn_start(rows, radius, declaration.norm, Stream(purpose="start", restart=restart))
+        state = algorithm.begin(rows, points)
+        for step in range(algorithm.num_steps):
+            state = algorithm.step(rows.at(search=restart, step=step), state, step)
+            assert state.seen is not None  # a step reports its pass
+            nearest.offer(places, state.seen.points, rows.fooled(state.seen.outputs))
+    return settled(problem, nearest)
+
+
+def begun(problem: Problem, norm: str, unit: str = "values") -> Nearest:
+    """Return the nearest points before any search: those of misclassified examples are the clean inputs."""
+    nearest = Nearest(problem.inputs, norm, unit)
+    places = torch.arange(len(problem), device=problem.inputs.device)
+    nearest.offer(places, problem.inputs, problem.fooled(problem.predict(problem.inputs)))
+    return nearest
+
+
+def settled(problem: Problem, nearest: Nearest) -> Reached:
+    """Return the nearest points that the final prediction confirms, the clean input elsewhere, and a mask of the first.
+
+    All rows are predicted together, as in the final prediction: at a boundary, rounding decides. Points that it denies
+    are tried once more, a thousandth farther from the clean input.
+    """
+    points = nearest.points
+    found = nearest.found & problem.fooled(problem.predict(points))
+    denied = nearest.found & ~found
+    if bool(denied.any()):
+        farther = problem.inputs + (1 + FARTHER) * (points - problem.inputs)
+        points = chosen(denied, problem.region.project(farther), points)
+        found = nearest.found & problem.fooled(problem.predict(points))
+    return Reached(chosen(found, points, problem.inputs), found)
+
+
+def drawn_start(problem: Problem, radius: Tensor, norm: str, stream: Stream) -> Tensor:
+    """Return points (B, ...) in random directions at a distance ``radius`` (B,) from the clean inputs, then projected.
+
+    Directions are uniform in a cube for l-infinity, and normal otherwise.
+    """
+    shape = problem.inputs.shape[1:]
+    drawn = 2.0 * problem.draws.uniform(stream, shape) - 1.0 if norm == "linf" else problem.draws.normal(stream, shape)
+    drawn = problem.region.freed(drawn)
+    lengths = length_of(drawn, norm).clamp(min=TINY)
+    return problem.region.project(problem.inputs + spread(radius.to(drawn.dtype) / lengths, drawn) * drawn)
