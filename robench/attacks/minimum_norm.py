@@ -89,3 +89,20 @@ class NormSearch(MinimumNormAttack):
             wanted = f"must be values on {dataset.name}, whose inputs ({dataset.domain}) are not images"
             return [("unit", f"{wanted}, got pixels")]
         return MinimumNormAttack.problems_on(self, dataset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormDescent(NormSearch):
+    """Minimum-norm attack with one gradient a step.
+
+    Attributes:
+        num_steps: number of steps of one search.
+    """
+
+    num_steps: Count
+
+    @property
+    def most_passes(self) -> tuple[int, int]:
+        """Return the passes of all steps: one gradient per step."""
+        num_gradients = self.num_restarts * self.num_steps
+        return num_gradients, num_gradients

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robench.attacks.minimum_norm import NormSearch
 from robench.attacks.problem import Problem, Reached
-from robench.attacks.rows import Nearest, chosen, length_of, spread
+from robench.attacks.rows import Nearest, chosen, largest, length_of, spread
 from robench.attacks.search import AnyState
 from robench.core.seeds import Stream
 from robench.devices import indices_on_cpu, to_device
@@ -53,7 +53,11 @@ def nearest_search(declaration: NormSearch, algorithm: NormAlgorithm[Any], probl
         points = rows.inputs
         if restart:
             radius = torch.where(nearest.found, nearest.distances / 2, 1.0)[places]
-            points = drawn_start(rows, radius, declaration.norm, Stream(purpose="start", restart=restart))
+            stream = Stream(purpose="start", restart=restart)
+            if declaration.norm == "l0":
+                points = drawn_places(rows, radius, declaration.unit, stream)
+            else:
+                points = drawn_start(rows, radius, declaration.norm, stream)
         state = algorithm.begin(rows, points)
         for step in range(algorithm.num_steps):
             state = algorithm.step(rows.at(search=restart, step=step), state, step)
@@ -96,3 +100,17 @@ def drawn_start(problem: Problem, radius: Tensor, norm: str, stream: Stream) -> 
     drawn = problem.region.freed(drawn)
     lengths = length_of(drawn, norm).clamp(min=TINY)
     return problem.region.project(problem.inputs + spread(radius.to(drawn.dtype) / lengths, drawn) * drawn)
+
+
+def drawn_places(problem: Problem, counts: Tensor, unit: str, stream: Stream) -> Tensor:
+    """Return points (B, ...) with new values at drawn places, as many as ``counts`` (B,), rounded up, at least one.
+
+    Values are uniform between the limits of the region, and within 1 of the clean ones where there are none.
+    """
+    lower, upper, free = problem.region.lower, problem.region.upper, problem.region.free
+    drawn = problem.draws.uniform(stream, (2, *problem.inputs.shape[1:]))
+    order = drawn[:, 0, :1] if unit == "pixels" else drawn[:, 0]
+    is_changed = largest(order if free is None else order - 2 * ~free, counts.ceil().clamp(min=1))
+    is_limited = torch.isfinite(upper - lower)
+    values = torch.where(is_limited, lower + drawn[:, 1] * (upper - lower), problem.inputs + 2 * drawn[:, 1] - 1)
+    return torch.where(is_changed, problem.region.project(values), problem.inputs)

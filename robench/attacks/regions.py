@@ -53,6 +53,20 @@ def onto_l1_ball(change: Tensor, epsilon: float, lower: Tensor, upper: Tensor) -
     return cut.view_as(change)
 
 
+def onto_l1_balls(change: Tensor, radii: Tensor) -> Tensor:
+    """Return the nearest changes (B, ...) with a sum of absolute values of at most ``radii`` (B,), without bounds.
+
+    Source: Duchi et al. 2008, Efficient projections onto the l1-ball, figure 1; in float64.
+    """
+    rows = change.flatten(1).double()
+    sizes = rows.abs().sort(dim=1, descending=True).values
+    excess = sizes.cumsum(1) - radii.double()[:, None]
+    counts = torch.arange(1, rows.shape[1] + 1, device=rows.device)
+    num_kept = (sizes * counts > excess).sum(1, keepdim=True).clamp(min=1)
+    thresholds = (excess.gather(1, num_kept - 1) / num_kept).clamp(min=0)
+    return torch.copysign((rows.abs() - thresholds).clamp(min=0), rows).to(change.dtype).view_as(change)
+
+
 def _shrunk(rows: Tensor, below: Tensor, above: Tensor, epsilon: float, is_outside: Tensor) -> Tensor:
     """Return changes (B, D) shrunk onto the budget, where they are outside; elsewhere anything."""
     rows, dtype = rows.double(), rows.dtype

@@ -76,10 +76,17 @@ def adam(gradient: Tensor, before: Moments, step: int) -> tuple[Tensor, Moments]
     return unbiased / (unbiased_square.sqrt() + ADAM_EPSILON), Moments(first, second)
 
 
-def largest(values: Tensor, count: int) -> Tensor:
-    """Return a mask (B, ...) of the ``count`` largest values of each row, or of all if there are fewer."""
+def largest(values: Tensor, count: int | Tensor) -> Tensor:
+    """Return a mask (B, ...) of the ``count`` largest values of each row, or of all if there are fewer.
+
+    ``count`` may be (B,), one number per row; the first of equal values are then taken first.
+    """
     rows = values.flatten(1)
     mask = torch.zeros_like(rows, dtype=torch.bool)
+    if isinstance(count, Tensor):
+        order = rows.argsort(dim=1, descending=True, stable=True)
+        is_taken = torch.arange(rows.shape[1], device=rows.device) < count[:, None]
+        return mask.scatter_(1, order, is_taken).view_as(values)
     mask.scatter_(1, rows.topk(min(count, rows.shape[1]), dim=1).indices, value=True)
     return mask.view_as(values)
 
