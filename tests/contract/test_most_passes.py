@@ -10,10 +10,14 @@ from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
+from robench.attacks.ddn import Ddn
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
+from robench.attacks.fmn import Fmn
+from robench.attacks.pdpgd import Pdpgd
 from robench.attacks.pgd import Pgd
 from robench.attacks.sea import Sea
+from robench.attacks.sigma_zero import SigmaZero
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
@@ -38,6 +42,10 @@ EXACT = [
     (Apgd(epsilon=EPSILON, radii="shrinking", **SEARCH), (36, 36), 2),
     (Sea(epsilon=EPSILON, num_steps=5, num_draws=2), (30, 30), 3),
     (Cw(num_steps=5, num_search_steps=3, initial_c=0.1, learning_rate=0.01, stops_early=False), (15, 15), 3),
+    (Ddn(num_steps=6), (6, 6), 1),
+    (Fmn(num_steps=5, norm="l0", num_restarts=2), (10, 10), 2),
+    (SigmaZero(num_steps=6), (6, 6), 1),
+    (Pdpgd(num_steps=5, num_restarts=2), (10, 10), 2),
 ]
 AT_MOST = [
     Fab(num_steps=5, num_targets=3, num_restarts=2, epsilon=Fraction(1)),

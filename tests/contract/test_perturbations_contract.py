@@ -20,12 +20,17 @@ from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
+from robench.attacks.ddn import Ddn
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
+from robench.attacks.fmn import Fmn
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.patch_fool import PatchFool
+from robench.attacks.pdpgd import Pdpgd
 from robench.attacks.pgd import Pgd
+from robench.attacks.rows import length_of
 from robench.attacks.sea import Sea
+from robench.attacks.sigma_zero import SigmaZero
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
@@ -84,6 +89,13 @@ EXAMPLES: dict[str, Any] = {
     "fab": Fab(num_steps=10),
     "fab-l2": Fab(norm="l2", num_steps=10, num_targets=2),
     "fab-l1": Fab(norm="l1", num_steps=10),
+    "ddn": Ddn(num_steps=20, initial_norm=0.1),
+    "fmn": Fmn(num_steps=20, num_restarts=2),
+    "fmn-l2": Fmn(norm="l2", num_steps=20, alpha_initial=0.1, num_restarts=2),
+    "fmn-l1": Fmn(norm="l1", num_steps=20),
+    "fmn-l0": Fmn(norm="l0", num_steps=20, num_restarts=2, unit="pixels"),
+    "sigma-zero": SigmaZero(num_steps=20, num_restarts=2),
+    "pdpgd": Pdpgd(num_steps=20),
     "autoattack": AutoAttack(
         variant="custom", epsilon=EPSILON, members=(Apgd(epsilon=EPSILON, num_steps=10), Fab(num_steps=10))
     ),
@@ -215,9 +227,20 @@ READING = {
     for name, each in EXAMPLES.items()
     if isinstance(each, Attack) and each.reads_outputs and getattr(each, "support", None) is None
 }
-# Its example is too short to come near a boundary.
+# Their examples are too short to come near a boundary.
 READING["cw"] = dataclasses.replace(EXAMPLES["cw"], num_steps=100, learning_rate=0.01)
+READING["ddn"] = dataclasses.replace(EXAMPLES["ddn"], num_steps=60)
+READING["pdpgd"] = dataclasses.replace(EXAMPLES["pdpgd"], num_steps=100, step_size=1e-3)
 DUAL = {"linf": 1, "l2": 2, "l1": torch.inf}
+
+
+def fewest_changes(inputs: torch.Tensor, normals: torch.Tensor, gaps: torch.Tensor, unit: str) -> torch.Tensor:
+    """The least number of values or pixels (B, K), each moved to its limit, by which each class comes ahead."""
+    rooms = torch.where(normals > 0, inputs.flatten(1)[:, None], 1 - inputs.flatten(1)[:, None])
+    gains = normals.abs() * rooms
+    if unit == "pixels":
+        gains = gains.unflatten(2, (SHAPE[0], -1)).sum(2)
+    return 1 + (gains.sort(dim=2, descending=True).values.cumsum(2) < gaps[:, :, None]).sum(2).float()
 
 
 @pytest.mark.parametrize("name", READING)
@@ -229,13 +252,16 @@ def test_an_attack_reaches_what_can_be_reached_on_a_linear_model(name: str) -> N
     targets = logits.argmax(1)
     gaps = logits.gather(1, targets[:, None]) - logits
     normals = VICTIM.weight[targets][:, None] - VICTIM.weight
-    norm = declared.search_norm or declared.budget[0]
-    distances = gaps / normals.norm(p=DUAL[norm], dim=2)
+    norm, unit = declared.search_norm or declared.budget[0], getattr(declared, "unit", "values")
+    if norm == "l0":
+        distances = fewest_changes(inputs, normals, gaps, unit)
+    else:
+        distances = gaps / normals.norm(p=DUAL[norm], dim=2)
     nearest = distances.scatter(1, targets[:, None], torch.inf).amin(1)
     result = made(declared, Batch(ids=tuple(map(str, range(64))), inputs=inputs, targets=targets), VICTIM).inputs
     fooled = VICTIM.outputs(result).argmax(1) != targets
     if declared.is_minimum_norm:
-        moved = (result - inputs).flatten(1).norm(p={"linf": torch.inf, "l2": 2, "l1": 1}[norm], dim=1)
+        moved = length_of(result - inputs, norm, unit)
         assert float((fooled & (moved <= 2 * nearest)).float().mean()) > 0.8
     else:
         can_be_fooled = nearest < 0.8 * declared.budget[1]

@@ -14,11 +14,15 @@ from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.base import Attack
 from robench.attacks.cw import Cw
+from robench.attacks.ddn import Ddn
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
+from robench.attacks.fmn import Fmn
 from robench.attacks.noise import GaussianNoise, UniformNoise
+from robench.attacks.pdpgd import Pdpgd
 from robench.attacks.pgd import Pgd
 from robench.attacks.regions import random_start, region_of
+from robench.attacks.sigma_zero import SigmaZero
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
@@ -62,6 +66,11 @@ EXAMPLES: dict[str, Attack] = {
     "fab": Fab(num_steps=10, num_restarts=2, epsilon=EPSILON),
     "fab-l2": Fab(norm="l2", num_steps=10, num_targets=2),
     "fab-l1": Fab(norm="l1", num_steps=10),
+    "ddn": Ddn(num_steps=20),
+    "fmn": Fmn(num_steps=10),
+    "fmn-l0": Fmn(norm="l0", num_steps=10, num_restarts=2),
+    "sigma-zero": SigmaZero(num_steps=10, num_restarts=2),
+    "pdpgd": Pdpgd(num_steps=10, num_restarts=2),
     "square-series": SquareSeries(epsilon=EPSILON, num_queries=60, p_init=0.8),
     "square-series-at-success": SquareSeries(epsilon=EPSILON, num_queries=60, p_init=0.8, stop="at_success"),
     "autoattack": AutoAttack(
