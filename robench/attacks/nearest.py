@@ -78,15 +78,13 @@ def settled(problem: Problem, nearest: Nearest) -> Reached:
     """Return the nearest points that the final prediction confirms, the clean input elsewhere, and a mask of the first.
 
     All rows are predicted together, as in the final prediction: at a boundary, rounding decides. Points that it denies
-    are tried once more, a thousandth farther from the clean input.
+    are tried once more, a thousandth farther from the clean input; others are predicted with them, so that the passes
+    of an example do not depend on the rest.
     """
-    points = nearest.points
+    denied = nearest.found & ~problem.fooled(problem.predict(nearest.points))
+    farther = problem.inputs + (1 + FARTHER) * (nearest.points - problem.inputs)
+    points = chosen(denied, problem.region.project(farther), nearest.points)
     found = nearest.found & problem.fooled(problem.predict(points))
-    denied = nearest.found & ~found
-    if bool(denied.any()):
-        farther = problem.inputs + (1 + FARTHER) * (points - problem.inputs)
-        points = chosen(denied, problem.region.project(farther), points)
-        found = nearest.found & problem.fooled(problem.predict(points))
     return Reached(chosen(found, points, problem.inputs), found)
 
 
