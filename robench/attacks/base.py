@@ -43,6 +43,8 @@ class Attack(PerturbationBase):
         reads_outputs: whether the attack queries the model; noise does not.
         sees_labels_alone: whether it gets the model's class alone (hard-label): its implementation is a function
             ``(declaration, problem: LabelProblem) -> Reached`` (``attacks.label_problem``).
+        needs_limits: whether the attack begins between the limits of inputs, which must exist.
+        length_field: name of the field with the number of steps or queries of one search; None without one.
         needed_axes: axes of the inputs that the attack works on, such as those of images; () for inputs of any shape.
         space: space of budgets, steps and distances: that of the dataset's inputs, such as pixels in [0, 1]; or inputs
             normalised by the victim's mean and standard deviation (``normalised``), as in the code of some papers.
@@ -65,6 +67,8 @@ class Attack(PerturbationBase):
     is_attack: ClassVar[bool] = True
     reads_outputs: ClassVar[bool] = True
     sees_labels_alone: ClassVar[bool] = False
+    needs_limits: ClassVar[bool] = False
+    length_field: ClassVar[str | None] = None
     needed_axes: ClassVar[tuple[str, ...]] = ()
     follows_schedules: ClassVar[bool] = False
 
@@ -94,6 +98,8 @@ class Attack(PerturbationBase):
             raise FieldsError([("clip", "must be box with space input, where that is [0, 1], got unit")])
         if self.clip != "box" and self.pixels == "8bit":
             raise FieldsError([("clip", f"must be box with pixels 8bit, got {self.clip}")])
+        if self.clip == "none" and self.needs_limits:
+            raise FieldsError([("clip", f"must be box or unit for {self.kind}, which needs limits, got none")])
         if self.clip == "unit" and self.budget[0] != "linf":
             raise FieldsError([("norm", f"must be linf with clip unit, got {self.budget[0]}")])
         if self.loss in SCHEDULED and not self.follows_schedules:
@@ -166,7 +172,9 @@ class Attack(PerturbationBase):
         return problems
 
     def problems_of_budget(self, domain: Domain) -> list[FieldProblem]:
-        """Return why the budget cannot be meant in a domain; empty for attacks without one."""
+        """Return why the budget cannot be meant in a domain, or limits are missing that an attack without one needs."""
+        if self.needs_limits and domain.limits is None:
+            return [("", f"must be no {self.kind} on inputs ({domain.name}) without limits, between which it begins")]
         return []
 
     def check_model(self, model: Any, inputs: Any) -> None:
@@ -225,14 +233,12 @@ class BoundedAttack(Attack):
     Attributes:
         norms: supported norms.
         budget_fields: names of the fields that scale with the budget.
-        length_field: name of the field with the number of steps of one search; None without one.
         epsilon: largest distance from the clean input, in units of ``space``.
         norm: norm of that distance.
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("linf",)
     budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
-    length_field: ClassVar[str | None] = None
 
     epsilon: Epsilon
     norm: Norm = "linf"

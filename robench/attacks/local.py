@@ -106,13 +106,10 @@ class LocalAscent(GradientAscent):
 
     def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
         """Return why the attack cannot be applied to a dataset: patches and pixels are those of images."""
-        domain = DOMAINS.get(dataset.domain)
-        of_pixels = "patches" if self.patches is not None else "l0" if self.l0 and self.l0.unit == "pixels" else ""
-        if of_pixels and domain is not None and domain.axes != IMAGES.axes:
-            axes = ", ".join(domain.axes) or "unknown"
-            advice = "; take l0 with unit values" if domain.is_real_valued else ""
-            wanted = f"must be left out on {dataset.name}, whose inputs ({dataset.domain}) have the axes {axes}"
-            return [(of_pixels, f"{wanted}, and not those of images{advice}")]
+        counts_pixels = self.l0 is not None and self.l0.unit == "pixels"
+        named = "l0" if self.patches is None else "patches"
+        if problems := pixel_problems(named, self.patches is not None or counts_pixels, dataset):
+            return problems
         return GradientAscent.problems_on(self, dataset)
 
     def check_model(self, model: Any, inputs: Any) -> None:
@@ -124,3 +121,14 @@ class LocalAscent(GradientAscent):
         GradientAscent.check_model(self, model, inputs)
         if self.reads_layers:
             imported("robench.attacks.attention_losses:check_layers")(self, model, inputs)
+
+
+def pixel_problems(field: str, counts_pixels: bool, dataset: DatasetDeclaration) -> list[FieldProblem]:
+    """Return why a field that may count pixels cannot be applied to a dataset: only images have pixels."""
+    domain = DOMAINS.get(dataset.domain)
+    if not counts_pixels or domain is None or domain.axes == IMAGES.axes:
+        return []
+    axes = ", ".join(domain.axes) or "unknown"
+    advice = "; take l0 with unit values" if domain.is_real_valued else ""
+    wanted = f"must be left out on {dataset.name}, whose inputs ({dataset.domain}) have the axes {axes}"
+    return [(field, f"{wanted}, and not those of images{advice}")]

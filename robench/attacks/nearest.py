@@ -78,13 +78,17 @@ def settled(problem: Problem, nearest: Nearest) -> Reached:
     """Return the nearest points that the final prediction confirms, the clean input elsewhere, and a mask of the first.
 
     All rows are predicted together, as in the final prediction: at a boundary, rounding decides. Points that it denies
-    are tried once more, a thousandth farther from the clean input; others are predicted with them, so that the passes
-    of an example do not depend on the rest.
+    are tried once more, a thousandth farther from the clean input.
     """
-    denied = nearest.found & ~problem.fooled(problem.predict(nearest.points))
-    farther = problem.inputs + (1 + FARTHER) * (nearest.points - problem.inputs)
-    points = chosen(denied, problem.region.project(farther), nearest.points)
+    points = nearest.points
     found = nearest.found & problem.fooled(problem.predict(points))
+    denied = indices_on_cpu(nearest.found & ~found)
+    if len(denied):
+        # These alone, so that the other examples take no further pass.
+        some, here = problem.take(denied), to_device(denied, points.device)
+        farther = some.region.project(some.inputs + (1 + FARTHER) * (points.index_select(0, here) - some.inputs))
+        points = points.index_copy(0, here, farther)
+        found = found.index_copy(0, here, some.fooled(some.predict(farther)))
     return Reached(chosen(found, points, problem.inputs), found)
 
 

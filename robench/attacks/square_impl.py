@@ -81,7 +81,8 @@ class TrialSearch:
         first: function that makes the first points; ``trial``: function that makes a trial.
         purpose: purpose of the random numbers; ``num_drawn``: how many of them a trial takes, and ``at_once``: how many
             trials' are drawn together.
-        num_scheduled: number of queries that the schedule is for.
+        num_scheduled: number of queries that the schedule is for; ``schedule``: function of the step, this number and
+            the first proportion that returns a trial's proportion.
     """
 
     def __init__(
@@ -95,12 +96,14 @@ class TrialSearch:
         num_drawn: int,
         at_once: int,
         num_scheduled: int,
+        schedule: Callable[[int, int, float], float] | None = None,
     ) -> None:
         # The last trial is evaluated when the search is over.
         self.num_steps = declaration.num_queries - 1
         self.loss, self.first, self.trial = loss, first, trial
         self.purpose, self.num_drawn, self.at_once = purpose, num_drawn, at_once
         self.num_scheduled, self.p_init = num_scheduled, declaration.p_init
+        self.schedule = schedule or proportion_of_pixels
 
     def begin(self, problem: Problem, restart: int) -> TrialState:
         """Return the first points of this restart."""
@@ -116,7 +119,7 @@ class TrialSearch:
         if step % self.at_once == 0:
             stream = Stream(purpose=self.purpose, restart=state.restart, step=step // self.at_once)
             drawn = problem.draws.uniform(stream, (self.at_once, self.num_drawn))
-        proportion = proportion_of_pixels(step, self.num_scheduled, self.p_init)
+        proportion = self.schedule(step, self.num_scheduled, self.p_init)
         points = self.trial(problem, best, proportion, drawn[:, step % self.at_once])
         values = torch.maximum(seen.values, state.values)
         return replace(state, points=points, seen=seen, best=best, values=values, drawn=drawn)
