@@ -16,7 +16,7 @@ from robench.cli.options import (
     registry_option,
     results_option,
 )
-from robench.cli.selection import OF_RESULTS, Selection, selecting
+from robench.cli.selection import OF_ONE_SUITE, OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.files import write_whole, writing
@@ -32,6 +32,7 @@ from robench.figures import (
     check_matplotlib,
     corruption_plot,
     cost_plot,
+    optimality_plot,
     rendered,
     seconds_axis,
     seeds_plot,
@@ -142,6 +143,27 @@ def _cost_axis(selection: Selection, models: Sequence[str], against: str, rule: 
         label = f"multiply-adds (G, {rule})"
         values = {model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()}
     return CostAxis(label=label, noun=f"counted {against}", values=values, bounds={})
+
+
+@command.command("optimality")
+@selecting((*OF_ONE_SUITE, model_option(required=True)))
+@panel_option
+@output_option
+def optimality(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+    """Draw robust accuracy against the perturbation, a line for each attack and one for the best of all.
+
+    A panel is a model and a norm. See 'robench strength' for what counts.
+    """
+
+    def plot_of() -> Plot:
+        from robench.comparison import strengths_of
+        from robench.reports.results import Stored
+
+        (suite,), store = selection.found_suites(), selection.store()
+        results = Stored(suite, store, None, suite.seed if selection.seed is None else selection.seed)
+        return optimality_plot(strengths_of(suite, results, selection.rows(store) or [], selection.limit))
+
+    return draw(plot_of, panels, output)
 
 
 @command.command("training")

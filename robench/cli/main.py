@@ -37,6 +37,7 @@ COMMANDS = {
     "run": "Measure models under suites and print the leaderboard.",
     "submit": "Measure in an array of Slurm jobs, then write the tables.",
     "transfer": "Score each model's adversarial examples on every other model.",
+    "strength": "Compare attacks: optimality, distances and costs of each.",
     "rescore": "Score a submission's adversarial examples again.",
     "audit": "Check whether a model's robustness is reliable.",
     "report": "Print the leaderboard of a suite from stored results.",
