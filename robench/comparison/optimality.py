@@ -25,7 +25,7 @@ from robench.metrics.intervals import percentile_interval, resampled_sums
 
 
 def radius_of(distances: NDArray[np.float64]) -> float:
-    """Return the largest finite best distance R of distances (A, N), of A attacks on N images; 0 if there is none."""
+    """Return the largest finite best distance R of distances (A, N) of A attacks on N images; 0 without one."""
     best = distances.min(0)
     return float(best[np.isfinite(best)].max(initial=0.0))
 
@@ -44,8 +44,8 @@ def optimality(distances: NDArray[np.float64], is_right: NDArray[np.bool_], ids:
     largest = gains.max(0)
     if not largest.any():
         raise IncompleteError(
-            "optimality needs images that are right when clean and fooled below the largest best distance, and there "
-            "is none; add attacks with other budgets, or minimum-norm attacks"
+            "no image that is right when clean is fooled below the largest best distance, so that optimality is "
+            "undefined; add attacks with other budgets, or minimum-norm attacks"
         )
     best = resampled_sums(ids, largest)
     is_defined = best > 0

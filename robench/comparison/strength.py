@@ -25,7 +25,6 @@ from robench.core.report import Estimate
 from robench.core.suite import Condition, Suite, views_of
 from robench.declarations.supports import L0
 from robench.declare.columns import clean_beside
-from robench.metrics.distances import LENGTHS
 from robench.reports.results import Results
 from robench.reports.selection import Coverage, cover
 from robench.tasks import TASKS
@@ -51,7 +50,7 @@ class AttackStrength:
 
     Attributes:
         optimality: proportion with its interval; None where it is undefined.
-        median_distance: over the images that are right when clean, in units of the inputs, or changes in l0.
+        median: median distance over the images that are right when clean, in units of the inputs, or changes in l0.
         num_queries, num_gradients: forward and backward passes of an image, of a sweep summed over budgets; None if
             they are not counted.
         seconds: seconds of the shards over their images.
@@ -61,7 +60,7 @@ class AttackStrength:
 
     name: str
     optimality: Estimate | None
-    median_distance: float
+    median: float
     num_queries: float | None
     num_gradients: float | None
     seconds: float
@@ -81,7 +80,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strengths:
-    """Groups of all models; ``notes`` say what is left out and why, ``missing`` what is not measured."""
+    """Groups of all models; ``notes`` and ``missing`` say what is left out, by rule or for lack of results."""
 
     suite: str
     groups: tuple[Group, ...]
@@ -155,7 +154,7 @@ def distances_of(
 
     ``is_right`` says which are right when clean; ``verdict`` is the column that says so of outcomes.
     """
-    length = LENGTHS.get(norm, norm)
+    length = "num_changed" if norm == "l0" else norm
     fallen = [np.where(each.column(verdict), np.inf, each.column(length)) for each in outcomes]
     return np.where(is_right, np.min(fallen, axis=0), 0.0)
 
@@ -215,8 +214,8 @@ def _group(
     for attack, (first, *_) in zip(attacks, outcomes, strict=True):
         if not np.array_equal(first.ids, ids):
             raise IncomparableError(
-                f"conditions {clean.condition!r} and {attack.name!r} have different examples, {len(ids)} and {len(first)};"
-                " give them the same num_examples"
+                f"conditions {clean.condition!r} and {attack.name!r} have different examples (n = {len(ids)} and "
+                f"{len(first)}); give them the same num_examples"
             )
     distances = np.stack([distances_of(each, is_right, norm.name, verdict) for each in outcomes])
     values: Sequence[Estimate | None] = [None] * len(attacks)
@@ -225,35 +224,25 @@ def _group(
     if None in budgets or len(budgets) > 1:
         with suppress(IncompleteError):
             values = optimality(distances, is_right, ids)
-    rows = [
-        _strength(coverages[attack.name], outcomes[place], distances, place, is_right, values[place])
-        for place, attack in enumerate(attacks)
-    ]
+    rows = []
+    for place, (attack, own) in enumerate(zip(attacks, distances, strict=True)):
+        others, records = np.delete(distances, place, axis=0).min(0), coverages[attack.name].records
+        num_examples = sum(each.shard.stop - each.shard.start for each in records)
+        rows.append(
+            AttackStrength(
+                name=attack.name,
+                optimality=values[place],
+                median=float(np.median(own[is_right])) if is_right.any() else nan,
+                num_queries=_passes(outcomes[place], "num_queries"),
+                num_gradients=_passes(outcomes[place], "num_gradients"),
+                seconds=sum(each.provenance.seconds for each in records) / num_examples,
+                num_alone=int((np.isfinite(own) & np.isinf(others)).sum()),
+                num_nearest=int((own < others).sum()),
+            )
+        )
     return Group(model=model, norm=norm, attacks=tuple(rows), distances=distances)
 
 
-def _strength(
-    coverage: Coverage,
-    outcomes: Sequence[Outcomes],
-    distances: NDArray[np.float64],
-    place: int,
-    is_right: NDArray[np.bool_],
-    value: Estimate | None,
-) -> AttackStrength:
-    own, others = distances[place], np.delete(distances, place, axis=0).min(0)
-    passes = {
-        name: float(sum(each.column(name).mean() for each in outcomes))
-        if all(each.known(name).all() for each in outcomes)
-        else None
-        for name in ("num_queries", "num_gradients")
-    }
-    seconds = sum(record.provenance.seconds for record in coverage.records)
-    return AttackStrength(
-        name=coverage.condition,
-        optimality=value,
-        median_distance=float(np.median(own[is_right])) if is_right.any() else nan,
-        **passes,
-        seconds=seconds / sum(record.shard.stop - record.shard.start for record in coverage.records),
-        num_alone=int((np.isfinite(own) & np.isinf(others)).sum()),
-        num_nearest=int((own < others).sum()),
-    )
+def _passes(outcomes: Sequence[Outcomes], name: str) -> float | None:
+    is_counted = all(each.known(name).all() for each in outcomes)
+    return float(sum(each.column(name).mean() for each in outcomes)) if is_counted else None

@@ -46,7 +46,7 @@ def _texts(row: AttackStrength, num_examples: int) -> list[str]:
     cell = Cell(estimate=row.optimality, num_examples=num_examples, missing=0, is_applicable=False)
     passes = [NOTHING if each is None else f"{each:,.1f}" for each in (row.num_queries, row.num_gradients)]
     counts = [str(row.num_alone), str(row.num_nearest)]
-    return [clipped(row.name), cell_text(cell), f"{row.median_distance:.4g}", *passes, f"{row.seconds:.3g}", *counts]
+    return [clipped(row.name), cell_text(cell), f"{row.median:.4g}", *passes, f"{row.seconds:.3g}", *counts]
 
 
 def _rendered(found: Strengths, shown: Callable[[Table], str], titled: Callable[[str], str]) -> str:
@@ -61,7 +61,7 @@ def render_json(found: Strengths) -> str:
         {
             **{"model": group.model, **group.norm._asdict(), "num_examples": group.distances.shape[1]},
             "radius": radius_of(group.distances),
-            "attacks": [asdict(each) | {"median_distance": finite(each.median_distance)} for each in group.attacks],
+            "attacks": [asdict(each) | {"median": finite(each.median)} for each in group.attacks],
         }
         for group in found.groups
     ]

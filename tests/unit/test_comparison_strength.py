@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from examples import CHECKPOINT, MEASUREMENT, outcome_of, record_of
 from robench.comparison.optimality import optimality
 from robench.comparison.strength import Strengths, strengths_of
+from robench.comparison.strength_documents import STRENGTH_RENDERERS
 from robench.core.errors import IncomparableError, IncompleteError, UsageError
 from robench.core.records import Record
 from robench.core.shard import DatasetIdentity, Shard
@@ -99,7 +100,7 @@ def test_the_interval_contains_the_value_and_has_no_width_if_images_are_alike() 
 
 @pytest.mark.parametrize("length", [inf, 0, 0.5])
 def test_without_an_image_fooled_below_the_largest_distance_there_is_no_optimality(length: float) -> None:
-    with pytest.raises(IncompleteError, match="there is none"):
+    with pytest.raises(IncompleteError, match="is undefined"):
         optimality(np.full((2, 4), length), np.full(4, length > 0), IDS[:4])
 
 
@@ -163,7 +164,7 @@ def test_distances_are_the_smallest_over_budgets_and_zero_where_the_clean_image_
     fab, sweep = group.attacks
     assert (fab.name, fab.num_alone, fab.num_nearest) == ("fab", 0, 1)
     assert (sweep.name, sweep.num_alone, sweep.num_nearest) == ("sweep", 1, 1)
-    assert (fab.median_distance, sweep.median_distance) == (inf, 0.25)
+    assert (fab.median, sweep.median) == (inf, 0.25)
     assert (fab.num_queries, sweep.num_queries, sweep.num_gradients) == (3, 7, 4)
     # R is 0.25: of 0.15 + 0 the first has all, the second 0.125.
     assert fab.optimality is not None
@@ -239,4 +240,7 @@ def test_the_global_optimality_is_the_mean_over_models_that_all_have_one() -> No
     both = replace(first, groups=(*first.groups, *second.groups))
     ((norm, means),) = both.overall.items()
     assert str(norm) == "linf on digits"
+    text = STRENGTH_RENDERERS["text"](both)
+    assert "a, linf on digits: 4 images, R = 0.25" in text
+    assert text.index("b, linf on digits") < text.index("All models, linf on digits")
     assert means == pytest.approx({"fab": (1 + 0.05 / 0.15) / 2, "sweep": (0.125 / 0.15 + 1) / 2})
