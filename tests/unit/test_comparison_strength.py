@@ -240,6 +240,9 @@ def test_the_global_optimality_is_the_mean_over_models_that_all_have_one() -> No
     both = replace(first, groups=(*first.groups, *second.groups))
     ((norm, means),) = both.overall.items()
     assert str(norm) == "linf on digits"
+    (group,) = second.groups
+    without = replace(group, attacks=tuple(replace(each, optimality=None) for each in group.attacks[:1]))
+    assert replace(both, groups=(*first.groups, without)).overall == {norm: {}}
     text = STRENGTH_RENDERERS["text"](both)
     assert "a, linf on digits: 4 images, R = 0.25" in text
     assert text.index("b, linf on digits") < text.index("All models, linf on digits")
