@@ -17,6 +17,8 @@ class Fmn(NormDescent):
         alpha_initial: length of the first step in l2, whatever the norm; ``alpha_final``: that of the last, None for a
             hundredth of the first.
         gamma_initial: proportion by which the first steps change the radius; ``gamma_final``: that of the last.
+        overshoot: proportion of the distance by which a search that has found nothing exceeds it at least in each step,
+            in norms other than l0; 0 as published, whose steps may approach a boundary in l2 and never cross it.
     """
 
     kind: ClassVar[str] = "fmn"
@@ -27,3 +29,4 @@ class Fmn(NormDescent):
     alpha_final: Annotated[float | None, Gt(0), Le(LARGEST)] = None
     gamma_initial: Annotated[float, Gt(0), Lt(1)] = 0.05
     gamma_final: Annotated[float, Ge(0), Lt(1)] = 0.001
+    overshoot: Annotated[float, Ge(0), Le(LARGEST)] = 0.01

@@ -8,16 +8,18 @@ cosine; r <- (1 - gamma) r where x is adversarial, else (1 + gamma) r; d is resc
 shorter. Where the gradient is zero, the step has a random direction.
 
 FMN (Pintor et al. 2021, arXiv:2102.12827, algorithm 1): the loss is the margin L = max_{i != y} z_i - z_y; a and gamma
-fall by a cosine; until a search has found a point r <- |d| + |L| / |g|_dual, and afterwards
+fall by a cosine; until a search has found a point r <- max(|d| + |L| / |g|_dual, (1 + overshoot) |d|), and afterwards
     r <- min((1 - gamma) r, the smallest |d| found) where x is adversarial, else (1 + gamma) r.
+``overshoot`` is 0 in the paper and both libraries. In l2 the first term then approaches a boundary that bends away from
+within and never crosses it: where logits are W tanh(2 x - 1), 60 steps find none of 8 examples, and all with 0.01.
 In l0, r starts at 1 and changes by at least 1: min(r - 1, floor((1 - gamma) r)), or max(r + 1, floor((1 + gamma) r)).
 The projection keeps the r values of largest change; with ``unit: pixels`` the pixels whose change is longest in l2.
 
 No radius exceeds the distance to the farthest point of the box. N steps take N passes, as in adv_lib 0.2.8 and foolbox
 3.3.4; the points after the last step are not evaluated. Differences from these: adv_lib rounds DDN's points to 8 bits
 at each step (here ``pixels: 8bit`` rounds the nearest point alone) and its random directions are not of length 1; in
-FMN it lengthens l2 changes that are shorter than r, and lets r fall to 0 in l0. foolbox does not project in l2 at all,
-since its factor is the quotient of a length by itself, and keeps one value more than r in l0.
+FMN it lengthens l2 changes that are shorter than r, and lets r fall to 0 in l0. foolbox does not project in l2,
+since its factor is the quotient of a length by itself, and is no ``backend`` there; in l0 it keeps one value more than r.
 """
 
 from __future__ import annotations
@@ -141,7 +143,10 @@ class _Fmn:
             longer = torch.maximum(state.radii + 1, longer.floor())
         else:
             slopes = length_of(gradient, DUAL[self.norm]).double().clamp(min=TINY)
-            longer = torch.where(best < torch.inf, longer, lengths + seen.values.abs().double() / slopes)
+            estimates = lengths + seen.values.abs().double() / slopes
+            # Estimates from within a boundary that bends away may approach it and never cross.
+            estimates = torch.maximum(estimates, (1 + self.declaration.overshoot) * lengths)
+            longer = torch.where(best < torch.inf, longer, estimates)
         radii = torch.where(fooled, torch.minimum(shorter, best), longer).minimum(state.farthest)
         moved = state.points + annealed(*self.alphas, step, self.num_steps) * steepest(gradient, "l2")
         points = onto_balls(problem, moved, radii, self.norm, self.unit)

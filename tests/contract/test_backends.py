@@ -30,8 +30,10 @@ from robench.attacks.backends import installed
 from robench.attacks.backends.run import _without_rounding
 from robench.attacks.backends.served import SERVED
 from robench.attacks.cw import Cw
+from robench.attacks.ddn import Ddn
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
+from robench.attacks.fmn import Fmn
 from robench.attacks.pgd import Pgd
 from robench.attacks.sparse_l1 import SparseL1
 from robench.attacks.spsa import Spsa
@@ -48,7 +50,7 @@ from robench.perturbations.draws import ExampleDraws
 SHAPE = (3, 8, 8)
 NUM_CLASSES = 6
 EPSILON = Fraction(8, 255)
-RADII = {"linf": EPSILON, "l2": Fraction(1, 2), "l1": Fraction(3)}
+RADII = {"linf": EPSILON, "l2": Fraction(1, 2), "l1": Fraction(3), "l0": Fraction(1)}
 
 
 class Curved(nn.Module):
@@ -126,6 +128,9 @@ def example(backend: str, kind: str, norm: Any, *, share: int = 1) -> Any:
         case "autoattack":
             # The least of it: norm l1 has no other.
             return AutoAttack(**bounded, variant="rand")
+        case "ddn" | "fmn":
+            ddn = Ddn(backend="foolbox", num_steps=8, initial_norm=0.5)
+            return ddn if kind == "ddn" else Fmn(backend="foolbox", norm=norm, num_steps=8, overshoot=0.0)
         case "sparse-l1":
             projection: Any = "exact" if backend == "foolbox" else "rescale"
             return SparseL1(**bounded, num_steps=4, step_size=step, sparsity=0.9, projection=projection, returns="last")
@@ -200,7 +205,7 @@ class TestEveryAttackOfALibrary:
 
     def test_what_counts_as_found_is_what_the_victim_gets_wrong(self, declared: Any) -> None:
         result = ran(declared)
-        if declared.kind not in ("cw", "fab"):
+        if not declared.is_minimum_norm:
             assert result.found is None
             return
         found = present(result.found)
@@ -222,7 +227,8 @@ OTHER_VALUES: dict[str, Any] = {
     "num_restarts": 3, "num_draws": 3, "loss": ("dlr", "ce"), "radii": "shrinking", "num_targets": (1, None),
     "alpha_max": 0.9, "eta": 1.4, "beta": 0.5, "num_queries": 5, "p_init": 0.1, "sparsity": 0.5,
     "learning_rate": Fraction(1, 7), "delta": Fraction(1, 3), "num_samples": 5, "initial_c": 30.0, "confidence": 3.0,
-    "num_search_steps": 3, "clip": "none", "target": "own",
+    "num_search_steps": 3, "clip": "none", "target": "own", "initial_norm": 0.1, "gamma": 0.3, "alpha_initial": 0.1,
+    "alpha_final": 0.7, "gamma_initial": 0.5,
 }  # fmt: skip
 
 
@@ -321,6 +327,14 @@ def test_sparse_l1_is_foolbox_byte_for_byte() -> None:
     attack = foolbox.attacks.SparseL1DescentAttack(quantile=0.9, abs_stepsize=0.75, steps=4)
     _, theirs, _ = attack(shown, BATCH.inputs, BATCH.targets, epsilons=3.0)
     assert torch.equal(run(EXAMPLES["foolbox-sparse-l1-l1"]).inputs, theirs)
+
+
+@pytest.mark.parametrize("name", ["ddn-l2", "fmn-linf", "fmn-l1"])
+def test_ddn_and_fmn_of_foolbox_are_robenchs(name: str) -> None:
+    theirs = EXAMPLES[f"foolbox-{name}"]
+    ours = run(replace(theirs, backend="robench"))
+    assert torch.equal(present(ours.found), present(run(theirs).found))
+    torch.testing.assert_close(run(theirs).inputs, ours.inputs, atol=1e-5, rtol=0)
 
 
 @pytest.fixture(autouse=True)

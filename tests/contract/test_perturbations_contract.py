@@ -91,7 +91,7 @@ EXAMPLES: dict[str, Any] = {
     "fab-l1": Fab(norm="l1", num_steps=10),
     "ddn": Ddn(num_steps=20, initial_norm=0.1),
     "fmn": Fmn(num_steps=20, num_restarts=2),
-    "fmn-l2": Fmn(norm="l2", num_steps=20, alpha_initial=0.1, num_restarts=2),
+    "fmn-l2": Fmn(norm="l2", num_steps=20),
     "fmn-l1": Fmn(norm="l1", num_steps=20),
     "fmn-l0": Fmn(norm="l0", num_steps=20, num_restarts=2, unit="pixels"),
     "sigma-zero": SigmaZero(num_steps=20, num_restarts=2),

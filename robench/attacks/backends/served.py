@@ -38,6 +38,8 @@ PGD: Fixed = {**PLAIN_GRADIENT, **LAST_OF_ONE, "momentum": (0.0,)}
 SPSA: Fixed = {**LAST_OF_ONE, "loss": ("margin",)}
 SQUARE: Fixed = {**IMAGES, **AT_SUCCESS, "loss": ("margin", "ce"), "trials": ("as_drawn",)}
 FAB: Fixed = {**IMAGES, "num_final_steps": (0,)}
+ONE_SEARCH: Fixed = {"num_restarts": (1,), "unit": ("values",)}
+FMN: Fixed = {**ONE_SEARCH, "gamma_final": (0.001,), "overshoot": (0.0,)}
 ONE_CW: Fixed = {"target": ("other",), "clip_min": (None,), "clip_max": (None,), "continues": (False,)}
 
 SERVED: Mapping[str, Mapping[str, Served]] = {
@@ -67,6 +69,9 @@ SERVED: Mapping[str, Mapping[str, Served]] = {
         "pgd": Served(norms=("linf", "l2", "l1"), fixed=PGD),
         "sparse-l1": Served(norms=("l1",), fixed={**PLAIN_GRADIENT, **LAST_OF_ONE, "projection": ("exact",)}),
         "cw": Served(norms=("l2",), fixed={**ONE_CW, "clip": ("box",)}),
+        "ddn": Served(norms=("l2",), fixed=ONE_SEARCH),
+        # In l2 it does not project, so that no radius has any effect.
+        "fmn": Served(norms=("linf", "l1", "l0"), fixed=FMN),
     },
     "cleverhans": {
         "fgsm": Served(norms=("linf", "l2", "l1"), fixed=PLAIN_GRADIENT),
