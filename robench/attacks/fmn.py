@@ -14,7 +14,7 @@ class Fmn(NormDescent):
     """Fast minimum-norm attack in l0, l1, l2 or l-infinity. Pintor et al. 2021, arXiv:2102.12827.
 
     Attributes:
-        alpha_initial: length of the first step in l2, whatever the norm; ``alpha_final``: that of the last, None for a
+        alpha_initial: length in l2 of the first step, in every norm; ``alpha_final``: that of the last, None for a
             hundredth of the first.
         gamma_initial: proportion by which the first steps change the radius; ``gamma_final``: that of the last.
         overshoot: proportion of the distance by which a search that has found nothing exceeds it at least in each step,

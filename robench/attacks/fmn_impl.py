@@ -19,7 +19,7 @@ No radius exceeds the distance to the farthest point of the box. N steps take N 
 3.3.4; the points after the last step are not evaluated. Differences from these: adv_lib rounds DDN's points to 8 bits
 at each step (here ``pixels: 8bit`` rounds the nearest point alone) and its random directions are not of length 1; in
 FMN it lengthens l2 changes that are shorter than r, and lets r fall to 0 in l0. foolbox does not project in l2,
-since its factor is the quotient of a length by itself, and is no ``backend`` there; in l0 it keeps r + 1 values.
+since its factor is the quotient of a length by itself, and cannot be taken there; in l0 it keeps r + 1 values.
 """
 
 from __future__ import annotations
