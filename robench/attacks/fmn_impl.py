@@ -18,8 +18,8 @@ The projection keeps the r values of largest change; with ``unit: pixels`` the p
 No radius exceeds the distance to the farthest point of the box. N steps take N passes, as in adv_lib 0.2.8 and foolbox
 3.3.4; the points after the last step are not evaluated. Differences from these: adv_lib rounds DDN's points to 8 bits
 at each step (here ``pixels: 8bit`` rounds the nearest point alone) and its random directions are not of length 1; in
-FMN it lengthens l2 changes that are shorter than r, and lets r fall to 0 in l0. foolbox does not project in l2,
-since its factor is the quotient of a length by itself, and cannot be taken there; in l0 it keeps r + 1 values.
+FMN it lengthens l2 changes that are shorter than r. foolbox does not project in l2, since its factor is the quotient of
+a length by itself, and cannot be taken there; in l0 it keeps r + 1 values.
 """
 
 from __future__ import annotations
@@ -133,13 +133,13 @@ class _Fmn:
         seen = problem.differentiate(state.points, margin_loss)
         fooled, gradient = problem.fooled(seen.outputs), region.freed(seen.gradient())
         lengths = length_of((state.points - problem.inputs).double(), self.norm, self.unit)
-        # The clean input itself may fool a victim that draws: a radius of 0 would never grow again.
+        # The clean input may fool a victim that draws: a radius of 0 would never grow again.
         fooled = fooled & (lengths > 0)
         best = torch.where(fooled, torch.minimum(state.best, lengths), state.best)
         gamma = annealed(self.declaration.gamma_initial, self.declaration.gamma_final, step, self.num_steps)
         shorter, longer = (1 - gamma) * state.radii, (1 + gamma) * state.radii
         if self.norm == "l0":
-            shorter = torch.minimum(state.radii - 1, shorter.floor()).clamp(min=1)
+            shorter = torch.minimum(state.radii - 1, shorter.floor())
             longer = torch.maximum(state.radii + 1, longer.floor())
         else:
             slopes = length_of(gradient, DUAL[self.norm]).double().clamp(min=TINY)

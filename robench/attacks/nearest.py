@@ -62,7 +62,9 @@ def nearest_search(declaration: NormSearch, algorithm: NormAlgorithm[Any], probl
         for step in range(algorithm.num_steps):
             state = algorithm.step(rows.at(search=restart, step=step), state, step)
             assert state.seen is not None  # a step reports its pass
-            nearest.offer(places, state.seen.points, rows.fooled(state.seen.outputs))
+            # The clean input, which the final prediction gets right, may fool a victim that draws.
+            is_moved = (state.seen.points != rows.inputs).flatten(1).any(1)
+            nearest.offer(places, state.seen.points, rows.fooled(state.seen.outputs) & is_moved)
     return settled(problem, nearest)
 
 
@@ -112,7 +114,7 @@ def drawn_places(problem: Problem, counts: Tensor, unit: str, stream: Stream) ->
     lower, upper, free = problem.region.lower, problem.region.upper, problem.region.free
     drawn = problem.draws.uniform(stream, (2, *problem.inputs.shape[1:]))
     order = drawn[:, 0, :1] if unit == "pixels" else drawn[:, 0]
-    is_changed = largest(order if free is None else order - 2 * ~free, counts.ceil().clamp(min=1))
+    is_changed = largest(order if free is None else order - 2 * ~free, counts.clamp(min=1))
     is_limited = torch.isfinite(upper - lower)
     values = torch.where(is_limited, lower + drawn[:, 1] * (upper - lower), problem.inputs + 2 * drawn[:, 1] - 1)
     return torch.where(is_changed, problem.region.project(values), problem.inputs)

@@ -79,7 +79,7 @@ def adam(gradient: Tensor, before: Moments, step: int) -> tuple[Tensor, Moments]
 def largest(values: Tensor, count: int | Tensor) -> Tensor:
     """Return a mask (B, ...) of the ``count`` largest values of each row, or of all if there are fewer.
 
-    ``count`` may be (B,), one number per row; the first of equal values are then taken first.
+    ``count`` may be (B,), one number per row, which is rounded up; the first of equal values are then taken first.
     """
     rows = values.flatten(1)
     mask = torch.zeros_like(rows, dtype=torch.bool)

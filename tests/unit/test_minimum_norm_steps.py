@@ -1,6 +1,7 @@
 """Minimum-norm attacks by steps against loops of one example at a time in float64, and their parts by brute force."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,10 @@ VICTIM.weight = VICTIM.weight.double()
 WEIGHT: Array = VICTIM.weight.numpy()
 
 
-def examples() -> Batch:
-    """Inputs in float64, some at the limits, with the classes that the victim gives them."""
+def examples(spread: float = 1.0) -> Batch:
+    """Inputs in float64, some at the limits, with the victim's classes; a small spread brings three near a boundary."""
     inputs = 1.4 * torch.rand(NUM_EXAMPLES, *SHAPE, generator=torch.Generator().manual_seed(4)).double() - 0.2
+    inputs[:3] = 0.5 + spread * (inputs[:3] - 0.5)
     ids = tuple(map(str, range(NUM_EXAMPLES)))
     empty = torch.zeros(NUM_EXAMPLES, dtype=torch.int64)
     return predicted_by(VICTIM, Batch(ids=ids, inputs=inputs.clamp(0, 1), targets=empty))
@@ -126,7 +128,7 @@ def points_of_fmn(declared: Fmn, x: Array, label: int) -> Iterator[Array]:
         if margin > 0:
             best = min(best, far)
             shorter = radius * (1 - gamma)
-            radius = min(max(min(radius - 1, np.floor(shorter)), 1) if norm == "l0" else shorter, best)
+            radius = min(min(radius - 1, np.floor(shorter)) if norm == "l0" else shorter, best)
         elif norm == "l0":
             radius = max(radius + 1, np.floor(radius * (1 + gamma)))
         elif best < np.inf:
@@ -212,18 +214,20 @@ STEPS: dict[str, tuple[Any, Callable[..., Iterator[Array]]]] = {
     "fmn-l2": (Fmn(num_steps=30, norm="l2", gamma_initial=0.2, alpha_final=0.1), points_of_fmn),
     "fmn-l1": (Fmn(num_steps=30, norm="l1", overshoot=0.0), points_of_fmn),
     "fmn-l0": (Fmn(num_steps=30, norm="l0", gamma_initial=0.4), points_of_fmn),
-    "fmn-pixels": (Fmn(num_steps=30, norm="l0", unit="pixels"), points_of_fmn),
-    "sigma-zero": (SigmaZero(num_steps=30, sigma=0.01), points_of_sigma_zero),
+    "fmn-pixels": (Fmn(num_steps=30, norm="l0", unit="pixels", alpha_initial=2.0), points_of_fmn),
+    "sigma-zero": (SigmaZero(num_steps=30, sigma=0.01, threshold=0.05, threshold_factor=0.3), points_of_sigma_zero),
     "sigma-zero-pixels": (SigmaZero(num_steps=30, unit="pixels", threshold_factor=0.05), points_of_sigma_zero),
     "pdpgd": (Pdpgd(num_steps=40, step_size=0.02), points_of_pdpgd),
     "pdpgd-l2": (Pdpgd(num_steps=40, norm="l2", step_size=0.02), points_of_pdpgd),
-    "pdpgd-l1": (Pdpgd(num_steps=40, norm="l1", dual_step_size=1.0), points_of_pdpgd),
+    "pdpgd-l1": (Pdpgd(num_steps=40, norm="l1", dual_step_size=8.0), points_of_pdpgd),
 }
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_it_returns_the_nearest_point_of_a_plain_loop(name: str) -> None:
-    (declared, points_of), batch = STEPS[name], examples()
+    declared, points_of = STEPS[name]
+    # In other norms a first step would end at the boundary itself, where rounding decides.
+    batch = examples(0.1 if declared.norm == "l0" else 1.0)
     reached = declared.implemented()(declared, problem_for(declared, batch))
     assert int(present(reached.found).sum()) >= NUM_EXAMPLES // 2
     for row, (clean, target) in enumerate(zip(batch.inputs, batch.targets, strict=True)):
@@ -305,6 +309,21 @@ def test_ddn_leaves_a_plateau_in_directions_of_the_example_s_own() -> None:
     assert abs(float(torch.nn.functional.cosine_similarity(moved[0], moved[1], dim=0))) < 0.6
 
 
+def test_a_draw_that_fools_at_the_clean_input_ends_no_search() -> None:
+    num_passes = 0
+
+    def first_pass_is_wrong(inputs: torch.Tensor) -> torch.Tensor:
+        nonlocal num_passes
+        num_passes += 1
+        lead = (0.6 - inputs.flatten(1).mean(1)) * (-1 if num_passes == 2 else 1)
+        return torch.stack([lead, -lead], 1)
+
+    batch = Batch(ids=("a",), inputs=torch.full((1, *SHAPE), 0.5), targets=torch.zeros(1).long())
+    result = attacked(Fmn(num_steps=10), batch, FunctionVictim(first_pass_is_wrong))
+    assert present(result.found).tolist() == [True]
+    assert 0.1 <= float((result.inputs - 0.5).abs().max()) < 0.11
+
+
 @pytest.mark.parametrize(("clip", "low", "high"), [("box", 0.0, 1.0), ("none", -0.5, 1.5)])
 def test_searches_in_l0_start_again_at_as_many_drawn_values_or_pixels(clip: Any, low: float, high: float) -> None:
     batch = Batch(ids=tuple("abc"), inputs=torch.full((3, *SHAPE), 0.5), targets=torch.zeros(3).long())
@@ -319,3 +338,7 @@ def test_searches_in_l0_start_again_at_as_many_drawn_values_or_pixels(clip: Any,
     assert (pixels != 0.5).all(1).flatten(1).sum(1).tolist() == [1, 3, 8]
     assert low <= float(pixels.min()) < 0.2
     assert 0.8 < float(pixels.max()) <= high
+    is_free = torch.zeros(3, *SHAPE, dtype=torch.bool)
+    is_free[:, 1] = True
+    few = drawn_places(replace(problem, region=problem.region.only(is_free)), counts, "values", streams[0])
+    assert (few != 0.5)[is_free].view(3, -1).sum(1).tolist() == (few != 0.5).flatten(1).sum(1).tolist() == [1, 3, 8]
