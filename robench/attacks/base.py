@@ -211,6 +211,12 @@ class Attack(PerturbationBase):
         return None if self.reads_outputs else (0, 0)
 
     @property
+    def length(self) -> tuple[str, int, Plain] | None:
+        """Return name and value of the field with the steps or queries of one search, and all but it."""
+        name = self.length_field
+        return None if name is None else (name, getattr(self, name), fields_but(self, name))
+
+    @property
     def is_batch_dependent(self) -> bool:
         """Return whether an example's outcome may depend on the other examples of its batch."""
         return self.backend != "robench" and not self.exact

@@ -32,6 +32,7 @@ class Cw(MinimumNormAttack):
 
     kind: ClassVar[str] = "cw"
     implementation: ClassVar[str] = "robench.attacks.cw_impl:cw"
+    length_field: ClassVar[str | None] = "num_steps"
 
     num_steps: Count
     num_search_steps: Count

@@ -35,6 +35,7 @@ class Fab(MinimumNormAttack):
 
     kind: ClassVar[str] = "fab"
     implementation: ClassVar[str] = "robench.attacks.fab_impl:fab"
+    length_field: ClassVar[str | None] = "num_steps"
 
     norm: Norm = "linf"
     num_steps: Count

@@ -99,6 +99,8 @@ class NormDescent(NormSearch):
         num_steps: number of steps of one search.
     """
 
+    length_field: ClassVar[str | None] = "num_steps"
+
     num_steps: Count
 
     @property

@@ -1,4 +1,4 @@
-"""Declaration of Sparse-RS, a random search over which pixels change."""
+"""Declaration of Sparse-RS, a random search over the pixels that change."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -43,7 +43,7 @@ class SparseRs(RandomSearch):
         return f"l0 {problem}" if problem else ""
 
     def contradictions(self) -> list[FieldProblem]:
-        """Return problems between fields, such as libraries, none of which has this attack."""
+        """Return problems between fields, such as a library, since none has this attack."""
         problems = RandomSearch.contradictions(self)
         if self.backend != "robench":
             problems.append(("backend", f"must be robench with l0, got {self.backend}"))

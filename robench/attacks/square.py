@@ -25,6 +25,7 @@ class RandomSearch(SearchingAttack):
     """
 
     is_gradient_free: ClassVar[bool] = True
+    length_field: ClassVar[str | None] = "num_queries"
 
     num_queries: Count
     p_init: Annotated[float, Gt(0), Le(1)]

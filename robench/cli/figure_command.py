@@ -33,6 +33,7 @@ from robench.figures import (
     corruption_plot,
     cost_plot,
     optimality_plot,
+    queries_plot,
     rendered,
     seconds_axis,
     seeds_plot,
@@ -79,6 +80,19 @@ def budget(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     Whiskers are 95 % intervals. Without --model, the eight best models are drawn.
     """
     return draw(lambda: budget_plot(_board(selection), all_models=bool(selection.models)), panels, output)
+
+
+@command.command("queries")
+@selecting((*OF_RESULTS, all_seeds_option))
+@panel_option
+@output_option
+def queries(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+    """Draw accuracy against the number of queries or steps of conditions that are one attack but for it.
+
+    Of minimum-norm attacks, accuracy at a distance. Whiskers are 95 % intervals; the axis is logarithmic. Without
+    --model, the eight best models are drawn.
+    """
+    return draw(lambda: queries_plot(_board(selection), all_models=bool(selection.models)), panels, output)
 
 
 @command.command("corruptions")

@@ -201,6 +201,14 @@ class PerturbationDeclaration(Declaration, Protocol):
         """
         return None
 
+    @property
+    def length(self) -> tuple[str, int, Plain] | None:
+        """Return name and value of the field with the steps or queries of one search, and all but it; None without one.
+
+        Attacks that are equal but for this number are one curve.
+        """
+        return None
+
     def is_twice_as_long_as(self, other: PerturbationDeclaration) -> bool:
         """Return whether ``other`` is the same attack with at most half as many steps."""
         return False

@@ -6,7 +6,15 @@ A plot is values, made from a leaderboard or from training histories; matplotlib
 from robench.figures.analyses import analysis_plot
 from robench.figures.costs import CostAxis, cost_plot, seconds_axis
 from robench.figures.optimality import optimality_plot
-from robench.figures.plots import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
+from robench.figures.plots import (
+    Plot,
+    budget_plot,
+    corruption_plot,
+    queries_plot,
+    seeds_plot,
+    training_plot,
+    with_panels,
+)
 from robench.figures.render import SUFFIXES, check_matplotlib, rendered
 from robench.figures.transfer import transfer_plot
 
@@ -20,6 +28,7 @@ __all__ = [
     "corruption_plot",
     "cost_plot",
     "optimality_plot",
+    "queries_plot",
     "rendered",
     "seconds_axis",
     "seeds_plot",

@@ -177,6 +177,11 @@ def corruption_plot(board: Leaderboard, *, all_models: bool) -> Plot:
     return _line_plot(board, board.profiles, "type of corruption", all_models)
 
 
+def queries_plot(board: Leaderboard, *, all_models: bool) -> Plot:
+    """Return numbers under attacks against their steps or queries, a panel an attack and metric."""
+    return _line_plot(board, board.lengths, "attack with several numbers of steps or queries", all_models)
+
+
 def seeds_plot(board: Leaderboard) -> Plot:
     """Return each column's numbers of single training seeds as points, with their means and intervals."""
     panels = tuple(
@@ -233,6 +238,7 @@ def _line_panel(chart: Chart, models: Iterable[str], *, several: bool) -> LinePa
             if model in chart.lines
         ),
         is_per_cent=True,
+        is_logarithmic=chart.is_logarithmic,
     )
 
 

@@ -159,6 +159,7 @@ class Chart:
     lines: Mapping[str, tuple[Point, ...]]
     x_unit: str = ""
     columns: tuple[str, ...] = ()
+    is_logarithmic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +191,8 @@ class Leaderboard(Rendered):
         pairs: tests by key of the column and places of both rows, counted from 0; empty above
             ``comparison.pairing.MOST_PAIRED_ROWS`` rows.
         curves: metrics against the budget or distance; ``left_out``: conditions with a budget that are in none, and
-            why. ``profiles``: accuracy against the severity of a corruption.
+            why. ``lengths``: metrics against the number of steps or queries; ``profiles``: accuracy against the
+            severity of a corruption.
         limited: limit of each model that a suite left out, as of ``core.report.Report``.
     """
 
@@ -202,6 +204,7 @@ class Leaderboard(Rendered):
     pairs: Mapping[str, Mapping[tuple[int, int], PairTest]] = field(default_factory=dict)
     curves: tuple[Chart, ...] = ()
     left_out: tuple[str, ...] = ()
+    lengths: tuple[Chart, ...] = ()
     profiles: tuple[Chart, ...] = ()
     settings: Settings = PLAIN
     limited: Mapping[str, int] = field(default_factory=dict)

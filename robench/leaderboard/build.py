@@ -17,7 +17,7 @@ from robench.core.protocols import Store
 from robench.core.report import Cell, Report, Row
 from robench.core.suite import Suite
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings
-from robench.leaderboard.curves import curves_of, left_out_of, profiles_of
+from robench.leaderboard.curves import curves_of, left_out_of, lengths_of, profiles_of
 from robench.leaderboard.settings import columns_named
 from robench.leaderboard.suite_results import SuiteResults, columns_of_suite
 from robench.reports import report_of_store
@@ -82,6 +82,7 @@ def leaderboard_of(
             for suite in suites
             for each in left_out_of(suite, columns, curves)
         ),
+        lengths=tuple(chart for each in found for chart in lengths_of(each.suite, columns, rows)),
         profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies)),
         settings=settings,
         limited={model: limit for report in reports for model, limit in report.limited.items()},

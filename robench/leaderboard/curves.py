@@ -83,6 +83,41 @@ def left_out_of(suite: Suite, columns: Sequence[BoardColumn], charts: Sequence[C
     return tuple(found)
 
 
+def lengths_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[BoardRow]) -> Iterator[Chart]:
+    """Yield a chart of each metric over the steps or queries of conditions that are one attack but for their number."""
+    views, groups = views_by_name(suite), dict[str, list[tuple[int, BoardColumn]]]()
+    for each in _proportions(suite, columns):
+        view = views[each.column.conditions[0]]
+        is_measured_at = view.attack.threat_model is not None or each.column.distance is not None
+        if len(each.column.conditions) == 1 and is_measured_at and view.attack.length is not None:
+            field, number, rest = view.attack.length
+            alike = [field, rest, each.column.metric, str(each.column.distance), *_examples_of(view.condition)]
+            groups.setdefault(key_of(alike), []).append((number, each))
+    found = [sorted(each, key=lambda each: each[0]) for each in groups.values() if len(dict(each)) > 1]
+    titles = [_length_title([column for _, column in several]) for several in found]
+    for several, title in zip(found, titles, strict=True):
+        first, last = several[0][1], several[-1][1]
+        if not any(row.cells[column.key].estimate for row in rows for _, column in several):
+            continue
+        field, *_ = views[first.column.conditions[0]].attack.length or ("",)
+        yield Chart(
+            group=suite.name,
+            title=title if titles.count(title) == 1 else f"{first.label} to {last.label}",
+            x_label=field.replace("num_", "number of "),
+            y_label=first.metric,
+            ticks=tuple((float(number), str(number)) for number, _ in several),
+            lines={row.model: _line(row, several) for row in rows},
+            columns=tuple(column.key for _, column in several),
+            is_logarithmic=True,
+        )
+
+
+def _length_title(columns: Sequence[BoardColumn]) -> str:
+    distance = columns[0].column.distance
+    name = _common_name([column.column.conditions[0] for column in columns])
+    return f"{name}: {columns[0].metric}" + ("" if distance is None else f" {distance}")
+
+
 def severity_accuracies(suite: Suite, coverages: Mapping[str, Coverage]) -> Accuracies:
     """Return the proportion of right examples, or of an example's right answers, for each corruption of a column."""
     right = TASKS[suite.task].right

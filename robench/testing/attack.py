@@ -50,6 +50,29 @@ def check_attack(declaration: Attack, domain: str | None = None) -> None:
     run_checks(subject, checks, declaration, domain_for(declaration, domain))
 
 
+class Classes(LinearModel):
+    """Linear model whose logits are 1 for its class and 0 for the others."""
+
+    def outputs(self, inputs: torch.Tensor, seeds: Sequence[int] | None = None) -> torch.Tensor:
+        """Return (B, classes)."""
+        logits = LinearModel.outputs(self, inputs, seeds)
+        return torch.nn.functional.one_hot(logits.argmax(1), logits.shape[1]).to(logits)
+
+
+def sees_labels_alone_where_it_is_declared(declaration: Attack, domain: Domain = IMAGES) -> None:
+    """Check that an attack that sees labels alone does the same with a model that gives classes in place of scores."""
+    if not declaration.sees_labels_alone:
+        return
+    batch = batch_of(12, 7, domain)
+    scores, classes = (perturbed(declaration, batch, model(domain=domain)) for model in (LinearModel, Classes))
+    num_other = int((scores.inputs != classes.inputs).flatten(1).any(1).sum())
+    require(
+        num_other == 0,
+        f"returns other points for {num_other} examples of a model with the same classes and other scores",
+        "the same, since sees_labels_alone is declared: query by `problem.is_fooled` and `problem.are_fooled`",
+    )
+
+
 def is_never_weaker_than_doing_nothing(declaration: Attack, domain: Domain = IMAGES) -> None:
     """Check that a linear model with wrong and right predictions is right no more often than on clean inputs.
 
@@ -167,6 +190,7 @@ def every_pass_has_draws_of_its_own(declaration: Attack, domain: Domain = IMAGES
 
 
 ATTACK_CHECKS = (
+    sees_labels_alone_where_it_is_declared,
     is_never_weaker_than_doing_nothing,
     counts_the_passes_that_it_takes,
     stops_early_where_it_is_declared,

@@ -46,6 +46,11 @@ class WithoutBounds(HonestAttack):
     strength: float = 1.0
 
 
+class PeeksAtScores(HonestAttack):
+    implementation = f"{IMPL}:peeks_at_scores"
+    sees_labels_alone = True
+
+
 class LeavesThePatch(HonestAttack):
     support = Patches(size=2)  # type: ignore[assignment]
 

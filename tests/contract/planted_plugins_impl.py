@@ -112,6 +112,12 @@ def descends(declaration: Any, problem: Problem) -> Reached:
     return Reached(climbed(declaration, problem, sign=-1.0))
 
 
+def peeks_at_scores(declaration: Any, problem: Any) -> Reached:
+    hidden = problem._LabelProblem__problem.at(search=0, step=0)
+    values = hidden.evaluate(problem.inputs, hidden.loss("margin")).values
+    return Reached(problem.region.project(problem.inputs + 1e-3 * values.view(-1, 1, 1, 1)))
+
+
 def hides_passes(declaration: Any, problem: Problem) -> Reached:
     problem.victim.outputs(problem.inputs, [0] * len(problem))
     return honest_attack(declaration, problem)

@@ -84,6 +84,7 @@ def test_what_is_honest_passes() -> None:
         (planted.ReturnsAnotherShape, "attack 'planted'"),
         (planted.WritesIntoTheBatch, "attack 'planted'"),
         (planted.HasMemory, "when called again with the same seeds"),
+        (planted.PeeksAtScores, "returns other points for 12 examples of a model with the same classes"),
         (planted.Descends, "makes a linear model right about"),
         (planted.HidesPasses, "took 4 forward passes of the model and 3 are counted"),
         (planted.RepeatsItsAddress, "random draws in more than one pass"),

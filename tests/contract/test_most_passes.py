@@ -16,12 +16,15 @@ from robench.attacks.fgsm import Fgsm
 from robench.attacks.fmn import Fmn
 from robench.attacks.pdpgd import Pdpgd
 from robench.attacks.pgd import Pgd
+from robench.attacks.rays import Rays
 from robench.attacks.sea import Sea
 from robench.attacks.sigma_zero import SigmaZero
 from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.sparse_rs import SparseRs
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.attacks.transfer_pgd import TransferPgd
+from robench.declarations.supports import L0
 from robench.perturbations.sweep import Sweep
 
 EPSILON = Fraction(1, 255)
@@ -39,6 +42,8 @@ EXACT = [
         1,
     ),
     (Square(epsilon=EPSILON, num_queries=20, p_init=0.8, num_restarts=2), (40, 0), 2),
+    (SparseRs(epsilon=EPSILON, l0=L0(count=2), num_queries=20, num_restarts=2), (40, 0), 2),
+    (Rays(num_queries=20), (20, 0), 1),
     (Apgd(epsilon=EPSILON, radii="shrinking", **SEARCH), (36, 36), 2),
     (Sea(epsilon=EPSILON, num_steps=5, num_draws=2), (30, 30), 3),
     (Cw(num_steps=5, num_search_steps=3, initial_c=0.1, learning_rate=0.01, stops_early=False), (15, 15), 3),

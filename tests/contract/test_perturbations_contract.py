@@ -24,14 +24,17 @@ from robench.attacks.ddn import Ddn
 from robench.attacks.fab import Fab
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.fmn import Fmn
+from robench.attacks.hop_skip_jump import HopSkipJump
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.patch_fool import PatchFool
 from robench.attacks.pdpgd import Pdpgd
 from robench.attacks.pgd import Pgd
+from robench.attacks.rays import Rays
 from robench.attacks.rows import length_of
 from robench.attacks.sea import Sea
 from robench.attacks.sigma_zero import SigmaZero
 from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.sparse_rs import SparseRs
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.attacks.transfer_pgd import TransferPgd
@@ -89,6 +92,13 @@ EXAMPLES: dict[str, Any] = {
     "fab": Fab(num_steps=10),
     "fab-l2": Fab(norm="l2", num_steps=10, num_targets=2),
     "fab-l1": Fab(norm="l1", num_steps=10),
+    "rays": Rays(num_queries=150),
+    "hop-skip-jump": HopSkipJump(num_queries=300, initial_evaluations=30),
+    "hop-skip-jump-linf": HopSkipJump(norm="linf", num_queries=150, initial_evaluations=20, num_restarts=2),
+    "sparse-rs": SparseRs(epsilon=Fraction(1, 2), l0=L0(count=5), num_queries=40),
+    "sparse-rs-values": SparseRs(
+        epsilon=Fraction(1, 2), l0=L0(count=9, unit="values"), num_queries=30, num_restarts=2, stop="at_success"
+    ),
     "ddn": Ddn(num_steps=20, initial_norm=0.1),
     "fmn": Fmn(num_steps=20, num_restarts=2),
     "fmn-l2": Fmn(norm="l2", num_steps=20),

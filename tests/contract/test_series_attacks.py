@@ -21,9 +21,11 @@ from robench.attacks.fmn import Fmn
 from robench.attacks.noise import GaussianNoise, UniformNoise
 from robench.attacks.pdpgd import Pdpgd
 from robench.attacks.pgd import Pgd
+from robench.attacks.rays import Rays
 from robench.attacks.regions import random_start, region_of
 from robench.attacks.sigma_zero import SigmaZero
 from robench.attacks.sparse_l1 import SparseL1
+from robench.attacks.sparse_rs import SparseRs
 from robench.attacks.spsa import Spsa
 from robench.attacks.square import Square
 from robench.attacks.square_impl import proportion_of_pixels
@@ -32,6 +34,7 @@ from robench.attacks.square_series_impl import TRIALS_AT_ONCE
 from robench.core.protocols import Batch
 from robench.core.seeds import Stream
 from robench.datasets import DATASETS
+from robench.declarations.supports import L0
 from robench.domains.series import SERIES
 from robench.domains.series_impl import PADDING
 from robench.perturbations import PERTURBATIONS
@@ -73,6 +76,7 @@ EXAMPLES: dict[str, Attack] = {
     "pdpgd": Pdpgd(num_steps=10, num_restarts=2),
     "square-series": SquareSeries(epsilon=EPSILON, num_queries=60, p_init=0.8),
     "square-series-at-success": SquareSeries(epsilon=EPSILON, num_queries=60, p_init=0.8, stop="at_success"),
+    "sparse-rs": SparseRs(epsilon=Fraction(1), l0=L0(count=3, unit="values"), num_queries=15),
     "autoattack": AutoAttack(
         epsilon=EPSILON,
         variant="custom",
@@ -83,13 +87,13 @@ EXAMPLES: dict[str, Attack] = {
         ),
     ),
 }  # fmt: skip
-# SEA is of masks, a task of images.
-IMAGES_ALONE = {"square", "sea", "patch-fool", "transfer-pgd"}
+# SEA is of masks, a task of images. Attacks that see labels alone begin between limits, which series lack.
+IMAGES_ALONE = {"square", "sea", "patch-fool", "transfer-pgd", "rays", "hop-skip-jump"}
 every_attack = pytest.mark.parametrize("name", EXAMPLES)
 # One of each implementation and norm; the contract of all settings on images is in test_perturbations_contract.py.
 SHARPEST = (
     *("uniform-noise", "gaussian-noise", "fgsm", "pgd-l2", "pgd-l1", "apgd-l1", "spsa-l2", "sparse-l1", "cw", "fab-l2"),
-    *("square-series-at-success", "autoattack"),
+    *("sparse-rs", "square-series-at-success", "autoattack"),
 )
 
 
@@ -244,6 +248,7 @@ OF_TWO_CLASSES = "must be ce or margin on face-detection, which has 2 classes: d
         (SquareSeries(epsilon=EPSILON, num_queries=2, p_init=0.5), DATASETS["digits"], "", "channels; take square"),
         (AutoAttack(epsilon=EPSILON, variant="standard"), JAPANESE, "variant", "; take variant custom, with other"),
         (AutoAttack(epsilon=EPSILON, variant="rand"), FACES, "variant", "few-classes or custom on face-detection"),
+        (Rays(num_queries=9), JAPANESE, "", "must be no rays on inputs (series) without limits, between which it"),
         (replace(EXAMPLES["pgd"], space="normalised"), JAPANESE, "space", "must be input on japanese-vowels, whose in"),
         (replace(EXAMPLES["spsa"], formula="released"), JAPANESE, "formula", "must be paper on japanese-vowels, whose"),
         (replace(EXAMPLES["cw"], clip="none", clip_min=0.0, clip_max=1.0), JAPANESE, "clip_min", HAVE_PADDING),

@@ -221,7 +221,7 @@ class TestRefusals:
 
 
 def test_each_kind_has_its_help(robench: Robench) -> None:
-    assert set(command.commands) == {*KINDS, "analysis", "cost", "paper", "training"}
+    assert set(command.commands) == {*KINDS, "analysis", "cost", "optimality", "paper", "queries", "training"}
     for kind in command.commands:
         ended = robench("figure", kind, "--help")
         assert ended.code == 0

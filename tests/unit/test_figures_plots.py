@@ -6,14 +6,15 @@ from math import inf, nan
 import pytest
 from figure_examples import board, history, shift
 from leaderboard_examples import TYPES, adv_suite, fill
+from presence import present
 
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.report import Cell, Estimate
-from robench.figures import budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
+from robench.figures import budget_plot, corruption_plot, queries_plot, seeds_plot, training_plot, with_panels
 from robench.figures import plots as panels_module
 from robench.leaderboard import leaderboard_of
 from robench.leaderboard.board import Chart, Point
-from robench.leaderboard.curves import MOST_LINES, curves_of
+from robench.leaderboard.curves import MOST_LINES, curves_of, lengths_of
 from robench.store import MemoryStore
 from robench.training.base import ValidationScores
 
@@ -227,6 +228,72 @@ class TestPanels:
         monkeypatch.setattr(panels_module, "MOST_MODELS", 4)
         with pytest.raises(UsageError, match="5 models are too many for one figure; name at most 4"):
             with_panels(self.plot(), ())
+
+
+LENGTHS = [
+    {"name": "clean", "num_examples": 120},
+    *(
+        {
+            "name": f"pgd-{steps}{'' if epsilon == 4 else '-large'}",
+            "num_examples": 120,
+            "perturbation": {
+                "kind": "pgd", "epsilon": f"{epsilon}/255", "relative_step": "1/4", "num_steps": steps,
+            },
+        }
+        for epsilon, steps in ((4, 100), (4, 10), (8, 10), (8, 20))
+    ),
+    *(
+        {
+            "name": f"rays-{number}",
+            "num_examples": 120,
+            "distances": ["8/255", "1/8"],
+            "perturbation": {"kind": "rays", "num_queries": number, "tolerance": tolerance},
+        }
+        for number, tolerance in ((50, 0.01), (500, 0.01), (60, 0.02))
+    ),
+]  # fmt: skip
+
+
+def test_numbers_of_queries_and_steps_are_an_axis_of_attacks_that_are_otherwise_the_same() -> None:
+    """A panel an attack, budget and distance; the numbers are the table's, and rays-60 has another tolerance."""
+    suite = adv_suite(conditions=LENGTHS, metrics=["top1_accuracy", "accuracy_at_distance"], audit=False)
+    columns = leaderboard_of([suite], MemoryStore()).columns
+    cells = {
+        column.key: Cell(
+            estimate=Estimate(value=place / 20, low=place / 30, high=place / 10, num_examples=9),
+            num_examples=9,
+            missing=0,
+        )
+        for place, column in enumerate(columns)
+    }
+    rows = (replace(board().rows[0], model="vit", cells=cells),)
+    lengths = tuple(lengths_of(suite, columns, rows))
+    plot = queries_plot(replace(board(), columns=columns, rows=rows, lengths=lengths), all_models=True)
+    wanted = {
+        "pgd-10 top-1 accuracy to pgd-100 top-1 accuracy": (
+            "steps", {10: "pgd-10/top1_accuracy", 100: "pgd-100/top1_accuracy"},
+        ),
+        "pgd-10-large top-1 accuracy to pgd-20-large top-1 accuracy": (
+            "steps", {10: "pgd-10-large/top1_accuracy", 20: "pgd-20-large/top1_accuracy"},
+        ),
+        **{
+            f"rays: accuracy at distance linf {value:g}": (
+                "queries", {number: f"rays-{number}@linf {value:g}/accuracy_at_distance" for number in (50, 500)},
+            )
+            for value in (8 / 255, 1 / 8)
+        },
+    }  # fmt: skip
+    assert sorted(panel.title for panel in plot.panels) == sorted(wanted)
+    for panel in plot.panels:
+        unit, keys = wanted[panel.title]
+        assert panel.is_logarithmic
+        assert panel.x_label == f"number of {unit}"
+        (series,) = panel.series
+        for point, (x, key) in zip(series.points, keys.items(), strict=True):
+            estimate = cells[f"adv/{key}"].estimate
+            assert estimate is not None
+            numbers = (100 * present(each) for each in (estimate.value, estimate.low, estimate.high))
+            assert (point.x, point.value, point.low, point.high) == pytest.approx((x, *numbers))
 
 
 def test_a_chart_without_a_unit_has_its_name_alone() -> None:
