@@ -18,6 +18,7 @@ import robench
 from robench.attacks.apgd import Apgd
 from robench.attacks.autoattack import AutoAttack
 from robench.attacks.fab import Fab
+from robench.attacks.fmn import Fmn
 from robench.attacks.local import AttentionTerm
 from robench.attacks.pgd import Pgd
 from robench.attacks.square import Square
@@ -25,6 +26,7 @@ from robench.core.protocols import Batch
 from robench.declarations.supports import Patches
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
+from robench.tasks.classification_impl import margin_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +43,8 @@ SMALLEST_SQUARE = 0.97
 SMALLEST_AUTOATTACK = 1.0
 # Wanted is 1.6 of every loss on attention.
 MOST_FOR_ATTENTION = 1.6
+# Wanted of FMN beside as many passes with gradients.
+MOST_FOR_NEAREST = 1.3
 
 
 class AsModule(torch.nn.Module):
@@ -159,3 +163,29 @@ def test_a_loss_on_attention_beside_plain_pgd(model: AsModule, benchmark: Benchm
     benchmark.pedantic(own, rounds=1)
     print(f"\nPGD with {loss} over plain PGD: {ratio:.2f} times the time")
     assert ratio <= MOST_FOR_ATTENTION
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1", "l0"])
+def test_a_search_for_the_nearest_point_beside_bare_passes(benchmark: BenchmarkFixture, norm: Any) -> None:
+    torch.set_num_threads(1)
+    victim, num_steps = robench.load_checkpoint("cifar10-vit"), 100
+    # As large as CIFAR-10's images, and all right when clean, so that all are attacked.
+    inputs = torch.rand(BATCH_SIZE, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    labels = victim.outputs(inputs).argmax(1)
+    batch = Batch(ids=tuple(map(str, range(BATCH_SIZE))), inputs=inputs, targets=labels)
+    draws = ExampleDraws(range(BATCH_SIZE))
+    attack = Fmn(norm=norm, num_steps=num_steps)
+
+    def bare() -> None:
+        for _ in range(num_steps):
+            points = inputs.clone().requires_grad_(True)
+            torch.autograd.grad(margin_loss(victim.outputs(points), labels).sum(), points)
+
+    def own() -> torch.Tensor:
+        return perturb(attack, batch, victim, draws, BATCH_SIZE).inputs
+
+    ratio = 1 / ratio_of(bare, own, rounds=3)
+    benchmark.extra_info[f"time of fmn in {norm}"] = round(ratio, 3)
+    benchmark.pedantic(own, rounds=1)
+    print(f"\nFMN in {norm} over bare passes: {ratio:.2f} times the time")
+    assert ratio <= MOST_FOR_NEAREST

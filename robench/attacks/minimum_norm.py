@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from robench.attacks.base import Attack, Count
+from robench.attacks.local import pixel_problems
 from robench.core.budgets import Support
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.declarations.supports import L0
-from robench.domains import DOMAINS
-from robench.domains.images import IMAGES
 
 SearchNorm = Literal["linf", "l2", "l1", "l0"]
 
@@ -84,11 +83,7 @@ class NormSearch(MinimumNormAttack):
 
     def problems_on(self, dataset: DatasetDeclaration) -> list[FieldProblem]:
         """Return why the attack cannot be applied to a dataset: pixels are those of images."""
-        domain = DOMAINS.get(dataset.domain)
-        if self.unit == "pixels" and domain is not None and domain.axes != IMAGES.axes:
-            wanted = f"must be values on {dataset.name}, whose inputs ({dataset.domain}) are not images"
-            return [("unit", f"{wanted}, got pixels")]
-        return MinimumNormAttack.problems_on(self, dataset)
+        return pixel_problems("unit", self.unit == "pixels", dataset) or MinimumNormAttack.problems_on(self, dataset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from robench.domains import domain_of
 from robench.evaluation.actions import Audit
 from robench.evaluation.arithmetic import arithmetic_for
 from robench.evaluation.attention_audit import attention_comparisons
+from robench.evaluation.chosen_attacks import chosen_attacks
 from robench.evaluation.evaluate import evaluate, provenance
 from robench.evaluation.model_checks import model_checks
 from robench.evaluation.probe import clean_correct, comparisons, indicators
@@ -65,6 +66,7 @@ def audit(
         outputs = predict(model, probe.batch.inputs, probe.draws.prediction_seeds, batch_size)
         task_of(batch).rules.check_outputs(outputs, len(probe), "audited")
         flags = [*model_checks(probe), *indicators(probe), *comparisons(probe, outputs.shape[1])]
+        flags += chosen_attacks(probe, flags)
         return [*flags, *attention_comparisons(probe)] if attention else flags
 
 

@@ -129,6 +129,7 @@ ALLOWED_IMPORTS: Mapping[str, Mapping[str, str]] = {
         LOSSES: CLASSIFIERS,
     },
     "evaluation/attention_audit.py": {"robench.attacks.patch_fool": AUDIT, "robench.attacks.pgd": AUDIT},
+    "evaluation/chosen_attacks.py": {f"robench.attacks.{name}": AUDIT for name in ("apgd", "fmn", "pgd", "rays")},
     "evaluation/model_checks.py": {
         "robench.attacks.fgsm": AUDIT,
         "robench.tasks.classification_impl": CLASSIFIERS,
