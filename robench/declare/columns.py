@@ -204,7 +204,7 @@ def distance_problems(condition: Condition) -> Iterator[str]:
     if not condition.distances:
         return
     if not condition.perturbation.is_minimum_norm:
-        able = ", ".join(kind for kind, declared in PERTURBATIONS.loaded() if declared.is_minimum_norm)
+        able = ", ".join(sorted(kind for kind, declared in PERTURBATIONS.loaded() if declared.is_minimum_norm))
         yield f"must be left out for {condition.perturbation.kind}: only minimum-norm attacks ({able}) have some"
         return
     if wrong := condition.perturbation.distance_problem():

@@ -20,6 +20,7 @@ LISTS: dict[str, Iterable[str]] = {
     "ALL ATTENTIONS": ATTENTIONS,
     "ALL PERTURBATIONS": PERTURBATIONS,
     "ALL METRICS": METRICS,
+    "ALL MINIMUM-NORM ATTACKS": [kind for kind, each in PERTURBATIONS.loaded() if each.is_minimum_norm],
     "ALL FIELDS OF PGD": ["kind", *(field.name for field in dataclasses.fields(Pgd))],
 }
 MISTAKES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))
