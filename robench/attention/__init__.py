@@ -26,6 +26,7 @@ _BUILTIN: dict[str, str] = {
     "kde": "robench.attention.kde:Kde",
     "rkde": "robench.attention.rkde:Rkde",
     "spkde": "robench.attention.spkde:Spkde",
+    "pro": "robench.attention.pro:Pro",
     "mom": "robench.attention.mom:Mom",
     "fourier-mom": "robench.attention.fourier_mom:FourierMom",
     "fourier": "robench.attention.fourier:Fourier",

@@ -16,6 +16,9 @@ Count = Annotated[int, Ge(1), Le(LARGEST)]
 NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
 Proportion = Annotated[float, Ge(0), Le(1)]
 Budget = Annotated[Fraction, Ge(0), Le(LARGEST)]
+# Weights of the queries', keys' and values' projections.
+SpectralWeights = tuple[NotNegative, NotNegative, NotNegative]
+NO_PENALTY: SpectralWeights = (0.0, 0.0, 0.0)
 TrainingPrecision = Literal["float32", "bfloat16"]
 
 

@@ -29,8 +29,9 @@ from robench.core.protocols import Batch
 from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS, open_dataset
 from robench.models.loaded import Normaliser
-from robench.training.base import EpochReport, Host, ValidationScores
+from robench.training.base import NO_PENALTY, EpochReport, Host, ValidationScores
 from robench.training.optimization import evaluating, in_precision, saved, with_auxiliary
+from robench.training.spectral import SpectralPenalty
 
 # As suites have, so that models whose rows influence each other are scored as they are measured.
 BATCH_SIZE = 100
@@ -41,8 +42,8 @@ class Learner(ABC):
 
     Attributes:
         model: the model, in training mode.
-        training: the declared recipe; its fields ``clip_grad``, ``auxiliary_weight`` and ``saved_as`` are read where it
-            has them.
+        training: the declared recipe; its fields ``clip_grad``, ``auxiliary_weight``, ``spectral_penalty`` and
+            ``saved_as`` are read where it has them.
     """
 
     # Any: declarations differ in their fields.
@@ -53,6 +54,8 @@ class Learner(ABC):
         self._device = torch.device(host.device)
         self._micro_batch_size = host.micro_batch_size or training.batch_size
         self._precision = host.precision
+        weights = getattr(training, "spectral_penalty", NO_PENALTY)
+        self._spectral = SpectralPenalty(model, weights, training.seed) if any(weights) else None
 
     @abstractmethod
     def epoch(self, epoch: int) -> tuple[float, int]:
@@ -79,6 +82,10 @@ class Learner(ABC):
                 weighted = (loss_of(outputs.float(), part_targets) + auxiliary) * (len(part) / len(inputs))
             weighted.backward()
             total += weighted.detach()
+        if self._spectral is not None:
+            penalty = self._spectral()
+            penalty.backward()
+            total += penalty.detach()
         clip_grad = getattr(self.training, "clip_grad", None)
         if clip_grad is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad)
@@ -96,12 +103,15 @@ class Learner(ABC):
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
-        return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict()}
+        spectral = {} if self._spectral is None else {"spectral": self._spectral.state()}
+        return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict(), **spectral}
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
         """Restore the state from ``parts``."""
         self.model.load_state_dict(parts["model"])
         self._optimizer.load_state_dict(parts["optimizer"])
+        if self._spectral is not None:
+            self._spectral.restore(parts["spectral"])
 
 
 # Returns the scores of a model on the evaluation split; None where there are not enough data.

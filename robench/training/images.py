@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from robench.core.budgets import spelling_of
 from robench.declarations.base import LARGEST, SEEDS, FieldProblem
 from robench.domains import Domain
-from robench.training.base import Budget, Count, NotNegative, Proportion, TrainingBase
+from robench.training.base import NO_PENALTY, Budget, Count, NotNegative, Proportion, SpectralWeights, TrainingBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,8 @@ class ImageTraining(TrainingBase):
     Attributes:
         label_smoothing: fraction of the target spread over all classes.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the cross-entropy.
+        spectral_penalty: weights of the squared largest singular values of the projections of queries, keys and values,
+            summed over heads and layers, beside the cross-entropy (``spectral.py``); zeros for none.
         adversarial_epsilon: budget in l-infinity, in pixel units, of adversarial examples that replace the images in
             training (``optimization.py``); 0 for training on the images.
         adversarial_step_size: step length of the search for them, in pixel units; ``adversarial_num_steps``: number of
@@ -32,6 +34,7 @@ class ImageTraining(TrainingBase):
 
     label_smoothing: Proportion = 0.0
     auxiliary_weight: NotNegative = 0.0
+    spectral_penalty: SpectralWeights = NO_PENALTY
     adversarial_epsilon: Budget = Fraction(0)
     adversarial_step_size: Budget = Fraction(0)
     adversarial_num_steps: Annotated[int, Ge(0), Le(1000)] = 0
@@ -39,10 +42,13 @@ class ImageTraining(TrainingBase):
 
     @property
     def variant(self) -> str:
-        """Return the budget of adversarial training."""
-        if not self.adversarial_epsilon:
-            return ""
-        return f"adversarial training within {spelling_of(self.adversarial_epsilon)}"
+        """Return the budget of adversarial training, and the weights of a spectral penalty."""
+        phrases = []
+        if self.adversarial_epsilon:
+            phrases.append(f"adversarial training within {spelling_of(self.adversarial_epsilon)}")
+        if any(self.spectral_penalty):
+            phrases.append(f"spectral penalty {', '.join(f'{each:g}' for each in self.spectral_penalty)}")
+        return "; ".join(phrases)
 
     def problems_in(self, domain: Domain) -> list[FieldProblem]:
         """Return the problem of adversarial budgets that are larger than the range of the domain's inputs."""

@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from robench.core.checkpoint import Weights
 from robench.datasets import DATASETS
 from robench.declarations.base import LARGEST, SEEDS, FieldProblem
-from robench.training.base import Count, NotNegative, Proportion, TrainingBase
+from robench.training.base import NO_PENALTY, Count, NotNegative, Proportion, SpectralWeights, TrainingBase
 
 LEAST_COUNT = 3
 USUAL_WARMUP = 0.05
@@ -34,6 +34,8 @@ class WordTraining(TrainingBase):
             ``constant``: the peak.
         clip_grad: maximum norm of a step's gradient, null for none.
         auxiliary_weight: weight of the layers' mean auxiliary loss beside the loss, such as the balance of experts.
+        spectral_penalty: weights of the squared largest singular values of the projections of queries, keys and values,
+            summed over heads and layers, beside the loss (``spectral.py``); zeros for none.
         saved_as: type of the numbers in the file of weights.
         vocabulary: file of word pieces, one a line (``vocab.txt`` of a BERT model), of a model that reads them.
     """
@@ -50,6 +52,7 @@ class WordTraining(TrainingBase):
     schedule: Literal["cosine-after-warmup", "cosine", "constant"] = "cosine-after-warmup"
     clip_grad: Annotated[float | None, Gt(0), Le(LARGEST)] = 1.0
     auxiliary_weight: NotNegative = 0.0
+    spectral_penalty: SpectralWeights = NO_PENALTY
     min_count: Count = LEAST_COUNT
     saved_as: Literal["float32", "float16"] = "float16"
     vocabulary: Weights | None = None

@@ -275,7 +275,7 @@ def causal_elliptical_head(declaration: Elliptical, projections: Sequence[Matrix
 
 
 # The form of the mechanism on each prefix, except where it is written out above.
-ON_PREFIXES = ("softmax", "symmetric", "alibi", "bilateral", "neutreno", "kde", "spkde", "fourier")
+ON_PREFIXES = ("softmax", "symmetric", "alibi", "bilateral", "neutreno", "kde", "spkde", "pro", "fourier")
 PREFIX_DECLARATIONS = tuple(
     replace(each, prefix=prefix)  # type: ignore[type-var]  # all are Rkde
     for prefix in ("key", "none")

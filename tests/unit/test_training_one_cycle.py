@@ -175,7 +175,11 @@ class TestStep:
 
 
 class TestTraining:
-    @pytest.mark.parametrize("changes", [{"flip": True, "label_smoothing": 0.1}, FAST], ids=["plain", "adversarial"])
+    @pytest.mark.parametrize(
+        "changes",
+        [{"flip": True, "label_smoothing": 0.1}, FAST, {"spectral_penalty": (0.1, 0.0, 0.3)}],
+        ids=["plain", "adversarial", "spectral"],
+    )
     def test_stopped_twice_it_ends_in_the_same_weights(self, changes: dict[str, Any], tmp_path: Path) -> None:
         whole = trained(**changes)
         host = Host(data_root=None, state_path=tmp_path / "small.training")
@@ -193,7 +197,10 @@ class TestTraining:
     def test_every_part_of_the_recipe_counts(self) -> None:
         assert recipe(**FAST).variant == "adversarial training within 8/255"
         plain = trained(num_epochs=1)
-        for changes in ({"flip": True}, {"crop_padding": 0}, {"label_smoothing": 0.5}, {"weight_decay": 1.0}, FAST):
+        spectral = [{"spectral_penalty": tuple(float(place == each) for each in range(3))} for place in range(3)]
+        assert recipe(**FAST, **spectral[1]).variant == "adversarial training within 8/255; spectral penalty 0, 1, 0"
+        others = ({"flip": True}, {"crop_padding": 0}, {"label_smoothing": 0.5}, {"weight_decay": 1.0}, FAST)
+        for changes in (*others, *spectral):
             assert not same(plain, trained(**({"num_epochs": 1} | changes))), changes
 
     def test_it_learns_and_reports_scores_of_every_epoch(self) -> None:

@@ -82,9 +82,17 @@ def interrupt_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "set_learning_rate", counted)
 
 
-@pytest.mark.parametrize("name", ["wikitext-mom-small", "wikitext-switch-medium"])
-def test_resumed_within_an_epoch_it_ends_alike(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint, host = shrunk(name), Host(data_root=root, state_path=root / "state")
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("wikitext-mom-small", {"spectral_penalty": (0.1, 0.2, 0.3)}),
+        ("wikitext-switch-medium", {}),
+    ],
+)
+def test_resumed_within_an_epoch_it_ends_alike(
+    name: str, changes: dict[str, Any], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, host = shrunk(name, **changes), Host(data_root=root, state_path=root / "state")
     uninterrupted: list[EpochReport] = []
     whole = trained(checkpoint, Host(data_root=root), uninterrupted)
     monkeypatch.setattr(steps, "STEPS_BETWEEN_STATES", 4)
