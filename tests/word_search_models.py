@@ -3,14 +3,16 @@
 import math
 import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from robench.core.protocols import Batch, Perturbed
 from robench.domains.code_points import decoded, encoded_batch
+from robench.perturbations import wordnet
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
@@ -163,6 +165,25 @@ def classified(
         domain="texts",
     )  # fmt: skip
     return perturb(declaration, batch, model, ExampleDraws(seeds))
+
+
+def write_wordnet(folder: Path, table: Mapping[str, Sequence[str]]) -> None:
+    """Write WordNet's eight files: each word is a noun of one synset with its synonyms."""
+    for part in ("noun", "verb", "adj", "adv"):
+        (folder / f"index.{part}").write_text("  1 A licence.\n")
+        (folder / f"data.{part}").write_text("  1 A licence.\n")
+    with (folder / "index.noun").open("a") as index, (folder / "data.noun").open("a") as data:
+        for number, (word, some) in enumerate(table.items()):
+            words = " ".join(f"{each} 0" for each in (word, *some))
+            data.write(f"{number:08} 03 n {1 + len(some):02x} {words} 000 | a gloss  \n")
+            index.write(f"{word} n 1 0 1 0 {number:08}  \n")
+
+
+def give_wordnet(monkeypatch: Any, folder: Path, table: Mapping[str, Sequence[str]]) -> None:
+    """Put a list of synonyms in the place of WordNet 3.0."""
+    write_wordnet(folder, table)
+    monkeypatch.setenv(wordnet.FOLDER_VARIABLE, str(folder))
+    monkeypatch.setitem(wordnet.RELEASES, "wordnet-3.0", wordnet.digest_of(wordnet.read(folder)))
 
 
 class SpentError(Exception):

@@ -1,12 +1,15 @@
 """Declaration of the gradient-guided word swap: substitutes that a model's gradient proposes."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
+from robench.declarations.base import FieldProblem
 from robench.perturbations.text_perturbation import WordSearch
 from robench.tasks.classification import CLASSIFICATION
+
+NUM_PROPOSED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +22,22 @@ class GradientWordSwap(WordSearch):
     the score. Against classifiers over words that robench builds.
 
     Attributes:
+        proposed: what the gradient proposes: ``substitutes``, by their gains, in each step; or ``words``, once, by the
+            norm of the gradient by the embedded word, whose substitutes are then searched as by a greedy word swap.
         num_proposed: number of substitutes that the model is shown in a step, of any words; further ones follow while
-            none raises the score.
+            none raises the score. With proposed words it is left out: all of a word's substitutes are shown.
     """
 
     kind: ClassVar[str] = "gradient-word-swap"
     implementation: ClassVar[str] = "robench.perturbations.gradient_word_swap_impl:attacked"
     tasks: ClassVar[tuple[str, ...]] = (CLASSIFICATION.name,)
 
-    num_proposed: Annotated[int, Ge(1), Le(1000)] = 8
+    proposed: Literal["substitutes", "words"] = "substitutes"
+    num_proposed: Annotated[int, Ge(1), Le(1000)] = NUM_PROPOSED
+
+    def contradictions(self) -> list[FieldProblem]:
+        """Refuse what a search refuses, and a number of substitutes where words are proposed."""
+        problems = super(GradientWordSwap, self).contradictions()
+        if self.proposed == "words" and self.num_proposed != NUM_PROPOSED:
+            problems.append(("num_proposed", f"must be left out with proposed words, got {self.num_proposed}"))
+        return problems

@@ -30,7 +30,8 @@ from robench.domains.code_points import CONTEXT_END, decoded, encoded_batch
 from robench.perturbations.character_edits_impl import typos
 from robench.perturbations.greedy_word_swap import GreedyWordSwap
 from robench.perturbations.text_perturbation import WordSearch
-from robench.perturbations.word_swap_impl import uniform, words_of
+from robench.perturbations.word_swap_impl import STOP_WORDS, uniform, words_of
+from robench.perturbations.wordnet import synonyms_of
 from robench.tasks import task_of
 from robench.tasks.base import TaskRules
 from robench.tasks.language_modeling_impl import NO_TOKEN, scored_tokens
@@ -141,16 +142,16 @@ def substitutes_of(text: str, declaration: WordSearch) -> dict[str, tuple[str, .
     return {word: some for word, some in found.items() if some}
 
 
-def searched(wording: Wording, ask: Budget[str], declaration: GreedyWordSwap, seed: int) -> str:
+def searched(wording: Wording, ask: Budget[str], order: Callable[[float], Sequence[int]]) -> str:
     """Return the text that the search reaches; its score is never below that of the text itself.
 
-    ``seed`` is that of the order of words in a random ranking.
+    ``order`` is a function of the score of the clean text to the places of words, the most important first.
     """
     (current,) = ask([wording.text({})])
     chosen: dict[int, str] = {}
     if current.is_success or not wording.most_changed:
         return wording.text(chosen)
-    for place in _ranked(wording, ask, declaration, seed, current.score):
+    for place in order(current.score):
         candidates = wording.substitutes[place]
         found = ask([wording.text({**chosen, place: each}) for each in candidates])
         best = max(range(len(found)), key=lambda at: found[at].score, default=None)
@@ -161,8 +162,11 @@ def searched(wording: Wording, ask: Budget[str], declaration: GreedyWordSwap, se
     return wording.text(chosen)
 
 
-def _ranked(wording: Wording, ask: Budget[str], declaration: GreedyWordSwap, seed: int, clean: float) -> Sequence[int]:
-    """Return the places of words, the most important first; none if the queries do not suffice to rank them."""
+def ranked(wording: Wording, ask: Budget[str], declaration: GreedyWordSwap, seed: int, clean: float) -> Sequence[int]:
+    """Return the places of words, the most important first; none if the queries do not suffice to rank them.
+
+    ``seed`` is that of a random order, and ``clean`` the score of the clean text.
+    """
     num_words = len(wording.words)
     if declaration.ranking == "random":
         order: list[int] = np.argsort(uniform(seed, num_words), kind="stable").tolist()
@@ -193,7 +197,13 @@ def _gains(wording: Wording, ask: Budget[str], clean: float) -> list[float]:
 
 
 def _substitutes(word: str, declaration: WordSearch) -> tuple[str, ...]:
-    found = typos(word) if declaration.substitutions == "typos" else declaration.table.get(word, ())
+    if declaration.substitutions == "typos":
+        found = typos(word)
+    elif declaration.substitutions == "table":
+        found = declaration.table.get(word, ())
+    else:
+        # In WordNet "as" and "it" are the nouns arsenic and information technology.
+        found = () if word.lower() in STOP_WORDS else synonyms_of(word, declaration.substitutions)
     return tuple(found[: declaration.most_substitutions])
 
 

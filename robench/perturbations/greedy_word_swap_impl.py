@@ -7,6 +7,7 @@ precedes ``CONTEXT_END`` is read and not searched.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from robench.perturbations.greedy_search import (
     Reached,
     Reader,
     each_text,
+    ranked,
     searched,
     wording_of,
 )
@@ -65,7 +67,8 @@ def _classified(
     declaration: GreedyWordSwap, text: str, label: Tensor, reader: Reader[str], draws: Draws
 ) -> Reached[str]:
     ask = Budget(OfClass(reader, label), declaration.num_queries)
-    found = searched(wording_of(text, declaration), ask, declaration, _order_seed(draws, 0))
+    wording = wording_of(text, declaration)
+    found = searched(wording, ask, partial(ranked, wording, ask, declaration, _order_seed(draws, 0)))
     return Reached(found, ask.num_used)
 
 
@@ -80,7 +83,8 @@ def _predicted(
         wording = wording_of(line, declaration)
         if wording.words and wording.most_changed:
             ask = Budget(OfLine(reader, before + "".join(lines), line), declaration.num_queries)
-            lines.append(searched(wording, ask, declaration, _order_seed(draws, place)))
+            order = partial(ranked, wording, ask, declaration, _order_seed(draws, place))
+            lines.append(searched(wording, ask, order))
             num_queries += ask.num_used
         else:
             lines.append(line)

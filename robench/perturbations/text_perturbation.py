@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, MaxLen
 
 from robench.core.declared import DatasetDeclaration
 from robench.declarations.base import LARGEST, FieldProblem, PerturbationBase
 from robench.domains.texts import TEXTS
+from robench.perturbations.wordnet import RELEASES, synonyms
 
 
 class TextPerturbation(PerturbationBase):
@@ -38,7 +39,8 @@ class WordSearch(TextPerturbation):
     Attributes:
         num_queries: largest number of texts that the model is shown for a text, of a language model for a line: the
             clean one and those of a ranking included.
-        substitutions: substitutes of a word: misspellings (``character_edits_impl``), or those of ``table``.
+        substitutions: substitutes of a word: misspellings (``character_edits_impl``); those of ``table``; or synonyms
+            of WordNet 3.0 (``wordnet``), of any part of speech that the word can have, and none of stop words.
         most_substitutions: largest number of substitutes of a word, the first ones.
         table: substitutes of each word that may be replaced, by the word; case counts.
         most_changed: largest proportion of the words of a text, or of a line, that is replaced, rounded down.
@@ -48,7 +50,7 @@ class WordSearch(TextPerturbation):
     is_attack: ClassVar[bool] = True
 
     num_queries: Annotated[int, Ge(1), Le(LARGEST)]
-    substitutions: Literal["typos", "table"] = "typos"
+    substitutions: Literal["typos", "table", "wordnet-3.0"] = "typos"
     most_substitutions: Annotated[int, Ge(1), Le(1000)] = 20
     # Mappings have no hash; equality reads it all the same.
     table: Annotated[Mapping[str, tuple[str, ...]], MaxLen(100_000)] = field(default_factory=dict, hash=False)
@@ -59,6 +61,12 @@ class WordSearch(TextPerturbation):
     def stops_at_success(self) -> bool:
         """Return true: a text whose class is wrong is not attacked further; of language models no text is."""
         return True
+
+    def check_model(self, model: Any, inputs: Any) -> None:
+        """Read WordNet, if it is needed. Raises MissingDataError: it is absent, or of another release."""
+        del model, inputs
+        if self.substitutions in RELEASES:
+            synonyms(self.substitutions)
 
     def contradictions(self) -> list[FieldProblem]:
         """Refuse an unused or missing table, and entries other than single words."""

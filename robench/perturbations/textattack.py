@@ -51,7 +51,9 @@ class TextAttackRecipe(_OfLibrary):
         problems = TextPerturbation.contradictions(self)
         if self.recipe not in RECIPES:
             wanted = f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, which need no download"
-            problems.append(("recipe", f"{wanted}, got {self.recipe}; its search may be one of greedy-word-swap"))
+            problems.append(
+                ("recipe", f"{wanted}, got {self.recipe}; greedy-word-swap has its search, with synonyms too")
+            )
         return problems
 
 

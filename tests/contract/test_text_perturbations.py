@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from word_search_models import TABLE, BagOfWords, Bigrams, Counted
+from word_search_models import TABLE, BagOfWords, Bigrams, Counted, give_wordnet
 
 from robench.core.protocols import Batch, Perturbed
 from robench.datasets import DATASETS
@@ -32,7 +33,9 @@ EXAMPLES: dict[str, Any] = {
     "greedy-unk": GreedyWordSwap(ranking="unk", num_queries=200, most_changed=Fraction(1, 2), unknown="<unk>"),
     "greedy-saliency": GreedyWordSwap(ranking="weighted-saliency", num_queries=300, most_substitutions=5),
     "greedy-random": GreedyWordSwap(ranking="random", num_queries=50, substitutions="table", table=TABLE),
+    "greedy-synonyms": GreedyWordSwap(ranking="delete", num_queries=60, substitutions="wordnet-3.0"),
     "gradient": GradientWordSwap(num_queries=60, substitutions="table", table=TABLE),
+    "gradient-words": GradientWordSwap(num_queries=60, substitutions="wordnet-3.0", proposed="words"),
 }
 # With a program in the library's place: test_textattack_backend.py, test_textattack_augmenter.py.
 BY_LIBRARIES = {"textattack", "textattack-augmenter"}
@@ -43,6 +46,11 @@ TEXTS = [
 # Of the classifier of words, but for one that is wrong when clean.
 CLASSES = [0, 0, 0, 0, 0, 1, 2]
 ROWS = range(len(TEXTS))
+
+
+@pytest.fixture(autouse=True)
+def synonyms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    give_wordnet(monkeypatch, tmp_path, TABLE)
 
 
 def result_of(declaration: Any, rows: Sequence[int], task: str, model: Counted, length: int = 0) -> Perturbed:
