@@ -5,6 +5,8 @@ measured but ``cifar10-vit`` and ``cifar10-rpc-symvit``: at 4/255 and 8/255 ever
 is near 0 %, so that nothing can be found there. All are tested together, over the training seeds that are measured.
 
 ``ROBENCH_DATA=DATA python scripts/cifar10_findings.py transfer`` measures transfer.md; the archive has no examples.
+``python scripts/cifar10_findings.py strength RESULTS`` adds a folder's results to strength.tar.xz, and makes strength.md
+and optimality.svg of it.
 """
 
 from __future__ import annotations
@@ -19,18 +21,20 @@ from typing import TYPE_CHECKING
 from gains import gains_of, summary_of
 
 import robench
+from robench.comparison import STRENGTH_RENDERERS, strengths_of, with_comparable
 from robench.comparison.compare import Comparison, compare_models, detectable_text
 from robench.comparison.evidence import evidence_of
 from robench.comparison.spread import seeds_text
 from robench.core.checkpoint import entry_name
 from robench.declare import read_registry, shipped_registry
 from robench.metrics import METRICS
-from robench.papers.archive import unpacked
+from robench.papers.archive import add_records, unpacked
 from robench.reports import report_of_store
 from robench.reports.build import measured
 from robench.reports.grid import cell_text
 from robench.reports.results import Stored
 from robench.reports.seeds import over_seeds
+from robench.reports.selection import needs
 from robench.reproduction.operations import operations_of
 from robench.store import FolderStore
 
@@ -44,6 +48,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 ARCHIVE = ROOT / "reports" / "cifar10.tar.xz"
 FOLDER = ROOT / "reports" / "cifar10"
+# Attacks beside each other: with distances and passes, which the other archive leaves out.
+STRENGTH, OF_ATTACKS = ROOT / "reports" / "strength.tar.xz", "attackbench-cifar10"
+ATTACKED = ("cifar10-vit", "cifar10-adversarial-vit")
 SOFTMAX, SYMMETRIC = "cifar10-vit", "cifar10-symvit"
 PAIRS = (
     ("cifar10-rpc-symvit", SYMMETRIC),
@@ -129,6 +136,25 @@ def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
         )
         column = ["--column", "pgd-1/top1_accuracy", "--against", "multiply-adds"]
         run("figure", "cost", "--suite", "cifar10-adv", *drawn, *column, *where, "--output", str(folder / "cost.svg"))
+    write_strength(folder)
+
+
+def write_strength(folder: Path = FOLDER, archive: Path = STRENGTH) -> None:
+    """Write how near each attack comes to the best of all, as a page and as curves."""
+    suite = robench.load_suite(OF_ATTACKS)
+    with unpacked(archive) as results:
+        stored = Stored(suite, FolderStore(results), None, suite.seed)
+        (folder / "strength.md").write_text(STRENGTH_RENDERERS["markdown"](strengths_of(suite, stored, ATTACKED)))
+        where = ["--suite", OF_ATTACKS, *options(ATTACKED), "--results", str(results)]
+        run("figure", "optimality", *where, "--output", str(folder / "optimality.svg"))
+
+
+def add_strength(results: str) -> None:
+    """Add the measurements of the suite in a folder to the archive, and write the page anew."""
+    suite, store = robench.load_suite(OF_ATTACKS), FolderStore(Path(results))
+    wanted = needs(with_comparable(suite)[0], seed=suite.seed)
+    add_records(store.records(lambda shard: shard.checkpoint in ATTACKED and wanted(shard)), STRENGTH)
+    write_strength()
 
 
 def write_transfer(folder: Path = FOLDER) -> None:
@@ -193,7 +219,8 @@ def page(findings: Findings) -> Iterator[str]:
     yield from checks(findings)
     yield ""
     yield "Whether gradients are masked: [naive and adaptive attacks](../../docs/cifar10.md#the-results), and"
-    yield "[examples made on one model, scored on the others](transfer.md)."
+    yield "[examples made on one model, scored on the others](transfer.md). How near each attack comes to the best of"
+    yield "all: [strength](strength.md)."
     yield ""
     yield "## AutoAttack by two codes"
     yield ""
@@ -298,4 +325,5 @@ def two_codes(findings: Findings) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    {(): write, ("transfer",): write_transfer}[tuple(sys.argv[1:])]()
+    what, *rest = sys.argv[1:] or ["all"]
+    {"all": write, "transfer": write_transfer, "strength": add_strength}[what](*rest)

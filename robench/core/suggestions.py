@@ -8,6 +8,8 @@ from difflib import SequenceMatcher
 LEAST_LIKENESS = 0.6
 # A name that contains the words of the unknown one; the rest tells shorter names from longer ones.
 _CONTAINED = 0.7
+# Names with the same characters in another order.
+_TRANSPOSED = 0.9
 # Added to names that are expected at this place.
 _EXPECTED = 0.15
 # Of more names that contain the same words none was probably meant.
@@ -44,11 +46,19 @@ def closest(name: str, known: Iterable[str], expected: Collection[str] = ()) -> 
 
 
 def likeness(name: str, other: str) -> float:
-    """Return the proportion of characters that two names share in the same order, in [0, 1], ignoring case."""
+    """Return the proportion of characters that two names share in the same order, in [0, 1], ignoring case.
+
+    It is at least 0.9 where all of them are the same in another order.
+
+    >>> likeness("pdg", "pgd"), likeness("pdg", "pdpgd")
+    (0.9, 0.75)
+    """
     # Bounded, since names may be of any length; half a name is likeness enough.
     if not LEAST_LIKENESS <= len(name) / max(len(other), 1) * 2 <= 4 / LEAST_LIKENESS:
         return 0.0
-    return SequenceMatcher(None, name.lower()[:200], other.lower()[:200], autojunk=False).ratio()
+    name, other = name.lower()[:200], other.lower()[:200]
+    ratio = SequenceMatcher(None, name, other, autojunk=False).ratio()
+    return max(ratio, _TRANSPOSED) if sorted(name) == sorted(other) else ratio
 
 
 def _is_in(name: str, known: str) -> bool:

@@ -28,7 +28,6 @@ WITH_SCORES, BY_LABELS = 2000, 1000
 ROUNDING = 1e-6
 # Steps of the search for the nearest point, and of ascent on the mean over draws.
 NUM_STEPS, EXPECTED_STEPS, NUM_DRAWS = 100, 20, 20
-NAME = "attacks chosen by the audit"
 RANDOM = "random victim"
 ADVICE = "report the number under the strongest of all attacks, and write one that knows the defence"
 
@@ -56,7 +55,7 @@ def chosen_attacks(probe: Probe, flags: Sequence[Flag]) -> list[Flag]:
         what = f"{what}, and the audit could not break them"
     return [
         Flag(
-            name=NAME,
+            name="attacks chosen by the audit",
             source=SOURCE,
             value=after,
             limit=before,

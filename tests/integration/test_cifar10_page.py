@@ -306,3 +306,27 @@ class TestAttention:
         assert "47 to 70 % are right" in self.text
         assert (int(min(each.min() for each in patches)), round(max(each.max() for each in patches))) == (47, 70)
         assert abs(patches[0].mean() - patches[1].mean()) < 0.5
+
+
+def test_how_strong_attacks_are_is_what_the_tables_say() -> None:
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for part in (REPORT / "strength.md").read_text().split("\n## "):
+        title, *lines = part.splitlines()
+        if not title.startswith("cifar10-"):
+            continue
+        model, norm = title.partition(" on cifar-10")[0].split(", ")
+        rows = (line.strip("| ").split("|") for line in lines if re.match(r"\| (?!attack )[a-z]", line))
+        found[model, norm] = {name.strip(): value.split()[0] for name, value, *_ in rows}
+    stated = PAGE.partition("### How strong each attack is")[2].partition("\n### ")[0].partition("\n## ")[0]
+    quoted = re.findall(r"^\| (l\S+(?: \(\S+\))?) \| (.*) \|$", stated, re.MULTILINE)
+    assert [norm for norm, _ in quoted] == list(dict.fromkeys(norm for _, norm in found))
+    for norm, attacks in quoted:
+        for name, *values in re.findall(r"([a-z-]+) (\d+\.\d) / (\d+\.\d)", attacks):
+            for model, value in zip(("cifar10-vit", "cifar10-adversarial-vit"), values, strict=True):
+                (key,) = {name, f"{name}-{norm}", f"{name}-{norm[4:-1]}"} & found[model, norm].keys()
+                assert found[model, norm][key] == value, (model, norm, name)
+    libraries = {name for attacks in found.values() for name in attacks if name.endswith(("-foolbox", "-torchattacks"))}
+    for attacks in found.values():
+        for name in libraries & attacks.keys():
+            own = name.rpartition("-")[0]
+            assert float(attacks[own]) >= float(attacks[name]) - 1, name

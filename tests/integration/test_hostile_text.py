@@ -72,6 +72,10 @@ ARGUMENTS: dict[str, list[tuple[str, ...]]] = {
         *((*SUBMIT, name, "T") for name in ("--tables", "--output", "--data-root", "--tables-option")),
         (*SUBMIT, "--sbatch-option=-T"),
     ],
+    "strength": [
+        ("strength", "--suite", "T", "--model", "digits-vit"),
+        ("strength", "--suite", "attackbench-digits", "--model", "T"),
+    ],
     "transfer": [
         ("transfer", "--suite", "T", "--condition", "pgd", "--model", "digits-vit"),
         ("transfer", "--suite", "digits-adv", "--condition", "T", "--model", "digits-vit"),
@@ -217,7 +221,7 @@ def check_command(robench: Robench, folder: Path, name: str, text: str) -> None:
     (folder / "x.py").write_text("")
     for arguments in ARGUMENTS.get(name, [("T",), ("--T",)]):
         given = [argument.replace("T", text) for argument in arguments]
-        if name in ("run", "transfer"):
+        if name in ("run", "strength", "transfer"):
             given += ["--results", str(folder / "r")]
         ended = check(robench(*given))
         # What can be no path at all is refused before anything is printed on stdout.

@@ -51,6 +51,7 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "audit": [("audit", "--help")],
     "cost": [("cost", "digits-vit", "--counts-only"), ("cost", "digits-vit", "--counts-only", "--json")],
     "run": [("run", "--suite", "digits-adv", "--model", "digits-vit", "--dry-run")],
+    "strength": [("strength", "--help")],
     "transfer": [("transfer", "--help")],
     "submit": [("submit", "--suite", "digits-adv", "--model", "digits-vit", "--jobs", "2", "--dry-run")],
     "": [("--help",), ("--version",)],
