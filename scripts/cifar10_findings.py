@@ -5,8 +5,8 @@ measured but ``cifar10-vit`` and ``cifar10-rpc-symvit``: at 4/255 and 8/255 ever
 is near 0 %, so that nothing can be found there. All are tested together, over the training seeds that are measured.
 
 ``ROBENCH_DATA=DATA python scripts/cifar10_findings.py transfer`` measures transfer.md; the archive has no examples.
-``python scripts/cifar10_findings.py strength RESULTS`` adds a folder's results to strength.tar.xz, and makes strength.md
-and optimality.svg of it.
+``python scripts/cifar10_findings.py strength RESULTS`` adds a folder's results to strength.tar.xz, and makes of it
+strength.md and optimality.svg.
 """
 
 from __future__ import annotations
