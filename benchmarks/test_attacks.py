@@ -168,7 +168,7 @@ def test_a_loss_on_attention_beside_plain_pgd(model: AsModule, benchmark: Benchm
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1", "l0"])
 def test_a_search_for_the_nearest_point_beside_bare_passes(benchmark: BenchmarkFixture, norm: Any) -> None:
     torch.set_num_threads(1)
-    victim, num_steps = robench.load_checkpoint("cifar10-vit"), 100
+    victim, num_steps = robench.load_checkpoint("cifar10-vit"), 25
     # As large as CIFAR-10's images, and all right when clean, so that all are attacked.
     inputs = torch.rand(BATCH_SIZE, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     labels = victim.outputs(inputs).argmax(1)
