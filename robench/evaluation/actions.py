@@ -19,7 +19,7 @@ from robench.tasks import TASKS
 
 AUDIT_EXAMPLES = 32
 # Forward and backward passes of an example in all probes of ``evaluation.probe``; not in attacks that an audit chooses
-# where a check is raised (``evaluation.chosen_attacks``), which change no other check and are no part of the version.
+# where a check is raised (``evaluation.chosen_attacks``), which change no other check: the version is not about them.
 AUDIT_PASSES = (1200, 600)
 
 
