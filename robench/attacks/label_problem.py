@@ -38,10 +38,6 @@ class LabelProblem:
         """Return the problem with the address of one step of one search, at which passes are allowed."""
         return LabelProblem(self.__problem.at(search=search, step=step))
 
-    def within(self, part: str) -> "LabelProblem":
-        """Return the problem for a part of the attack, whose passes have draws different from all other parts."""
-        return LabelProblem(self.__problem.within(part))
-
     def take(self, chosen: Tensor) -> "LabelProblem":
         """Return the problem of a subset of the rows, selected by mask (B,) or indices."""
         return LabelProblem(self.__problem.take(chosen))

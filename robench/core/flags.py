@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-# The only flag that reports look up by name: its numbers hold at one batch size.
+# Flags that other code looks up by name: numbers that hold at one batch size, and gradients that must be averaged.
 COUPLED_ROWS = "coupled rows"
+RANDOM_VICTIM = "random victim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Flag:
 
 
 # Of checks of the model itself; all others say how far a number under attack can be trusted.
-_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, "nothing to attack", "clean accuracy", "random victim"})
+_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, "nothing to attack", "clean accuracy", RANDOM_VICTIM})
 
 
 def concerns(flag: Flag, *, is_attacked: bool) -> bool:

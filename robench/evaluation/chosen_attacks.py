@@ -17,7 +17,7 @@ from robench.attacks.minimum_norm import MinimumNormAttack
 from robench.attacks.pgd import Pgd
 from robench.attacks.rays import Rays
 from robench.attacks.rows import length_of
-from robench.core.flags import COUPLED_ROWS, Flag
+from robench.core.flags import COUPLED_ROWS, RANDOM_VICTIM, Flag
 from robench.evaluation.probe import NO_GRADIENT, QUARTER, Probe
 from robench.metrics.sanity import SOURCE
 from robench.perturbations.dispatch import perturb
@@ -28,7 +28,6 @@ WITH_SCORES, BY_LABELS = 2000, 1000
 ROUNDING = 1e-6
 # Steps of the search for the nearest point, and of ascent on the mean over draws.
 NUM_STEPS, EXPECTED_STEPS, NUM_DRAWS = 100, 20, 20
-RANDOM = "random victim"
 ADVICE = "report the number under the strongest of all attacks, and write one that knows the defence"
 
 
@@ -42,7 +41,7 @@ def chosen_attacks(probe: Probe, flags: Sequence[Flag]) -> list[Flag]:
         return []
     begun, has_gradients = _left_by_apgd(probe)
     left, found = begun.copy(), []
-    for title, declaration in attacks(probe, has_gradients=has_gradients, is_random=RANDOM in reasons):
+    for title, declaration in attacks(probe, has_gradients=has_gradients, is_random=RANDOM_VICTIM in reasons):
         rows = left.nonzero()[0]
         if len(rows):
             left[rows] = survivors(_only(probe, rows), declaration)

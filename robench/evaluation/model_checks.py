@@ -13,7 +13,7 @@ from torch import Tensor
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.problem import Problem
 from robench.core.errors import UsageError
-from robench.core.flags import Flag
+from robench.core.flags import RANDOM_VICTIM, Flag
 from robench.core.protocols import Batch, Model
 from robench.domains import domain_of
 from robench.evaluation.coupling import coupling_flag, measure_coupling
@@ -108,7 +108,7 @@ def _random(passes: list[Tensor], problem: Problem) -> Flag:
         right = f"{min(counts)} to {max(counts)} of {total}" if len(counts) > 1 else "equally many"
         finding = f"{len(passes)} repeated predictions differ by at most {value:.2g}; {right} are correct"
     return Flag(
-        name="random victim",
+        name=RANDOM_VICTIM,
         source=SOURCE,
         value=value,
         limit=RANDOM,

@@ -120,7 +120,7 @@ def test_an_attack_that_sees_labels_gets_nothing_else() -> None:
         "loss",
         "labels",
     }
-    for each in (problem, problem.at(search=0, step=1), problem.within("part"), problem.take(torch.tensor([0]))):
+    for each in (problem, problem.at(search=0, step=1), problem.take(torch.tensor([0]))):
         assert type(each) is LabelProblem
         assert not hidden & set(dir(each))
 

@@ -135,7 +135,9 @@ def test_reading_tables_explains_every_flag() -> None:
     named = (CATALOGUE / "metrics" / "sanity.py", CATALOGUE / "core" / "flags.py")
     checks = [*(CATALOGUE / "evaluation").glob("*.py"), *named]
     code = "".join(path.read_text() for path in checks)
-    found = set(re.findall(r'(?:Flag\(\s*name=|_flag\(\s*|Expectation\(\s*|COUPLED_ROWS = )"([a-z ]+)"', code))
+    found = set(
+        re.findall(r'(?:Flag\(\s*name=|_flag\(\s*|Expectation\(\s*|(?:COUPLED_ROWS|RANDOM_VICTIM) = )"([a-z ]+)"', code)
+    )
     assert len(found) == 19
     flags = (DOCS / "reading-tables.md").read_text().partition("## Flags")[2]
     assert set(re.findall(r"^\| `([a-z ]+)` \|", flags, re.MULTILINE)) == found
