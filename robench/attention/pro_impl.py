@@ -24,8 +24,9 @@ Two formulas, chosen by a field:
   let w fall below 0.01 with ``mcp`` and ``huber-mcp``, so that no weight vanishes.
 
 Where this differs: r^2 = |v|^2 - 2 v.z + |z|^2 is of a product of matrices in float64 in any pass, since it cancels
-where z is near a value, as it often becomes. It is held above eps^2 (|v|^2 + |z|^2), which the format of z does not
-resolve (in float64 above 4 eps), and has no gradient there. So weights are finite; they are normalised as logarithms.
+where z is near a value, as it often becomes. It is held above 2 eps^2 |z|^2, which the format of z does not resolve (in
+float64 above 8 eps), and has no gradient there. So weights are finite. Steps are computed in float32 at least; a query
+has no weights if all A_j w_j are below its smallest numbers.
 
 Gradients are those of the unrolled steps.
 
@@ -66,43 +67,42 @@ class ProAttention(WeightedAttention):
         """Return A w / sum A w of the last step, (B, H, N, M)."""
         q_BHND, k_BHMD, v_BHMD = heads
         scores_BHNM = self.masked(dot_scores(q_BHND, k_BHMD), state)
-        weights_BHNM: Tensor = scores_BHNM.softmax(dim=-1)
-        logits_BHNM = scores_BHNM
+        dtype = torch.promote_types(scores_BHNM.dtype, torch.float32)
+        softmax_BHNM: Tensor = scores_BHNM.softmax(dim=-1, dtype=dtype)
+        # A w of the last step that left any, and its sum.
+        weighted_BHNM, total_BHN1 = softmax_BHNM, softmax_BHNM.new_ones(1)
         for _ in range(self.declaration.num_steps):
-            distances_BHNM = distances(weights_BHNM @ v_BHMD, v_BHMD)
-            log_weights_BHNM = log_weights(distances_BHNM, self.declaration)
-            reweighted_BHNM = scores_BHNM + log_weights_BHNM.to(scores_BHNM.dtype)
-            vanished_BHN1 = reweighted_BHNM.isneginf().all(dim=-1, keepdim=True)
-            logits_BHNM = torch.where(vanished_BHN1, logits_BHNM, reweighted_BHNM)
-            weights_BHNM = logits_BHNM.softmax(dim=-1)
-        return weights_BHNM
+            mean_BHND = weighted_BHNM @ v_BHMD.to(dtype) / total_BHN1
+            reweighted_BHNM = softmax_BHNM * penalty_weights(mean_BHND, v_BHMD, self.declaration).to(dtype)
+            vanished_BHN1 = reweighted_BHNM.sum(dim=-1, keepdim=True) == 0
+            weighted_BHNM = torch.addcmul(reweighted_BHNM, weighted_BHNM, vanished_BHN1.to(dtype))
+            total_BHN1 = weighted_BHNM.sum(dim=-1, keepdim=True)
+        return (weighted_BHNM / total_BHN1).to(scores_BHNM.dtype)
 
 
-def distances(z_BHND: Tensor, v_BHMD: Tensor) -> Tensor:
-    """Return |z - v|, (B, H, N, M), held above what the format of z resolves, in float32 or a longer format."""
+def squared_distances(z_BHND: Tensor, v_BHMD: Tensor) -> Tensor:
+    """Return |z - v|^2, (B, H, N, M), held above what the format of z resolves, in float32 or a longer format."""
     eps = max(torch.finfo(z_BHND.dtype).eps ** 2, 4 * torch.finfo(torch.float64).eps)
     dtype = torch.promote_types(z_BHND.dtype, torch.float32)
     z_BHND, v_BHMD = z_BHND.double(), v_BHMD.double()
-    lengths_BHNM = z_BHND.square().sum(dim=-1).unsqueeze(-1) + v_BHMD.square().sum(dim=-1).unsqueeze(-2)
-    squares_BHNM = (lengths_BHNM - 2 * z_BHND @ v_BHMD.transpose(-2, -1)).to(dtype)
-    least_BHNM = eps * lengths_BHNM.detach().to(dtype) + _LEAST_SQUARE
-    return torch.maximum(squares_BHNM, least_BHNM).sqrt()
+    z_squares_BHN1, v_squares_BHM1 = (each.square().sum(dim=-1, keepdim=True) for each in (z_BHND, v_BHMD))
+    # One product with all three terms of the square.
+    left = torch.cat([-2 * z_BHND, z_squares_BHN1, torch.ones_like(z_squares_BHN1)], dim=-1)
+    right = torch.cat([v_BHMD, torch.ones_like(v_squares_BHM1), v_squares_BHM1], dim=-1)
+    squares_BHNM: Tensor = (left @ right.transpose(-2, -1)).to(dtype)
+    return squares_BHNM.clamp(min=(2 * eps * z_squares_BHN1.detach() + _LEAST_SQUARE).to(dtype))
 
 
-def log_weights(distances_BHNM: Tensor, declaration: Pro) -> Tensor:
-    """Return ln w of each distance, of the same shape; minus infinity for no weight."""
-    is_released = declaration.formula == "released"
-    r_BHNM = distances_BHNM + _RELEASED_EPSILON if is_released else distances_BHNM
-    delta, gamma = declaration.delta, declaration.gamma
+def penalty_weights(z_BHND: Tensor, v_BHMD: Tensor, declaration: Pro) -> Tensor:
+    """Return the weight w of each value for each estimate z, (B, H, N, M)."""
+    is_released, delta, gamma = declaration.formula == "released", declaration.delta, declaration.gamma
+    squares_BHNM = squared_distances(z_BHND, v_BHMD)
+    inverse_BHNM = 1 / (squares_BHNM.sqrt() + _RELEASED_EPSILON) if is_released else squares_BHNM.rsqrt()
     if declaration.penalty == "l1":
-        return -r_BHNM.log()
+        return inverse_BHNM
     if declaration.penalty == "huber":
-        return -(r_BHNM / delta).clamp(min=1).log()
-    weights_BHNM = 1 / r_BHNM - 1 / gamma
-    if declaration.penalty == "huber-mcp":
-        weights_BHNM = (weights_BHNM * (gamma * delta / (gamma - delta))).clamp(max=1)
-    if is_released:
-        return weights_BHNM.clamp(min=_RELEASED_EPSILON).log()
-    # 1 where there is no weight, since an unused logarithm would still corrupt the gradient.
-    has_weight_BHNM = weights_BHNM > 0
-    return torch.where(has_weight_BHNM, weights_BHNM, 1.0).log().masked_fill(~has_weight_BHNM, -torch.inf)
+        return (delta * inverse_BHNM).clamp(max=1)
+    least = _RELEASED_EPSILON if is_released else 0
+    if declaration.penalty == "mcp":
+        return (inverse_BHNM - 1 / gamma).clamp(min=least)
+    return ((inverse_BHNM - 1 / gamma) * (gamma * delta / (gamma - delta))).clamp(min=least, max=1)

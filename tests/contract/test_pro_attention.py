@@ -11,7 +11,7 @@ from torch import Tensor
 
 from robench.attention.heads import attend, dot_scores
 from robench.attention.pro import Pro
-from robench.attention.pro_impl import distances, log_weights
+from robench.attention.pro_impl import penalty_weights, squared_distances
 from robench.attention.softmax import Softmax
 from robench.declarations.base import FieldsError
 from robench.testing.attention import tokens
@@ -34,7 +34,7 @@ def test_every_setting_equals_the_loop_over_queries_and_steps() -> None:
         module, x_BNC = made(declaration, spread=spread), tokens()
         assert (module(x_BNC) - reference_output(declaration, module, x_BNC)).abs().max() <= 1e-10, declaration
         q_BHND, k_BHND, v_BHND = module.layer.project(x_BNC)  # type: ignore[operator]  # of ProjectedAttention
-        found_BHNN = log_weights(distances(attend(q_BHND, k_BHND, v_BHND), v_BHND), declaration).isneginf()
+        found_BHNN = penalty_weights(attend(q_BHND, k_BHND, v_BHND), v_BHND, declaration) == 0
         without_weight.append((int(found_BHNN.all(dim=-1).sum()), float(found_BHNN.double().mean())))
     queries, share = (list(each) for each in zip(*without_weight, strict=True))
     assert max(queries) == 6
@@ -98,14 +98,14 @@ def test_mcp_leaves_out_a_value_beyond_gamma_and_keeps_the_mean_where_all_are() 
 def test_distances_of_products_are_those_of_differences() -> None:
     z, _, v = three(2, 3, 64, 16)
     wanted = (z.unsqueeze(-2) - v.unsqueeze(-3)).square().sum(dim=-1).sqrt()
-    assert ((distances(z, v) - wanted) / wanted).abs().max() < 1e-13
+    assert ((squared_distances(z, v).sqrt() - wanted) / wanted).abs().max() < 1e-13
     # Where differences are small, too: products of float32 would be off by half.
     near = z.float() + 1e-3 * v.float()
     wanted = (near - z.float()).double().norm(dim=-1)
-    found = distances(near, z.float()).diagonal(dim1=-2, dim2=-1)
+    found = squared_distances(near, z.float()).sqrt().diagonal(dim1=-2, dim2=-1)
     assert ((found - wanted) / wanted).abs().max() < 1e-6
     # Of a value to itself the format resolves nothing.
-    own = distances(v.float(), v.float()).diagonal(dim1=-2, dim2=-1)
+    own = squared_distances(v.float(), v.float()).sqrt().diagonal(dim1=-2, dim2=-1)
     assert torch.allclose(own, 2**0.5 * torch.finfo(torch.float32).eps * v.float().norm(dim=-1), rtol=1e-3)
 
 
