@@ -50,8 +50,9 @@ def pairs(num_queries: int) -> Iterator[Pair]:
         searches["synonyms, delete"] = replace(typos, substitutions="wordnet-3.0", most_substitutions=50)
     for name, own in searches.items():
         yield Pair(name=name, own=own, library=replace(own, backend="textattack"))
-    for recipe in ("deepwordbug", "pruthi"):
-        yield Pair(name=recipe, own=unknown, library=TextAttackRecipe(recipe=recipe, num_queries=num_queries))
+    any_letter = replace(unknown, substitutions="typos-any-letter")
+    for recipe, own in {"deepwordbug": any_letter, "pruthi": unknown}.items():
+        yield Pair(name=recipe, own=own, library=TextAttackRecipe(recipe=recipe, num_queries=num_queries))
 
 
 def judged(declaration: Any, batches: list[Batch], model: Any) -> tuple[list[bool], int]:

@@ -6,7 +6,7 @@ is each of a word's different edits. Each line has draws of its own; the same wo
 The edits are those of Pruthi et al. 2019, arXiv:1905.11268: two neighbours swapped, a letter left out, a letter added,
 a letter replaced by a neighbour on the keyboard; the first and the last character stay, and words of fewer than four
 characters have none. DeepWordBug (Gao et al. 2018, arXiv:1801.04354) has the same four kinds and edits any letter, with
-random letters in place of neighbours.
+random letters in place of neighbours: searches have those of any letter as ``typos-any-letter``.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,21 +80,24 @@ def slips(word: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def typos(word: str) -> tuple[str, ...]:
+def typos(word: str, *, any_letter: bool = False) -> tuple[str, ...]:
     """Return all misspellings of a word, in a fixed order whose beginnings have all kinds and places.
 
     First those of each inner letter, from the left: it changes places with the next, is left out, is replaced by its
     first neighbour on the keyboard, and is followed by that; then each letter's second neighbour likewise, and so on.
+    ``any_letter`` has those of all letters, of words of two characters or more.
 
     >>> typos("same")[:8]
     ('smae', 'sme', 'sqme', 'saqme', 'sae', 'saje', 'samje', 'swme')
+    >>> typos("bad", any_letter=True)[:4]
+    ('abd', 'ad', 'vad', 'bvad')
     """
-    inner = _inner(word)
+    letters = [at for at, each in enumerate(word) if each.isalpha() and len(word) > 1] if any_letter else _inner(word)
     found = []
-    for turn in range(max((len(neighbours_of(word[at])) for at in inner), default=0) or bool(inner)):
-        for at in inner:
+    for turn in range(max((len(neighbours_of(word[at])) for at in letters), default=0) or bool(letters)):
+        for at in letters:
             before, letter, after = word[:at], word[at], word[at + 1 :]
-            if turn == 0 and at + 1 in inner:
+            if turn == 0 and at + 1 in letters:
                 found.append(before + after[0] + letter + after[1:])
             if turn == 0:
                 found.append(before + after)

@@ -197,8 +197,8 @@ def _gains(wording: Wording, ask: Budget[str], clean: float) -> list[float]:
 
 
 def _substitutes(word: str, declaration: WordSearch) -> tuple[str, ...]:
-    if declaration.substitutions == "typos":
-        found = typos(word)
+    if declaration.substitutions.startswith("typos"):
+        found = typos(word, any_letter=declaration.substitutions == "typos-any-letter")
     elif declaration.substitutions == "table":
         found = declaration.table.get(word, ())
     else:

@@ -39,8 +39,9 @@ class WordSearch(TextPerturbation):
     Attributes:
         num_queries: largest number of texts that the model is shown for a text, of a language model for a line: the
             clean one and those of a ranking included.
-        substitutions: substitutes of a word: misspellings (``character_edits_impl``); those of ``table``; or synonyms
-            of WordNet 3.0 (``wordnet``), of any part of speech that the word can have, and none of stop words.
+        substitutions: substitutes of a word: misspellings (``character_edits_impl``) of inner letters or of any; those
+            of ``table``; or synonyms of WordNet 3.0 (``wordnet``), of any part of speech that the word can have, and
+            none of stop words.
         most_substitutions: largest number of substitutes of a word, the first ones.
         table: substitutes of each word that may be replaced, by the word; case counts.
         most_changed: largest proportion of the words of a text, or of a line, that is replaced, rounded down.
@@ -50,7 +51,7 @@ class WordSearch(TextPerturbation):
     is_attack: ClassVar[bool] = True
 
     num_queries: Annotated[int, Ge(1), Le(LARGEST)]
-    substitutions: Literal["typos", "table", "wordnet-3.0"] = "typos"
+    substitutions: Literal["typos", "typos-any-letter", "table", "wordnet-3.0"] = "typos"
     most_substitutions: Annotated[int, Ge(1), Le(1000)] = 20
     # Mappings have no hash; equality reads it all the same.
     table: Annotated[Mapping[str, tuple[str, ...]], MaxLen(100_000)] = field(default_factory=dict, hash=False)

@@ -142,6 +142,14 @@ def test_a_text_at_the_limit_is_cut_and_costs_no_other(folder: Path, caplog: pyt
     assert [row.model for row in report.rows if any("clean: 1 of 4 texts have" in each for each in row.notes)] == [
         "cut"
     ]
+    searches = robench.load_suite("texts-search", dataset="reviews", registry=registry).only(
+        ["clean", "typos-delete-200", "typos-random-200"]
+    )
+    whole = {"whole": models["whole"]}
+    (row,) = robench.run(searches, whole, registry=registry, results=folder / "results", key="b").rows
+    clean, *searched = [cell.estimate.value for cell in row.cells.values() if cell.estimate is not None]
+    assert len(searched) == 2
+    assert max(searched) <= clean
 
 
 @pytest.mark.slow

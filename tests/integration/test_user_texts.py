@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from word_search_models import give_wordnet
 
 import robench
 from robench.core.errors import RobenchError, UsageError
@@ -63,6 +64,17 @@ def test_a_function_and_an_estimator_of_strings_are_measured_alike(registry: Pat
     # A search finds the only word that counts: in half of the texts, of one class.
     assert clean == 1
     assert searched == 0.5 <= swapped < 1
+
+
+def test_searches_of_one_change_find_the_only_word_that_counts(
+    registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_wordnet(monkeypatch, tmp_path, {"wonderful": ("grand", "marvelous"), "film": ("movie",)})
+    suite = robench.load_suite("texts-search", dataset="reviews", registry=registry)
+    report = robench.run(suite, {"function": logits}, key="keyword", registry=registry, results=tmp_path / "results")
+    clean, *searched = accuracies(report)["function"]
+    assert clean == 1
+    assert searched == [0.5] * 6
 
 
 def test_a_function_that_fails_is_named(registry: Path, tmp_path: Path) -> None:

@@ -41,9 +41,11 @@ def edited(declaration: CharacterEdits, texts: list[str], seeds: list[int] | Non
     return decoded(perturb(declaration, batch, no_model, draws).inputs)
 
 
-def brute_force(word: str, edit: str) -> set[str]:
-    """Every string of letters that is one edit of the inner letters away."""
+def brute_force(word: str, edit: str, *, any_letter: bool = False) -> set[str]:
+    """Every string of letters that is one edit of the inner letters, or of any letter, away."""
     inner = [at for at in range(1, len(word) - 1) if word[at].isalpha()] if len(word) >= 4 else []
+    if any_letter:
+        inner = [at for at in range(len(word)) if word[at].isalpha()] if len(word) >= 2 else []
     found = set()
     for at in inner:
         if edit == "delete":
@@ -60,8 +62,10 @@ def brute_force(word: str, edit: str) -> set[str]:
     return found - {word}
 
 
-@pytest.mark.parametrize("word", ["union", "Book", "the", "re-elected", "don't", "naïve", "1789", "", "xxxx", "LAWS"])
-def test_misspellings_are_all_edits_of_inner_letters(word: str) -> None:
+@pytest.mark.parametrize(
+    "word", ["union", "Book", "the", "a", "re-elected", "don't", "naïve", "1789", "", "xxxx", "LAWS"]
+)
+def test_misspellings_are_all_edits_of_inner_letters_or_of_any(word: str) -> None:
     by_kind = {"delete": deletions(word), "swap": swaps(word), "typo": slips(word)}
     for kind, found in by_kind.items():
         assert set(found) == brute_force(word, kind)
@@ -69,6 +73,9 @@ def test_misspellings_are_all_edits_of_inner_letters(word: str) -> None:
     assert set(typos(word)) == set.union(*(brute_force(word, kind) for kind in (*by_kind, "add")))
     assert len(set(typos(word))) == len(typos(word))
     assert all(each[:1] == word[:1] and each[-1:] == word[-1:] and each != word for each in typos(word))
+    kinds, found = (*by_kind, "add"), typos(word, any_letter=True)
+    assert set(found) == set.union(*(brute_force(word, kind, any_letter=True) for kind in kinds))
+    assert len(set(found)) == len(found)
 
 
 def test_neighbours_are_those_of_a_keyboard() -> None:
