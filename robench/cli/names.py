@@ -142,7 +142,7 @@ def only_conditions(suites: Sequence[Suite], names: Sequence[str]) -> tuple[Suit
             raise UsageError(
                 f"suite {suite.name!r} has none of the conditions {', '.join(names)}; leave one of them out"
             )
-    return tuple(suite.only(chosen) for suite in suites)
+    return tuple(suite.only([each.name for each in suite.conditions if each.name in chosen]) for suite in suites)
 
 
 def models_of_registry(names: Sequence[str], registries: Sequence[Path]) -> list[str]:

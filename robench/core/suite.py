@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
-from robench.core.errors import UsageError
+from robench.core.errors import UnknownNameError, UsageError
 from robench.core.identity import Plain, key_of, to_plain
 from robench.core.plugins import imported
 
@@ -237,8 +237,12 @@ class Suite:
         depend on the other conditions of a suite.
 
         Raises:
+            UnknownNameError: the suite has no condition of such a name.
             UsageError: every column reads another condition too.
         """
+        known = [condition.name for condition in self.conditions]
+        for name in sorted({*names} - {*known}):
+            raise UnknownNameError("condition", name, known)
         narrowed = (each.over(names) for each in self.columns)
         columns = tuple(each for each in narrowed if names_of_conditions(self, each) <= set(names))
         if not columns:

@@ -88,7 +88,7 @@ def lengths_of(suite: Suite, columns: Sequence[BoardColumn], rows: Sequence[Boar
     views, groups = views_by_name(suite), dict[str, list[tuple[int, BoardColumn]]]()
     for each in _proportions(suite, columns):
         view = views[each.column.conditions[0]]
-        is_measured_at = view.attack.threat_model is not None or each.column.distance is not None
+        is_measured_at = not view.attack.is_minimum_norm or each.column.distance is not None
         if len(each.column.conditions) == 1 and is_measured_at and view.attack.length is not None:
             field, number, rest = view.attack.length
             alike = [field, rest, each.column.metric, str(each.column.distance), *_examples_of(view.condition)]

@@ -7,7 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, MaxLen
 
+from robench.attacks.base import fields_but
 from robench.core.declared import DatasetDeclaration
+from robench.core.identity import Plain
 from robench.declarations.base import LARGEST, FieldProblem, PerturbationBase
 from robench.domains.texts import TEXTS
 from robench.perturbations.wordnet import RELEASES, synonyms
@@ -62,6 +64,11 @@ class WordSearch(TextPerturbation):
     def stops_at_success(self) -> bool:
         """Return true: a text whose class is wrong is not attacked further; of language models no text is."""
         return True
+
+    @property
+    def length(self) -> tuple[str, int, Plain] | None:
+        """Return name and value of the field with the queries of a search, and all but it."""
+        return "num_queries", self.num_queries, fields_but(self, "num_queries")
 
     def check_model(self, model: Any, inputs: Any) -> None:
         """Read WordNet, if it is needed. Raises MissingDataError: it is absent, or of another release."""

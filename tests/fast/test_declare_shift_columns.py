@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from robench.core.errors import DeclarationError
+from robench.core.errors import DeclarationError, UnknownNameError
 from robench.core.suite import Condition
 from robench.corruptions import COMMON_CORRUPTIONS, EXTRA_CORRUPTIONS
 from robench.datasets.digits import DIGITS
@@ -97,6 +97,8 @@ class TestColumns:
         assert len(column.conditions) == num_read
         # The mCE is over all of its types or absent.
         assert "mCE" not in {each.label.removeprefix("digits-c ") for each in suite.only(names).columns}
+        with pytest.raises(UnknownNameError, match=r"unknown condition 'snow\*'"):
+            suite.only({"clean", "snow*"})
 
     def test_detection_has_a_column_over_the_examples_and_then_their_negatives(self) -> None:
         columns = parsed([CLEAN, OUT], "aupr", "top1_accuracy").columns

@@ -1,0 +1,180 @@
+"""Accuracies of several models beside those of one control, over training seeds, by Dunnett's test.
+
+In each column the models are compared with the control by Dunnett's two-sided test (Dunnett 1955), whose variance
+between seeds is pooled over all of them; p-values are multiplied by the number of columns. They say nothing of other
+examples, so that a verdict also needs a second interval without zero: that of the mean difference over the examples,
+each the mean over seeds (Student's t).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from result_tables import Table
+from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+import robench
+from robench.comparison.documents import difference_text
+from robench.comparison.pairing import LEVEL
+from robench.comparison.spread import POWER
+from robench.core.checkpoint import entry_name
+from robench.reports.build import measured
+from robench.reports.results import Stored
+from robench.store import FolderStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+# Nodes of Dunnett's two integrals; with twice as many, probabilities change by less than 1e-7.
+_NODES = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlledGain:
+    """Difference of a model's mean accuracy from the control's, in shares.
+
+    Attributes:
+        over_seeds: 95 % intervals of all models of a column together, over seeds.
+        over_examples: 95 % interval over examples.
+        p_value: p-value of Dunnett's test, times the number of columns, at most 1.
+    """
+
+    difference: float
+    over_seeds: tuple[float, float]
+    over_examples: tuple[float, float]
+    p_value: float
+
+    @property
+    def verdict(self) -> Literal["supported", "contradicted", "undecided"]:
+        """Return what the test over seeds and the interval over examples say of a gain."""
+        low, high = self.over_examples
+        if self.p_value >= LEVEL or low <= 0 <= high:
+            return "undecided"
+        return "supported" if self.difference > 0 else "contradicted"
+
+
+def controlled_gains(
+    correct: Mapping[str, NDArray[np.bool_]], control: str, *, num_columns: int = 1
+) -> dict[str, ControlledGain]:
+    """Return the gain of each model but the control, from the outcomes (seeds, examples) of all of them.
+
+    All have the same examples; numbers of seeds may differ.
+    """
+    others = [name for name in correct if name != control]
+    by_seed = {name: correct[name].mean(axis=1) for name in (control, *others)}
+    counts = [len(each) for each in by_seed.values()]
+    freedom, std = pooled([*by_seed.values()])
+    critical, found = critical_value(LEVEL, counts, freedom), {}
+    for name in others:
+        error = std * sqrt(1 / len(by_seed[control]) + 1 / len(by_seed[name]))
+        difference = float(by_seed[name].mean() - by_seed[control].mean())
+        paired = correct[name].mean(axis=0) - correct[control].mean(axis=0)
+        half = stats.t.ppf(1 - LEVEL / 2, len(paired) - 1) * paired.std(ddof=1) / sqrt(len(paired))
+        found[name] = ControlledGain(
+            difference=difference,
+            over_seeds=(difference - critical * error, difference + critical * error),
+            over_examples=(difference - half, difference + half),
+            p_value=min(1.0, num_columns * probability_above(abs(difference) / error, counts, freedom)),
+        )
+    return found
+
+
+def pooled(by_seed: Sequence[Sequence[float] | NDArray[np.float64]]) -> tuple[int, float]:
+    """Return the degrees of freedom and the standard deviation between seeds, pooled over all models."""
+    freedom = sum(len(each) - 1 for each in by_seed)
+    return freedom, sqrt(sum((len(each) - 1) * float(np.var(each, ddof=1)) for each in by_seed) / freedom)
+
+
+def probability_above(statistic: float, counts: Sequence[int], freedom: int) -> float:
+    """Return the probability that the largest |t| of models that equal the control is above ``statistic``.
+
+    ``counts`` are the numbers of seeds, the control's first. Given the control's mean and the pooled deviation the
+    models are independent, so that the probability is a product, averaged over these two.
+    """
+    control, others = counts[0], np.array(counts[1:])
+    normal, of_normal = np.polynomial.hermite_e.hermegauss(_NODES)
+    quantiles, of_quantiles = np.polynomial.legendre.leggauss(_NODES)
+    deviations = np.sqrt(stats.chi2.ppf((quantiles + 1) / 2, freedom) / freedom)
+    loadings = np.sqrt(others / (others + control))[:, None, None]
+    own = np.sqrt(1 - loadings**2)
+    means, bounds = loadings * normal[None, :, None], statistic * deviations[None, None, :]
+    inside = (ndtr((bounds - means) / own) - ndtr((-bounds - means) / own)).prod(axis=0)
+    return max(0.0, float(1 - of_normal @ inside @ of_quantiles / (of_normal.sum() * 2)))
+
+
+def critical_value(level: float, counts: Sequence[int], freedom: int) -> float:
+    """Return the statistic that the largest |t| exceeds with probability ``level``."""
+    return float(brentq(lambda statistic: probability_above(statistic, counts, freedom) - level, 0.5, 100.0))
+
+
+def detectable(by_seed: Sequence[Sequence[float] | NDArray[np.float64]], num_columns: int = 1) -> float:
+    """Return the difference of the second model from the first, the control, that is found in 80 % of cases.
+
+    The true variance is taken to be that of these numbers, each of one seed.
+    """
+    freedom, std = pooled(by_seed)
+    critical = critical_value(LEVEL / num_columns, [*map(len, by_seed)], freedom)
+    shift = float(brentq(lambda each: stats.nct.sf(critical, freedom, each) - POWER, critical - 2, critical + 5))
+    return shift * std * sqrt(1 / len(by_seed[0]) + 1 / len(by_seed[1]))
+
+
+@dataclass(frozen=True)
+class ManyToOne:
+    """Table of models beside their control in columns of accuracies.
+
+    Attributes:
+        prefix: beginning of the names of all models; ``control``: name of the control.
+        columns: suites and conditions of the columns.
+    """
+
+    prefix: str
+    control: str
+    columns: tuple[tuple[str, str], ...]
+
+    def lines(self, results: Path) -> Iterator[str]:
+        """Yield the table: a row for each model and column, and the smallest difference that would be found."""
+        yield f"Points above `{self.control}` by Dunnett's test over training seeds, p for {len(self.columns)} columns"
+        yield "together. Intervals, 95 %: over seeds, of all models of a column together; over sentences, of each."
+        yield ""
+        yield "| | column | points, over seeds | over sentences | p | verdict |"
+        yield "|---|---|---:|---:|---:|---|"
+        found = []
+        for suite, condition in self.columns:
+            correct = outcomes_of(results, suite, condition, self.prefix)
+            if len(correct) < 2:
+                continue
+            gains = controlled_gains(correct, self.control, num_columns=len(self.columns))
+            for name, gain in gains.items():
+                over_seeds = difference_text(gain.difference, *gain.over_seeds, "share")
+                low, high = gain.over_examples
+                over_examples = f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+                numbers = f"{over_seeds} | {over_examples} | {gain.p_value:.2g} | {gain.verdict}"
+                yield f"| {name.removeprefix(self.prefix)} | {condition} | {numbers} |"
+            ordered = [correct[self.control], *(each for name, each in correct.items() if name != self.control)]
+            smallest = detectable([each.mean(axis=1) for each in ordered], len(self.columns))
+            found.append(f"{100 * smallest:.1f} ({condition})")
+        yield ""
+        yield f"A difference is found in 80 % of cases from these points on: {', '.join(found)}."
+        yield ""
+
+
+def outcomes_of(results: Path, suite: str, condition: str, prefix: str) -> dict[str, NDArray[np.bool_]]:
+    """Return which examples are right, (seeds, examples), of each published model with all examples of a condition."""
+    loaded, table = robench.load_suite(suite), Table("", prefix, suite)
+    stored = Stored(loaded, FolderStore(results), None, loaded.seed)
+    column = next(each for each in loaded.columns if each.key == f"{condition}/top1_accuracy")
+    rows: dict[str, list[NDArray[np.bool_]]] = {}
+    for model in table.models:
+        each = measured(loaded, stored, model, None)
+        if each.cell(column).estimate is not None:
+            (outcomes,) = each.readings(column).measured
+            rows.setdefault(entry_name(model), []).append(outcomes.column("correct_top1").astype(bool))
+    return {name: np.stack(each) for name, each in rows.items()}
