@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import nn
 
 from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
+from robench.api.progress import watch_of
 from robench.core.errors import UnknownNameError
 from robench.core.protocols import Dataset, Model
 from robench.core.report import Report
@@ -135,6 +136,7 @@ def run(
     key: Keys | None = None,
     smoke: bool = False,
     random_weights: bool = False,
+    progress: bool = True,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
     """Measure what ``results``, by default the folder ``results``, lacks of ``models``, and return their table.
@@ -155,6 +157,10 @@ def run(
     of each condition, without audits or keys, and stores nothing. ``random_weights`` rehearses models of the registry
     with random weights; results go to the folder ``rehearsal`` of ``results``.
 
+    Progress is shown on stderr, as a bar on a terminal and in notebooks, and elsewhere as a line a minute, unless
+    ``progress`` is False. ``on_progress`` is called at the start and after each shard with a
+    ``scheduling.measure.Progress``: numbers of shards, the latest result, and the seconds left.
+
     Several workers, a ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling
     script only for objects of its classes in a suite or checkpoint; it then needs ``if __name__ == "__main__":``.
 
@@ -166,10 +172,10 @@ def run(
     asked = _request(loaded, chosen, device, workers, executor, shard_timeout, data_root)
     asked = replace(asked, limit=limit, seed=seed, audit=audit, all_seeds=all_seeds, precision=precision)
     request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over, batch_size=batch_size)
-    request = rehearsal_request(request) if random_weights else request
+    request, watch = rehearsal_request(request) if random_weights else request, watch_of(on_progress, progress=progress)
     if smoke:
-        return _smoke(request, results, on_progress)
-    return _reported(request, folder_store(results, REHEARSALS if random_weights else ""), on_progress)
+        return _smoke(request, results, watch)
+    return _reported(request, folder_store(results, REHEARSALS if random_weights else ""), watch)
 
 
 def transfer(
@@ -190,12 +196,13 @@ def transfer(
     shard_timeout: float | None = None,
     data_root: str | Path | None = None,
     key: Keys | None = None,
+    progress: bool = True,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Report:
     """Score the adversarial examples of each of ``models`` on each of ``targets``, by default the same models.
 
     The report has a row per target and a column per attacked model. A sweep is used at its largest budget, or at the
-    one after an ``@`` in ``condition``, such as ``pgd@4/255``. Models, their keys, examples and workers are as in
+    one after an ``@`` in ``condition``, such as ``pgd@4/255``. Models, keys, examples, workers and progress are as in
     ``run``.
 
     Raises:
@@ -213,7 +220,7 @@ def transfer(
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
-    return in_rounds(prepared, store, PreparedTransfer.report, Listener(on_progress))
+    return in_rounds(prepared, store, PreparedTransfer.report, watch_of(on_progress, progress=progress))
 
 
 def _request(
@@ -238,7 +245,7 @@ def _request(
     )
 
 
-def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callable[[Progress], None]) -> Report:
+def _smoke(request: RunRequest, results: str | Path | None, watch: Listener) -> Report:
     options = {
         "results": results,
         "limit": request.limit,
@@ -246,11 +253,11 @@ def _smoke(request: RunRequest, results: str | Path | None, on_progress: Callabl
         "keep_adversarial": request.keep_adversarial,
     }
     given = [name for name, value in options.items() if value is not None]
-    return _reported(smoke_request(request, given), MemoryStore(), on_progress)
+    return _reported(smoke_request(request, given), MemoryStore(), watch)
 
 
-def _reported(request: RunRequest, store: FolderStore | MemoryStore, on_progress: Callable[[Progress], None]) -> Report:
-    (table,) = measure(request, store, PreparedRun.tables, Listener(on_progress))
+def _reported(request: RunRequest, store: FolderStore | MemoryStore, watch: Listener) -> Report:
+    (table,) = measure(request, store, PreparedRun.tables, watch)
     if request.smoke:
         return table.report
     return ranked(table.report, table.suite, store, limit=request.limit, measurements=table.measurements)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import signal
-import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress import TextColumn, TimeRemainingColumn
 
 from robench.cli.main import INTERRUPTED, TERMINATED, Terminated
-from robench.cli.terminal import bar_console, duration, is_interactive, say
-from robench.core.inert import NOTE_WIDTH, clipped
-from robench.core.records import Failure, Record
+from robench.cli.terminal import bar_console, is_interactive, say
+from robench.core.inert import clipped
+from robench.scheduling.display import Pause, ProgressLines, bar_on, duration, progress_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from rich.progress import ProgressColumn, TaskID
+    from rich.progress import TaskID
 
     from robench.core.protocols import Executor
     from robench.runs.training_queue import QueueProgress
@@ -32,87 +30,21 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def _bar(*columns: ProgressColumn) -> Iterator[Bar]:
-    """Yield a bar of progress with a description, a count and further columns."""
-    first = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Bar(*first, *columns, console=bar_console(), transient=True) as bar:
-        yield bar
-
-
-class _Pause:
-    """Clock between the lines of a display; the last line is always shown."""
-
-    def __init__(self) -> None:
-        self._last = -SECONDS_BETWEEN_LINES
-
-    def is_over(self, *, is_last: bool) -> bool:
-        """Return whether a line may be shown, and begin the next pause if so."""
-        if time.monotonic() - self._last < SECONDS_BETWEEN_LINES and not is_last:
-            return False
-        self._last = time.monotonic()
-        return True
-
-
-@contextmanager
 def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
     """Yield a callback for the progress of ``measure``: shards done, examples per second, time left."""
     if is_interactive():
-        with _bar(TextColumn("shards {task.fields[rate]}")) as bar:
-            task, rate = bar.add_task("measuring", total=num_shards, rate=""), _Rate()
-
-            def on_progress(progress: Progress) -> None:
-                completed = progress.num_shards - progress.num_left
-                text = ", ".join(rate.texts(progress))
-                bar.update(task, total=progress.num_shards, completed=completed, rate=text)
-                if isinstance(progress.result, Failure):
-                    # rich prints other output to stderr above its bar.
-                    say(_failure_text(progress.result))
-
+        # rich prints other output to stderr above its bar.
+        with progress_on(bar_console(), num_shards, say) as on_progress:
             yield on_progress
     else:
-        yield _LineDisplay()
-
-
-class _Rate:
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._num_examples = 0
-
-    def texts(self, progress: Progress) -> Iterator[str]:
-        """Yield the examples per second, and the time left once it is known."""
-        if isinstance(progress.result, Record):
-            self._num_examples += len(progress.result.outcomes)
-        seconds = time.monotonic() - self._started
-        if self._num_examples:
-            yield f"{self._num_examples / seconds:.0f} examples/s"
-        if progress.num_left and progress.seconds_left is not None:
-            yield f"about {duration(progress.seconds_left)} left"
-
-
-class _LineDisplay:
-    def __init__(self) -> None:
-        self._rate = _Rate()
-        self._pause = _Pause()
-
-    def __call__(self, progress: Progress) -> None:
-        state = ", ".join(self._rate.texts(progress))
-        if isinstance(progress.result, Failure):
-            say(_failure_text(progress.result))
-        completed = progress.num_shards - progress.num_left
-        if self._pause.is_over(is_last=completed == progress.num_shards):
-            say(f"{completed} of {progress.num_shards} shards {state}".rstrip())
-
-
-def _failure_text(failure: Failure) -> str:
-    # 'status --failures' shows the whole of it.
-    return clipped(f"failed: {failure.shard.title}: {failure.error}", NOTE_WIDTH)
+        yield ProgressLines(say, SECONDS_BETWEEN_LINES)
 
 
 @contextmanager
 def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
     """Yield a callback for the epochs of a training: a bar on a terminal, occasional lines elsewhere."""
     if not is_interactive():
-        pause = _Pause()
+        pause = Pause(SECONDS_BETWEEN_LINES)
 
         def on_epoch(report: EpochReport) -> None:
             if pause.is_over(is_last=report.epoch == report.num_epochs):
@@ -120,7 +52,7 @@ def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
 
         yield on_epoch
         return
-    with _bar(TextColumn("epochs {task.fields[loss]}"), TimeRemainingColumn()) as bar:
+    with bar_on(bar_console(), TextColumn("epochs {task.fields[loss]}"), TimeRemainingColumn()) as bar:
         task = bar.add_task(f"training {clipped(name)}", total=None, loss="")
         yield lambda report: bar.update(task, total=report.num_epochs, completed=report.epoch, loss=_epoch_text(report))
 
@@ -131,7 +63,7 @@ def queue_shown() -> Iterator[Callable[[QueueProgress], None]]:
     if not is_interactive():
         yield lambda progress: say(*_queue_lines(progress))
         return
-    with _bar(TextColumn("{task.fields[note]}")) as bar:
+    with bar_on(bar_console(), TextColumn("{task.fields[note]}")) as bar:
         everything = bar.add_task("trainings", total=None, note="")
         tasks: dict[str, TaskID] = {}
 
@@ -181,7 +113,7 @@ def steps_shown(description: str, noun: str, *, are_alike: bool = True) -> Itera
     The bar has the time left where the steps are alike.
     """
     if not is_interactive():
-        pause = _Pause()
+        pause = Pause(SECONDS_BETWEEN_LINES)
 
         def on_progress(done: int, total: int | None) -> None:
             if pause.is_over(is_last=done == total):
@@ -189,7 +121,7 @@ def steps_shown(description: str, noun: str, *, are_alike: bool = True) -> Itera
 
         yield on_progress
         return
-    with _bar(TextColumn(noun, markup=False), *([TimeRemainingColumn()] if are_alike else [])) as bar:
+    with bar_on(bar_console(), TextColumn(noun, markup=False), *([TimeRemainingColumn()] if are_alike else [])) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, total=total, completed=done)
 

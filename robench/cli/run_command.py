@@ -25,8 +25,9 @@ from robench.cli.options import (
     precision_option,
 )
 from robench.cli.selection import OF_MODELS, Selection, selecting
-from robench.cli.terminal import duration, out, out_document, out_json, out_table, say
+from robench.cli.terminal import out, out_document, out_json, out_table, say
 from robench.core.errors import UsageError
+from robench.scheduling.display import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -24,13 +24,14 @@ from robench.cli.options import (
 from robench.cli.progress import steps_shown
 from robench.cli.report_command import holds_nothing, say_moved
 from robench.cli.selection import Selection, selecting
-from robench.cli.terminal import duration, out, out_json, out_table, say
+from robench.cli.terminal import out, out_json, out_table, say
 from robench.core.declared import DatasetDeclaration
 from robench.core.errors import DeclarationError, RobenchError, UsageError
 from robench.core.suite import Suite
 from robench.declare import find_datasets, find_suite, find_suites, read_registries, shipped_suites
 from robench.evaluation.actions import audits_of
 from robench.reports import Holding, Listing, holdings_of, unused_in, without_shared
+from robench.scheduling.display import duration
 from robench.scheduling.estimates import Estimates
 from robench.store import FolderStore
 from robench.store.upkeep import check_exists, compact_store, merge_stores, move_aside, verify_store

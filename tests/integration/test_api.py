@@ -1,5 +1,6 @@
 """What ``import robench`` offers, used as a researcher would."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ def test_a_dataset_is_the_evaluation_split_in_shard_order() -> None:
     assert label == int(dataset.batch(0, 1).targets[0])
 
 
-def test_run_returns_the_report_and_keeps_the_outcomes(small_suite: Callable[..., Path], tmp_path: Path) -> None:
+def test_run_returns_the_report_and_keeps_the_outcomes(
+    small_suite: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     heard: list[Any] = []
     suite = robench.load_suite(small_suite(**{"num_examples: 150": "num_examples: 50"}))
     report = robench.run(suite, ["digits-vit"], results=tmp_path / "r", on_progress=heard.append)
@@ -78,9 +81,14 @@ def test_run_returns_the_report_and_keeps_the_outcomes(small_suite: Callable[...
     assert estimate is not None
     assert estimate.num_examples == 50
     assert len(heard) == 4
+    shown = capsys.readouterr()
+    assert re.fullmatch(r"0 of 3 shards\n3 of 3 shards \d+ examples/s\n", shown.err)
     again = robench.run(suite, ["digits-vit"], results=tmp_path / "r", on_progress=heard.append)
     assert again == report
     assert len(heard) == 5
+    robench.run(suite, ["digits-vit"], results=tmp_path / "other", progress=False)
+    # Neither where nothing is left to be measured, nor where it is not wanted.
+    assert (shown.out, *capsys.readouterr()) == ("", "", "")
 
 
 def test_unknown_names_raise_with_a_hint() -> None:

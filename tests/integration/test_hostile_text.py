@@ -14,12 +14,13 @@ from conftest import Ended, Robench
 
 from examples import CHECKPOINT, MEASUREMENT, SHARD, failure_of, outcome_of, record_of
 from robench.cli.main import COMMANDS
-from robench.cli.progress import _LineDisplay, epochs_shown, progress_shown
+from robench.cli.progress import epochs_shown, progress_shown
 from robench.core.inert import printable
 from robench.core.shard import Shard, ShardHeader
 from robench.declare import find_suite
 from robench.reports import RENDERERS
 from robench.scheduling import Progress
+from robench.scheduling.display import ProgressLines
 from robench.store import FolderStore
 from robench.training.base import EpochReport
 
@@ -407,7 +408,7 @@ class TestResults:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal, raising=False)
         failure = replace(failure_of(replace(SHARD.header, checkpoint=VISIBLE), LONG))
         with progress_shown(1) as on_progress:
-            assert isinstance(on_progress, _LineDisplay) is not is_terminal
+            assert isinstance(on_progress, ProgressLines) is not is_terminal
             on_progress(Progress(num_shards=1, num_kept_before=0, num_done=1, num_failed=1, result=failure))
         with epochs_shown(f"[bold]{VISIBLE}") as on_epoch:
             on_epoch(EpochReport(epoch=1, num_epochs=1, loss_nats=1.0, examples_per_second=1.0))

@@ -16,14 +16,15 @@ from conftest import MeasuredStore, Robench
 
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, GivenUp, cli
-from robench.cli.progress import WatchedRun, _LineDisplay, has_kept, progress_shown
+from robench.cli.progress import WatchedRun, has_kept, progress_shown
 from robench.cli.run_command import _say_how_it_ended, kept_in
-from robench.cli.terminal import OnceEach
+from robench.cli.terminal import OnceEach, say
 from robench.core.errors import RobenchError, WeightsError
 from robench.core.records import Failure, Record
 from robench.declare import parse_suite
 from robench.executors import SerialExecutor
 from robench.scheduling import Progress
+from robench.scheduling.display import ProgressLines
 from robench.store import FolderStore
 
 RECORD = record_of(SHARD.header)
@@ -200,7 +201,7 @@ def progress(num_done: int, result: Record | Failure | None = None, num_kept_bef
 class TestProgress:
     def test_without_a_terminal_there_is_a_first_and_a_last_line(self, capsys: pytest.CaptureFixture[str]) -> None:
         with progress_shown(4) as on_progress:
-            assert isinstance(on_progress, _LineDisplay)
+            assert isinstance(on_progress, ProgressLines)
             on_progress(progress(0))
             for done in range(1, 5):
                 on_progress(progress(done, RECORD))
@@ -212,15 +213,15 @@ class TestProgress:
 
     def test_the_time_left_is_shown_once_it_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
         for found, shown in ((None, "1 of 4 shards"), (18.2, "1 of 4 shards about 18 s left")):
-            _LineDisplay()(replace(progress(1), seconds_left=found))
+            ProgressLines(say, 0)(replace(progress(1), seconds_left=found))
             assert capsys.readouterr().err.strip() == shown
-        _LineDisplay()(replace(progress(4), seconds_left=18.2))
+        ProgressLines(say, 0)(replace(progress(4), seconds_left=18.2))
         assert capsys.readouterr().err.strip() == "4 of 4 shards"
 
     def test_failures_are_told_at_once_and_kept_shards_count(self, capsys: pytest.CaptureFixture[str]) -> None:
-        _LineDisplay()(progress(1, FAILURE))
+        ProgressLines(say, 0)(progress(1, FAILURE))
         assert "failed: m / pgd / examples 0-99: no luck" in capsys.readouterr().err
-        _LineDisplay()(progress(0, num_kept_before=4))
+        ProgressLines(say, 0)(progress(0, num_kept_before=4))
         assert capsys.readouterr().err == "4 of 4 shards\n"
 
     def test_on_a_terminal_a_bar_shows_shards_rate_and_failures(
@@ -229,7 +230,7 @@ class TestProgress:
         monkeypatch.delenv("CI", raising=False)
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         with progress_shown(4) as on_progress:
-            assert not isinstance(on_progress, _LineDisplay)
+            assert not isinstance(on_progress, ProgressLines)
             on_progress(progress(0))
             on_progress(progress(1, RECORD))
             on_progress(progress(2, FAILURE))

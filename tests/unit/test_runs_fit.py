@@ -16,7 +16,6 @@ from conftest import Robench
 from scipy.stats import binom
 
 from examples import CHECKPOINT, PROVENANCE, record_of
-from robench.cli.terminal import duration
 from robench.core.errors import ExampleError, UsageError
 from robench.core.shard import DatasetIdentity
 from robench.costs import DEFAULT_RULE
@@ -30,6 +29,7 @@ from robench.evaluation.model_checks import require_logits
 from robench.runs import PreparedRun, RunRequest, choose_workers, prepare
 from robench.runs.fit import NUM_EXAMPLES, check_fit, check_shapes
 from robench.runs.outlook import NUMBERS_OF_WORKERS, outlook_of
+from robench.scheduling.display import duration
 from robench.scheduling.estimates import STARTUP_SECONDS, Estimate, Source, weighted_passes, work_of
 from robench.store import MemoryStore
 from robench.tasks.classification_impl import chance_of_at_most
