@@ -148,19 +148,15 @@ def run(
     points (B, T) of texts. A copy is measured, in this process. ``key``, a text or a mapping by name, identifies it in
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
-    ``all_examples`` measures whole datasets. With ``all_seeds`` a model's row is the mean over its training seeds, with
-    a t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
-    stores adversarial examples: exactly (``float32``), or rounded toward the clean image before scoring (``float16``,
-    or ``uint8`` as in image files). ``precision`` is that of the models' passes. Where memory is exhausted passes have
-    half as many rows, or with ``batch_size`` auto as many as fit, tried before. ``part``, such as (2, 8), measures the
-    second of eight parts, so that cells stay incomplete, and ``take_over`` then the rest. ``smoke`` measures 4 examples
-    of each condition, without audits or keys, and stores nothing. ``random_weights`` rehearses models of the registry
-    with random weights; results go to the folder ``rehearsal`` of ``results``.
-
-    Progress is shown on stderr, as a bar on a terminal and in notebooks, and elsewhere as a line a minute, unless
-    ``progress`` is False. ``on_progress`` is called at the start and after each shard with a
-    ``scheduling.measure.Progress``: numbers of shards, the latest result, and the seconds left.
-
+    ``all_examples`` measures whole datasets. With ``all_seeds`` a row is the mean over a model's training seeds, with a
+    t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
+    stores adversarial examples, exactly (``float32``) or rounded toward the clean image before scoring (``float16``,
+    ``uint8``). ``precision`` is that of the models' passes, which have half as many rows where memory is exhausted, or
+    with ``batch_size`` auto as many as fit. ``part``, such as (2, 8), measures the second of eight parts, so that cells
+    stay incomplete, and ``take_over`` then the rest. ``smoke`` measures 4 examples of each condition, without audits or
+    keys, and stores nothing. ``random_weights`` rehearses models of the registry with random weights, with results in
+    the folder ``rehearsal`` of ``results``. ``progress`` is shown on stderr, as a bar or off terminals and notebooks as
+    a line a minute; ``on_progress`` is called with a ``scheduling.Progress`` at the start and after each shard.
     Several workers, a ``shard_timeout`` in seconds and decoding of image files start processes. They import the calling
     script only for objects of its classes in a suite or checkpoint; it then needs ``if __name__ == "__main__":``.
 
@@ -172,10 +168,9 @@ def run(
     asked = _request(loaded, chosen, device, workers, executor, shard_timeout, data_root)
     asked = replace(asked, limit=limit, seed=seed, audit=audit, all_seeds=all_seeds, precision=precision)
     request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over, batch_size=batch_size)
-    request, watch = rehearsal_request(request) if random_weights else request, watch_of(on_progress, progress=progress)
-    if smoke:
-        return _smoke(request, results, watch)
-    return _reported(request, folder_store(results, REHEARSALS if random_weights else ""), watch)
+    request, watch = rehearsal_request(request) if random_weights else request, watch_of(on_progress, progress)
+    folder = REHEARSALS if random_weights else ""
+    return _smoke(request, results, watch) if smoke else _reported(request, folder_store(results, folder), watch)
 
 
 def transfer(
@@ -220,7 +215,7 @@ def transfer(
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
-    return in_rounds(prepared, store, PreparedTransfer.report, watch_of(on_progress, progress=progress))
+    return in_rounds(prepared, store, PreparedTransfer.report, watch_of(on_progress, progress))
 
 
 def _request(

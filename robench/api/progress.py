@@ -41,9 +41,9 @@ class ShownRun(Listener):
                 yield on_progress
 
 
-def watch_of(on_progress: Callable[[Progress], None], *, progress: bool) -> Listener:
+def watch_of(on_progress: Callable[[Progress], None], is_shown: bool) -> Listener:
     """Return the watch over a run, which shows its progress or does not."""
-    return (ShownRun if progress else Listener)(on_progress)
+    return (ShownRun if is_shown else Listener)(on_progress)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
     from robench.core.protocols import Executor
     from robench.runs.training_queue import QueueProgress
     from robench.scheduling import Progress
-    from robench.training.base import EpochReport
+    from robench.training.base import EpochReport, StepReport
     from robench.training.history import Epoch
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LOSSES = 1.0
 
 
 @contextmanager
@@ -40,21 +43,90 @@ def progress_shown(num_shards: int) -> Iterator[Callable[[Progress], None]]:
         yield ProgressLines(say, SECONDS_BETWEEN_LINES)
 
 
+class TrainingLines:
+    """Callbacks for the steps and epochs of a training that show a line now and then."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._speed = name, _Speed()
+        # Lines of steps are for epochs that take longer than the pause between lines of epochs.
+        self._between_epochs, self._between_steps = Pause(SECONDS_BETWEEN_LINES), Pause(2 * SECONDS_BETWEEN_LINES)
+
+    def on_step(self, report: StepReport) -> None:
+        """Show where a training resumes, or how far it has come within an epoch."""
+        if report.is_resumed:
+            say(_resumed_text(self._name, report))
+        if report.loss_nats is not None and self._between_steps.is_over(is_last=False):
+            loss = f"loss {report.loss_nats():.3f} nats, {self._speed.text(report)}"
+            say(f"training {self._name}: epoch {report.epoch} of {report.num_epochs}, {_examples_text(report)}, {loss}")
+
+    def on_epoch(self, report: EpochReport) -> None:
+        """Show the loss and the scores of an epoch."""
+        if self._between_epochs.is_over(is_last=report.epoch == report.num_epochs):
+            self._between_steps.is_over(is_last=True)
+            say(f"training {self._name}: epoch {report.epoch} of {report.num_epochs}, {_epoch_text(report)}")
+
+
+class _TrainingBar:
+    def __init__(self, name: str, bar: Bar) -> None:
+        self._name, self._bar = name, bar
+        self._task = bar.add_task(f"training {clipped(name)}", total=None, note="")
+        self._speed, self._pause, self._scores = _Speed(), Pause(SECONDS_BETWEEN_LOSSES), ""
+
+    def on_step(self, report: StepReport) -> None:
+        if report.is_resumed:
+            say(_resumed_text(self._name, report))
+        # Reading a loss may wait for the device.
+        if self._pause.is_over(is_last=report.loss_nats is None):
+            loss = "" if report.loss_nats is None else f"loss {report.loss_nats():.3f} nats, {self._speed.text(report)}"
+            self._bar.update(
+                self._task,
+                description=f"training {clipped(self._name)}, epoch {report.epoch} of {report.num_epochs}",
+                total=report.num_examples,
+                completed=report.num_done,
+                note=f"examples {loss}{self._scores}",
+            )
+
+    def on_epoch(self, report: EpochReport) -> None:
+        self._scores = f"; epoch {report.epoch}: {_epoch_text(report)}"
+
+
+class _Speed:
+    def __init__(self) -> None:
+        self._started: float | None = None
+        self._num_done, self._last = 0, 0
+
+    def text(self, report: StepReport) -> str:
+        """Return the examples per second since the first report, and the time left where it is known."""
+        now = time.monotonic()
+        place = (report.epoch - 1) * (report.num_examples or 0) + report.num_done
+        if self._started is None:
+            self._started, self._num_done = now, place
+            return "the time left is not known yet"
+        rate = (place - self._num_done) / max(now - self._started, 1e-9)
+        if report.num_examples is None or rate <= 0:
+            return "the time left is not known"
+        left = (report.num_epochs * report.num_examples - place) / rate
+        return f"{rate:.0f} examples/s, about {duration(left)} left"
+
+
+def _examples_text(report: StepReport) -> str:
+    of_all = "" if report.num_examples is None else f" of {report.num_examples:,}"
+    return f"{report.num_done:,}{of_all} examples"
+
+
+def _resumed_text(name: str, report: StepReport) -> str:
+    within = f", after {_examples_text(report)}" if report.num_done else ""
+    return f"training {name} resumes at epoch {report.epoch} of {report.num_epochs}{within}"
+
+
 @contextmanager
-def epochs_shown(name: str) -> Iterator[Callable[[EpochReport], None]]:
-    """Yield a callback for the epochs of a training: a bar on a terminal, occasional lines elsewhere."""
+def training_shown(name: str) -> Iterator[TrainingLines | _TrainingBar]:
+    """Yield the callbacks of a training: a bar of the epoch in progress on a terminal, occasional lines elsewhere."""
     if not is_interactive():
-        pause = Pause(SECONDS_BETWEEN_LINES)
-
-        def on_epoch(report: EpochReport) -> None:
-            if pause.is_over(is_last=report.epoch == report.num_epochs):
-                say(f"training {name}: epoch {report.epoch} of {report.num_epochs}, {_epoch_text(report)}")
-
-        yield on_epoch
+        yield TrainingLines(name)
         return
-    with bar_on(bar_console(), TextColumn("epochs {task.fields[loss]}"), TimeRemainingColumn()) as bar:
-        task = bar.add_task(f"training {clipped(name)}", total=None, loss="")
-        yield lambda report: bar.update(task, total=report.num_epochs, completed=report.epoch, loss=_epoch_text(report))
+    with bar_on(bar_console(), TextColumn("{task.fields[note]}", markup=False)) as bar:
+        yield _TrainingBar(name, bar)
 
 
 @contextmanager

@@ -287,7 +287,7 @@ def _job(checkpoint: Checkpoint, asked: Asked) -> Job:
 
 
 def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
-    from robench.cli.progress import epochs_shown
+    from robench.cli.progress import training_shown
     from robench.runs.training_queue import weights_of
 
     if asked.num_epochs is not None and checkpoint.training is not None:
@@ -297,8 +297,8 @@ def _train(registry: Path, checkpoint: Checkpoint, asked: Asked) -> None:
         except ValueError as error:
             raise UsageError(f"--num-epochs {asked.num_epochs} does not go with training.{error}") from error
     job = _job(checkpoint, asked)
-    with _noted_state([job]), epochs_shown(checkpoint.name) as shown:
-        content = weights_of(job, shown)
+    with _noted_state([job]), training_shown(checkpoint.name) as shown:
+        content = weights_of(replace(job, host=replace(job.host, on_step=shown.on_step)), shown.on_epoch)
     _keep(registry, job, content, asked)
 
 

@@ -1,5 +1,6 @@
 """Base classes of the declarations of training, host settings, and progress reports."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -83,6 +84,25 @@ class TrainingBase(DeclarationBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """Progress within an epoch of a training, before its first step and after each.
+
+    Attributes:
+        epoch: number of the epoch, from 1, of ``num_epochs``.
+        num_done: number of its examples that are learned, of ``num_examples``, None where that is not known.
+        loss_nats: returns the loss of the last step, for which it may wait for the device; None before the first.
+        is_resumed: whether this is where an interrupted training resumes.
+    """
+
+    epoch: int
+    num_epochs: int
+    num_done: int
+    num_examples: int | None
+    loss_nats: Callable[[], float] | None = None
+    is_resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """Device and resources of a training.
 
@@ -95,6 +115,7 @@ class Host:
             precision). Weights, their gradients, losses and validation are float32.
         state_path: file from which an interrupted training resumes, None for none.
         epoch_files: files of the weights that would be published after each epoch, None for none.
+        on_step: called before the first step and after each.
     """
 
     data_root: Path | None
@@ -104,6 +125,7 @@ class Host:
     precision: TrainingPrecision = EXACT_DTYPE
     state_path: Path | None = None
     epoch_files: EpochFiles | None = None
+    on_step: Callable[[StepReport], None] = lambda report: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,10 @@ def train_deit(
             keys = EpochKeys(images, training, epoch)
             return batches(keys, images, host.decode_workers, pin=device.type == "cuda")
 
+        learner = DeitLearner(model, training, host, batches_of, outputs_of, teacher)
+        learner.num_examples = len(images) // training.batch_size * training.batch_size
         return run_epochs(
-            DeitLearner(model, training, host, batches_of, outputs_of, teacher),
+            learner,
             host=host,
             key=key_of([checkpoint.architecture, preprocessing, training, len(images), *digests]),
             score=validation_on(

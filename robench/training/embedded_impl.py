@@ -5,6 +5,7 @@ same entry gives the same bytes on one kind of CPU and one release of torch.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import cos, pi
 
@@ -60,10 +61,11 @@ def train(
             f" inputs of the axes {axes}: leave it out"
         )
     with reproducible(training.seed):
-        learner = EmbeddedLearner(checkpoint, training, domain)
+        kept = Host(data_root=None)
+        kept = kept if host is None else replace(kept, epoch_files=host.epoch_files, on_step=host.on_step)
         return run_epochs(
-            learner,
-            host=Host(data_root=None, epoch_files=None if host is None else host.epoch_files),
+            EmbeddedLearner(checkpoint, training, domain, kept),
+            host=kept,
             key="",
             score=validation_on(training.dataset, checkpoint.preprocessing, device=torch.device("cpu")),
             on_epoch=on_epoch,
@@ -73,14 +75,15 @@ def train(
 class EmbeddedLearner(Learner):
     """Model in training on data in memory; all draws follow each other through all epochs."""
 
-    def __init__(self, checkpoint: Checkpoint, training: Training, domain: Domain) -> None:
+    def __init__(self, checkpoint: Checkpoint, training: Training, domain: Domain, host: Host) -> None:
         dataset = open_dataset(training.dataset, data_root=None, preprocessing=checkpoint.preprocessing, split="train")
         everything = dataset.batch(0, len(dataset))
         self._inputs, self._targets = everything.inputs, everything.targets
         self._mean, self._std = normalisation_of(checkpoint.preprocessing)
         self._limits = domain.rules.limits
         model = build(checkpoint.architecture)
-        super().__init__(model, training, _optimizer(model, training), Host(data_root=None))
+        super().__init__(model, training, _optimizer(model, training), host)
+        self.num_examples = len(everything.inputs)
         check_auxiliary(model, self._normalised(self._inputs[:2]), training.auxiliary_weight)
         self._generator = torch.Generator().manual_seed(training.seed)
 

@@ -29,7 +29,7 @@ from robench.core.protocols import Batch
 from robench.core.shard import EXACT_DTYPE
 from robench.datasets import DATASETS, open_dataset
 from robench.models.loaded import Normaliser
-from robench.training.base import NO_PENALTY, EpochReport, Host, ValidationScores
+from robench.training.base import NO_PENALTY, EpochReport, Host, StepReport, ValidationScores
 from robench.training.optimization import evaluating, in_precision, saved, with_auxiliary
 from robench.training.spectral import SpectralPenalty
 
@@ -44,7 +44,11 @@ class Learner(ABC):
         model: the model, in training mode.
         training: the declared recipe; its fields ``clip_grad``, ``auxiliary_weight``, ``spectral_penalty`` and
             ``saved_as`` are read where it has them.
+        num_examples: number of examples of an epoch, None where it is not known; ``num_done``: number of those of the
+            epoch in progress that are learned.
     """
+
+    num_examples: int | None = None
 
     # Any: declarations differ in their fields.
     def __init__(self, model: nn.Module, training: Any, optimizer: torch.optim.Optimizer, host: Host) -> None:
@@ -56,6 +60,24 @@ class Learner(ABC):
         self._precision = host.precision
         weights = getattr(training, "spectral_penalty", NO_PENALTY)
         self._spectral = SpectralPenalty(model, weights, training.seed) if any(weights) else None
+        self._on_step = host.on_step
+        self._epoch, self.num_done = 0, 0
+
+    def begin(self, epoch: int, *, is_resumed: bool = False) -> None:
+        """Begin an epoch (0-based), or the rest of it, as far as reports of steps are concerned."""
+        self._epoch = epoch
+        self._report(is_resumed=is_resumed)
+
+    def _report(self, **further: Any) -> None:
+        self._on_step(
+            StepReport(
+                epoch=self._epoch + 1,
+                num_epochs=self.training.total_epochs,
+                num_done=self.num_done,
+                num_examples=self.num_examples,
+                **further,
+            )
+        )
 
     @abstractmethod
     def epoch(self, epoch: int) -> tuple[float, int]:
@@ -90,6 +112,8 @@ class Learner(ABC):
         if clip_grad is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad)
         self._optimizer.step()
+        self.num_done += len(inputs)
+        self._report(loss_nats=total.item)
         return total
 
     @property
@@ -142,9 +166,12 @@ def run_epochs(
         learner.restore(kept.parts)
     else:
         _keep(learner, 0, host)
-    for epoch in range(0 if kept is None else kept.num_epochs_done, num_epochs):
+    first = 0 if kept is None else kept.num_epochs_done
+    for epoch in range(first, num_epochs):
         started = time.perf_counter()
+        learner.begin(epoch, is_resumed=kept is not None and epoch == first)
         loss, num_examples = learner.epoch(epoch)
+        learner.num_done = 0
         if not isfinite(loss):
             raise ContractError(
                 f"the loss of epoch {epoch + 1} is {loss}: training has diverged. Lower learning_rate, or"

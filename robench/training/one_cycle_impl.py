@@ -126,6 +126,7 @@ class OneCycleLearner(Learner):
         )
         super().__init__(model, training, optimizer, host)
         self._images = images
+        self.num_examples = len(images)
         self._mean, self._std = normalisation_of(preprocessing, self._device)
         first, _ = images.batch(torch.arange(min(2, len(images))))
         check_auxiliary(model, self._normalised(first), training.auxiliary_weight)

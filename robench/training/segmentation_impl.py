@@ -220,7 +220,7 @@ class MaskLearner(Learner):
             else torch.optim.AdamW(groups, lr=rate)
         )
         super().__init__(model, training, optimizer, host)
-        self._size = len(dataset)
+        self._size = self.num_examples = len(dataset)
         # Examples in memory are not decoded.
         self._num_workers = 0 if training.is_embedded else host.decode_workers
         self._mean, self._std = normalisation_of(preprocessing, self._device)

@@ -94,6 +94,7 @@ class SequenceLearner(Learner):
             scored if not num_held_out else _Part(batch, order[:num_held_out]), checkpoint.preprocessing, device
         )
         self._num_batches = -(-len(self._rows) // training.batch_size)
+        self.num_examples = len(self._rows) if training.steps_per_epoch is None else None
         self._schedule = _schedule_of(training, self._optimizer)
         self._best: dict[str, Tensor] = {}
         self._best_accuracy = torch.tensor(-1.0)

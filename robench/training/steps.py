@@ -38,6 +38,7 @@ class Steps:
 
     Attributes:
         num_batches: number of batches of an epoch; of embedded texts an estimate.
+        num_examples: number of examples of an epoch; None where it is not known.
         batches: from a generator to the batches of an epoch, the rows of each.
         examples_of: from rows (B,) and a generator to inputs and targets (B, ...), on the CPU.
         outputs_of: model, or a method of it, from inputs and ``losses_B`` to outputs.
@@ -45,6 +46,7 @@ class Steps:
     """
 
     num_batches: int
+    num_examples: int | None
     batches: Callable[[torch.Generator], Sequence[Tensor]]
     examples_of: Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
     outputs_of: Callable[..., Tensor]
@@ -101,6 +103,7 @@ class TextLearner(Learner):
         )
         super().__init__(model, training, optimizer, host)
         self._steps, self._store = steps, store
+        self.num_examples = steps.num_examples
         self._draws = Draws(training.seed, is_sequential=training.is_embedded)
         # Of the epoch in progress: steps that are done, their examples, and the sum of the examples' losses.
         self._place, self._count, self._total = 0, 0, 0.0
@@ -145,6 +148,7 @@ class TextLearner(Learner):
         self._draws.restore(parts["draws"])
         progress = parts["epoch"]
         self._place, self._count, self._total = progress["place"], progress["count"], progress["total"]
+        self.num_done = self._count
 
 
 def check_length(training: WordTraining, num_batches: int) -> None:

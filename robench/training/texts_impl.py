@@ -142,6 +142,7 @@ def _language_steps(
 
     steps = Steps(
         num_batches=-(-num_windows // training.batch_size),
+        num_examples=most,
         batches=lambda generator: _batches(len(ids), context, training.batch_size, generator, most),
         examples_of=examples_of,
         outputs_of=model.hidden,
@@ -166,6 +167,7 @@ def _classifier_steps(
 
     steps = Steps(
         num_batches=-(-len(ids_EL) // training.batch_size),
+        num_examples=len(ids_EL),
         batches=lambda generator: torch.randperm(len(ids_EL), generator=generator).split(training.batch_size),
         examples_of=examples_of,
         outputs_of=model.logits_of,

@@ -1,4 +1,4 @@
-"""One module prints, so that no command can forget to make foreign text harmless, or that a stream may refuse."""
+"""Few modules print, so that no command can forget to make foreign text harmless, or that a stream may refuse."""
 
 import ast
 from pathlib import Path
@@ -8,6 +8,8 @@ from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 PRINTER = PACKAGE / "cli" / "terminal.py"
+# Of the functions of ``import robench``.
+PROGRESS = PACKAGE / "api" / "progress.py"
 # Keeps stdout for that module while a model runs, and prints nothing itself.
 DIVERTER = PACKAGE / "core" / "standard_output.py"
 FORBIDDEN_CALLS = {"print", "echo", "secho", "pprint", "print_exception", "print_exc", "print_stack", "Console"}
@@ -30,13 +32,13 @@ def ways_to_print(source: str) -> list[str]:
     return found
 
 
-def test_one_module_prints() -> None:
-    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path not in (PRINTER, DIVERTER)]
+def test_one_module_of_commands_and_one_of_functions_print() -> None:
+    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path not in (PRINTER, PROGRESS, DIVERTER)]
     assert {str(path): found for path in modules if (found := ways_to_print(path.read_text()))} == {}
 
 
-def test_that_module_does() -> None:
-    assert ways_to_print(PRINTER.read_text())
+def test_these_modules_do() -> None:
+    assert all(ways_to_print(path.read_text()) for path in (PRINTER, PROGRESS))
 
 
 def test_what_diverts_the_streams_calls_nothing_that_prints() -> None:

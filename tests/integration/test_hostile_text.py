@@ -14,7 +14,7 @@ from conftest import Ended, Robench
 
 from examples import CHECKPOINT, MEASUREMENT, SHARD, failure_of, outcome_of, record_of
 from robench.cli.main import COMMANDS
-from robench.cli.progress import epochs_shown, progress_shown
+from robench.cli.progress import progress_shown, training_shown
 from robench.core.inert import printable
 from robench.core.shard import Shard, ShardHeader
 from robench.declare import find_suite
@@ -22,7 +22,7 @@ from robench.reports import RENDERERS
 from robench.scheduling import Progress
 from robench.scheduling.display import ProgressLines
 from robench.store import FolderStore
-from robench.training.base import EpochReport
+from robench.training.base import EpochReport, StepReport
 
 # Colours, a window title, a cursor, C1 controls, another order, nothing at all, half a character, another line.
 VISIBLE = "a\x1b[31m\x1b]0;b\x07\x9b2J\u202e\u2066\u200b\ufeff\r\x08\x7f\u2028\nforged: line"
@@ -410,8 +410,11 @@ class TestResults:
         with progress_shown(1) as on_progress:
             assert isinstance(on_progress, ProgressLines) is not is_terminal
             on_progress(Progress(num_shards=1, num_kept_before=0, num_done=1, num_failed=1, result=failure))
-        with epochs_shown(f"[bold]{VISIBLE}") as on_epoch:
-            on_epoch(EpochReport(epoch=1, num_epochs=1, loss_nats=1.0, examples_per_second=1.0))
+        with training_shown(f"[bold]{VISIBLE}") as training:
+            step = StepReport(epoch=1, num_epochs=1, num_done=0, num_examples=9, is_resumed=True)
+            training.on_step(step)
+            training.on_step(replace(step, num_done=1, loss_nats=lambda: 1.0, is_resumed=False))
+            training.on_epoch(EpochReport(epoch=1, num_epochs=1, loss_nats=1.0, examples_per_second=1.0))
         shown = capsys.readouterr().err
         assert "a\\x1b[31m" in shown.replace("\n", "")
         # On a terminal there are the sequences of the bar, and none of these.

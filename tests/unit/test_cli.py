@@ -5,6 +5,7 @@ import logging
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from conftest import MeasuredStore, Robench
 
 from examples import SHARD, failure_of, record_of
 from robench.cli.main import COMMANDS, GivenUp, cli
-from robench.cli.progress import WatchedRun, has_kept, progress_shown
+from robench.cli.progress import WatchedRun, has_kept, progress_shown, training_shown
 from robench.cli.run_command import _say_how_it_ended, kept_in
 from robench.cli.terminal import OnceEach, say
 from robench.core.errors import RobenchError, WeightsError
@@ -26,6 +27,7 @@ from robench.executors import SerialExecutor
 from robench.scheduling import Progress
 from robench.scheduling.display import ProgressLines
 from robench.store import FolderStore
+from robench.training.base import EpochReport, StepReport
 
 RECORD = record_of(SHARD.header)
 FAILURE = failure_of(SHARD.header, "no luck")
@@ -217,6 +219,25 @@ class TestProgress:
             assert capsys.readouterr().err.strip() == shown
         ProgressLines(say, 0)(replace(progress(4), seconds_left=18.2))
         assert capsys.readouterr().err.strip() == "4 of 4 shards"
+
+    def test_a_training_says_where_it_resumes_and_how_far_it_is_within_an_epoch(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        with training_shown("tiny") as shown:
+            step = StepReport(epoch=3, num_epochs=4, num_done=500, num_examples=1000, is_resumed=True)
+            shown.on_step(step)
+            for seconds, num_done in ((1.0, 600), (15.0, 700), (21.0, 800)):
+                clock[0] = seconds
+                shown.on_step(replace(step, num_done=num_done, loss_nats=lambda: 1.5, is_resumed=False))
+            shown.on_epoch(EpochReport(epoch=4, num_epochs=4, loss_nats=1.25, examples_per_second=10.0))
+        assert capsys.readouterr().err.splitlines() == [
+            "training tiny resumes at epoch 3 of 4, after 500 of 1,000 examples",
+            "training tiny: epoch 3 of 4, 600 of 1,000 examples, loss 1.500 nats, the time left is not known yet",
+            "training tiny: epoch 3 of 4, 800 of 1,000 examples, loss 1.500 nats, 10 examples/s, about 2 min left",
+            "training tiny: epoch 4 of 4, loss 1.250 nats, 10 examples/s",
+        ]
 
     def test_failures_are_told_at_once_and_kept_shards_count(self, capsys: pytest.CaptureFixture[str]) -> None:
         ProgressLines(say, 0)(progress(1, FAILURE))

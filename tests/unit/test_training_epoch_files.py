@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from robench.models.segmenter import Segmenter
 from robench.models.tokens import Tokens
 from robench.models.word_transformer import Language, TextClassifier
 from robench.training import TRAININGS, segmentation_impl, texts_impl
-from robench.training.base import Host
+from robench.training.base import Host, StepReport
 from robench.training.epoch_files import EpochFiles
 from robench.training.epochs import TrainingState, read_state, state_path, write_state
 from robench.training.images import Training
@@ -137,7 +138,15 @@ def test_each_kind_keeps_epochs_and_trains_alike(kind: str, entries: dict[str, C
     assert checkpoint.training.keeps_epochs
     host = Host(data_root=write_tree(tmp_path, per_class=2))
     without = trained(checkpoint, host)
-    assert same(trained(checkpoint, replace(host, epoch_files=files)), without)
+    steps: list[StepReport] = []
+    assert same(trained(checkpoint, replace(host, epoch_files=files, on_step=steps.append)), without)
+    for epoch in range(1, checkpoint.training.total_epochs + 1):
+        done = [each.num_done for each in steps if each.epoch == epoch]
+        assert done[0] == 0
+        assert done == sorted({*done})
+        assert steps[0].num_examples in (None, done[-1])
+    assert [each.loss_nats is None for each in steps] == [each.num_done == 0 for each in steps]
+    assert all(isfinite(each.loss_nats()) for each in steps if each.loss_nats)
     kept = [load_file(path) for path in files.found().values()]
     assert list(files.found()) == list(range(checkpoint.training.total_epochs + 1))
     assert same(kept[-1], without)

@@ -20,7 +20,7 @@ from robench.datasets.wikitext_impl import WikiText
 from robench.declare import read_registry, shipped_registry
 from robench.runs.training_queue import Job, weights_of
 from robench.training import epochs, steps, texts_impl
-from robench.training.base import EpochReport, Host
+from robench.training.base import EpochReport, Host, StepReport
 from robench.training.steps import check_length, fraction_at
 from robench.training.texts import LanguageTraining, TextTraining
 from robench.training.texts_impl import train
@@ -103,7 +103,11 @@ def test_resumed_within_an_epoch_it_ends_alike(
     # 17 steps were made, 10 of them in the first epoch and 4 more before the last state.
     assert (state["num_epochs_done"], state["parts"]["epoch"]["place"]) == (1, 4)
     heard: list[EpochReport] = []
-    assert trained(checkpoint, host, heard) == whole
+    done: list[StepReport] = []
+    assert trained(checkpoint, replace(host, on_step=done.append), heard) == whole
+    assert (done[0].is_resumed, done[0].epoch) == (True, 2)
+    assert done[1].num_done == done[0].num_done * 5 / 4
+    assert not any(report.is_resumed for report in done[1:])
     assert [(one.epoch, one.loss_nats) for one in heard] == [(one.epoch, one.loss_nats) for one in uninterrupted[1:]]
 
 
