@@ -1,6 +1,7 @@
 """``robench report`` and ``robench leaderboard``: the table of a suite, and one table over suites, from the store."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -205,6 +206,12 @@ def leaderboard_command(
     paths = _paths(output, names)
     rules = tuple(dict.fromkeys(rules)) if has_costs else ()
     board = selection.leaderboard(settings=settings, rules=rules)
+    if not board.rows:
+        say_limited(board.limited)
+        if not board.limited:
+            say(f"No results for {board.suite_titles} in {selection.results}, so no table: {_to_get_them(selection)}.")
+            say_moved(selection.store(), selection.found_suites())
+        return 1
     board = selection.with_costs(board, rules) if has_costs else board
     texts = [BOARD_RENDERERS[name](board) for name in names]
     for text, path in zip(texts, paths, strict=True):
@@ -213,10 +220,24 @@ def leaderboard_command(
         files = {path.name: text for text, path in zip(texts, paths, strict=True) if path is not None}
         put(render_manifest(board, files), output / MANIFEST_NAME)
     say_limited(board.limited)
-    if not board.rows and not board.limited:
-        say(f"No results for {board.suite_titles} in {selection.results}: measure them with '{run_command()}'.")
-        say_moved(selection.store(), selection.found_suites())
     return 0
+
+
+def _to_get_them(selection: Selection) -> str:
+    """Return the advice on missing results: a run, or the archives beside the one that was named."""
+    from robench.papers.archive import SUFFIX, is_archive, unpacked
+    from robench.store import FolderStore
+
+    if not is_archive(selection.results):
+        return f"measure them with '{run_command()}'"
+    wanted, holding = [needs(suite) for suite in selection.found_suites()], []
+    for path in sorted(selection.results.absolute().parent.glob(f"*{SUFFIX}")):
+        # Not every archive beside it need be one of results.
+        with suppress(RobenchError), unpacked(path) as results:
+            shards = [manifest.shard for manifest in FolderStore(results).manifests()]
+            if any(each(shard) for each in wanted for shard in shards):
+                holding.append(path.name)
+    return f"they are in {', '.join(holding)} beside it" if holding else "no archive beside it has them either"
 
 
 def _paths(output: Path | None, formats: Sequence[str]) -> list[Path | None]:

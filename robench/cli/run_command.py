@@ -27,7 +27,6 @@ from robench.cli.options import (
 from robench.cli.selection import OF_MODELS, Selection, selecting
 from robench.cli.terminal import out, out_document, out_json, out_table, say
 from robench.core.errors import UsageError
-from robench.scheduling.display import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -214,6 +213,7 @@ def _print_reports(reports: list[Report], as_json: bool, if_lost: str) -> None:
 def print_plan(prepared: PreparedRun, store: Store, flops_per_second: float | None = None, *, as_json: bool) -> None:
     """Print the shards that ``store`` lacks, their passes and their time by condition and by number of workers."""
     from robench.runs.outlook import outlook_of
+    from robench.scheduling.display import duration
 
     outlook = outlook_of(prepared, store, flops_per_second)
     todo, num_shards = outlook.todo, len({shard.key for shard in prepared.mine})
@@ -269,6 +269,8 @@ def _document(outlook: Outlook) -> dict[str, object]:
 
 
 def _lines(outlook: Outlook) -> list[str]:
+    from robench.scheduling.display import duration
+
     work = outlook.work
     known = "at most" if work.is_whole else "more than"
     by = "" if outlook.elsewhere is None else f", by executor {outlook.elsewhere}"

@@ -23,7 +23,7 @@ A message states what was found, where, what was expected and what to do.
 from collections.abc import Collection, Iterable
 from typing import ClassVar
 
-from robench.core.suggestions import closest
+from robench.core.suggestions import closest, nearest
 
 
 class RobenchError(Exception):
@@ -64,11 +64,22 @@ class DeclarationError(RobenchError):
         self.num_problems = num_problems
 
 
+# More known names than these are not listed, but the nearest.
+MOST_LISTED = 50
+_NEAREST = 5
+# Nouns of what 'robench list' lists.
+_LISTED = ("dataset", "metric", "model", "suite")
+
+
 class UnknownNameError(DeclarationError):
     """Name in a declaration that nothing declares."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str], advice: str = "") -> None:
-        super().__init__(f"unknown {noun} {name!r}.{did_you_mean(name, known)}{' ' + advice if advice else ''}")
+        names, listing = [*known], ""
+        if noun in _LISTED and len(names) > MOST_LISTED:
+            listing = f" 'robench list {noun}s' has all."
+        hint = did_you_mean(name, names)
+        super().__init__(f"unknown {noun} {name!r}.{hint}{listing}{' ' + advice if advice else ''}")
 
 
 class PluginError(DeclarationError):
@@ -130,8 +141,8 @@ class InapplicableError(IncompleteError):
 def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = ()) -> str:
     """Return a sentence, with a leading space, that suggests a known name for a wrong one, or lists the known ones.
 
-    In lists, names with several parts (``imagenet-c/snow/1``) are abbreviated to their family. ``expected`` are the
-    known names that are missing where the wrong one was found.
+    In lists, names with several parts (``imagenet-c/snow/1``) are abbreviated to their family. Of many names the
+    nearest five are listed. ``expected`` are the known names that are missing where the wrong one was found.
 
     >>> did_you_mean("pgdd", ["fgsm", "pgd"]), did_you_mean("square", ["fgsm", "pgd"])
     (" Did you mean 'pgd'?", ' Known: fgsm, pgd.')
@@ -141,6 +152,8 @@ def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = ()
     if close is not None:
         return f" Did you mean {close!r}?"
     shown = dict.fromkeys(_family(each, known) for each in known)
+    if len(shown) > MOST_LISTED:
+        return f" The nearest of {len(known):,} are {', '.join(nearest(name, known, _NEAREST))}."
     return f" Known: {', '.join(shown)}." if known else " None are declared."
 
 

@@ -61,6 +61,21 @@ def likeness(name: str, other: str) -> float:
     return max(ratio, _TRANSPOSED) if sorted(name) == sorted(other) else ratio
 
 
+def nearest(name: str, known: Iterable[str], count: int) -> list[str]:
+    """Return the known names most like an unknown one, those with its words first; of training seeds their entry.
+
+    >>> nearest("vit", ["digits-vit", "cifar10-vit", "cifar10-vit@1", "rpc", "pit"], 3)
+    ['digits-vit', 'cifar10-vit', 'pit']
+    """
+
+    def distance(other: str) -> float:
+        return -SequenceMatcher(None, name.lower()[:200], other.lower()[:200], autojunk=False).ratio()
+
+    names = {*known}
+    entries = sorted(each for each in names if each.partition("@")[0] not in names - {each})
+    return sorted(entries, key=lambda each: (not _is_in(name, each), distance(each)))[:count]
+
+
 def _is_in(name: str, known: str) -> bool:
     """Return whether the words of ``name`` are words of ``known``, their beginnings, or its initials."""
     wanted, words = _words(name), _words(known)

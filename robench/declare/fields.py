@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from robench.core.budgets import Spelled
@@ -33,6 +33,8 @@ Reader = Callable[[object], object]
 FRACTION_PATTERN = "[-+]?[0-9]{1,30}(/([0-9]{1,30}))?"
 _FRACTION = re.compile(FRACTION_PATTERN)
 _PER_CENT = re.compile(r"[-+]?[0-9.]+ *(%|percent|per cent)")
+# A text that no field takes but those of any text.
+_NO_VALUE = "?"
 _NO_SOURCE = "missing: state where the authors published these weights, or by whom else they are (by: user)"
 _BUDGETS = "budgets are in units of the range [0, 1] of pixels, such as 8/255"
 # Of a whole name, in a dialect that JSON Schema has too.
@@ -166,15 +168,15 @@ def one_error(message: str, value: object, *below: str | int) -> ValidationError
     return ValidationError.from_exception_data("declaration", [error_line(message, below, value)])
 
 
-def reworded(error: ValidationError, known: Sequence[str]) -> ValidationError:
-    """Return a model's errors, reworded; ``known`` are its fields, for "did you mean"."""
+def reworded(error: ValidationError, known: Sequence[str], model: type[BaseModel]) -> ValidationError:
+    """Return a model's errors, reworded; ``known`` are its fields and its tag, for "did you mean"."""
     found = error.errors(include_url=False)
     unknown = [str(one["loc"][-1]) for one in found if one["type"] == "extra_forbidden"]
     missing = [str(one["loc"][-1]) for one in found if one["type"] == "missing"]
     # A misspelt required field is one mistake, though the model finds it unknown and missing.
     meant = {closest(name, sorted(known), missing) for name in unknown}
     kept = [one for one in found if not (one["type"] == "missing" and one["loc"][-1] in meant)]
-    lines = [_reworded_line(one, known, missing) for one in kept]
+    lines = [_reworded_line(one, known, missing, model) for one in kept]
     return ValidationError.from_exception_data(error.title, lines)
 
 
@@ -194,11 +196,13 @@ def contradictions(error: ValueError, known: Sequence[str], value: object) -> Va
     return ValidationError.from_exception_data("contradiction", lines)
 
 
-def _reworded_line(error: ErrorDetails, known: Sequence[str], missing: Sequence[str]) -> InitErrorDetails:
+def _reworded_line(
+    error: ErrorDetails, known: Sequence[str], missing: Sequence[str], model: type[BaseModel]
+) -> InitErrorDetails:
     place = error["loc"]
     match error["type"]:
         case "missing":
-            message = "missing"
+            message = f"missing{_wanted_in(model, str(place[-1]))}"
         case "extra_forbidden":
             name = str(place[-1])
             message = f"unknown field {show(name)}.{did_you_mean(name, known, missing)}"
@@ -207,6 +211,20 @@ def _reworded_line(error: ErrorDetails, known: Sequence[str], missing: Sequence[
     # pydantic marks problems of a mapping's key by an additional last step.
     place = place[:-1] if place[-1:] == ("[key]",) else place
     return error_line(message, place, error["input"])
+
+
+def _wanted_in(model: type[BaseModel], field: str) -> str:
+    """Return the values of a field, as the end of a sentence, by what it says of another text."""
+    try:
+        model.model_validate({field: _NO_VALUE})
+    except ValidationError as error:
+        messages = [one["msg"] for one in error.errors(include_url=False) if one["loc"] == (field,)]
+        for message in messages:
+            if message.startswith("must be ") and ", got " in message:
+                return f": it {message.rpartition(', got ')[0]}"
+            if " Known: " in message:
+                return f".{message[message.index(' Known: ') :]}"
+    return ""
 
 
 def error_line(message: str, place: Sequence[str | int], value: object) -> InitErrorDetails:

@@ -116,7 +116,7 @@ def construct(declared: type[T], value: object, tag: str | None = None) -> T:
     try:
         fields = model.model_validate(_implied_by(declared, given_fields) | given_fields)
     except ValidationError as error:
-        raise reworded(error, known) from None
+        raise reworded(error, known, model) from None
     given = {name: getattr(fields, name) for name in fields.model_fields_set}
     try:
         if is_own(declared) and not holds_foreign(given):

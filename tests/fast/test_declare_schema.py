@@ -297,7 +297,7 @@ def test_problems_in_nested_dataclasses_have_their_whole_place() -> None:
         "inner: must be a mapping, got 3",
         "maybe.size: must be at least 1, got 0",
         "several[1].sizes: unknown field 'sizes'. Did you mean 'size'?",
-        "by_name.a.size: missing",
+        "by_name.a.size: missing: it must be a whole number",
         "by_name.b.size: must be a whole number, got true",
         "layers: unknown value 'none'. Known: all. Or a list.",
         "how: must be one of deep, got null",

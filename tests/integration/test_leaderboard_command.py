@@ -10,6 +10,7 @@ import yaml
 from leaderboard_examples import ADV, SHIFT, adv_suite, fill, shift_suite
 
 from robench.leaderboard import RENDERERS, SUFFIXES
+from robench.papers.archive import packed
 from robench.store import FolderStore
 
 Robench = Any
@@ -96,9 +97,21 @@ def test_a_file_that_cannot_be_written_is_named(robench: Robench, asked: list[ob
 
 
 def test_no_results_are_said(robench: Robench, asked: list[object], tmp_path: Path) -> None:
-    ended = robench(*asked[:-1], tmp_path / "empty", "--format", "md")
-    assert ended.code == 0
+    ended = robench(*asked[:-1], tmp_path / "empty", "--output", tmp_path / "board.html")
+    assert (ended.code, ended.stdout) == (1, "")
     assert "No results for adv, version 1; shift, version 2" in ended.stderr
+    assert "so no table: measure them with 'robench run --suite" in ended.stderr
+    assert not (tmp_path / "board.html").exists()
+
+
+def test_archives_with_the_results_are_named(robench: Robench, asked: list[object], tmp_path: Path) -> None:
+    for name, results in (("filled", tmp_path / "results"), ("empty", tmp_path / "none")):
+        (tmp_path / f"{name}.tar.xz").write_bytes(packed(results))
+    ended = robench(*asked[:-1], tmp_path / "empty.tar.xz")
+    assert ended.code == 1
+    assert "so no table: they are in filled.tar.xz beside it." in ended.stderr
+    (tmp_path / "filled.tar.xz").unlink()
+    assert "no archive beside it has them either" in robench(*asked[:-1], tmp_path / "empty.tar.xz").stderr
 
 
 def test_seeds_become_one_row(robench: Robench, asked: list[object], tmp_path: Path) -> None:
