@@ -168,8 +168,8 @@ def run(
     asked = _request(loaded, chosen, device, workers, executor, shard_timeout, data_root)
     asked = replace(asked, limit=limit, seed=seed, audit=audit, all_seeds=all_seeds, precision=precision)
     request = replace(asked, keep_adversarial=keep_adversarial, part=part, take_over=take_over, batch_size=batch_size)
-    request, watch = rehearsal_request(request) if random_weights else request, watch_of(on_progress, progress)
-    folder = REHEARSALS if random_weights else ""
+    watch = watch_of(on_progress, progress, request.limit_note)
+    request, folder = (rehearsal_request(request), REHEARSALS) if random_weights else (request, "")
     return _smoke(request, results, watch) if smoke else _reported(request, folder_store(results, folder), watch)
 
 
@@ -215,7 +215,7 @@ def transfer(
     )
     store = folder_store(results)
     prepared = prepare_transfer(request, condition, [by_name[name] for name in names_of(targets)])
-    return in_rounds(prepared, store, PreparedTransfer.report, watch_of(on_progress, progress))
+    return in_rounds(prepared, store, PreparedTransfer.report, watch_of(on_progress, progress, request.limit_note))
 
 
 def _request(

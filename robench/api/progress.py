@@ -21,7 +21,11 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 class ShownRun(Listener):
-    """Watch that passes progress to a function and shows it, unless nothing is left to be measured."""
+    """Watch that passes progress to a function and shows it after a note, unless nothing is left to be measured."""
+
+    def __init__(self, on_progress: Callable[[Progress], None], note: str = "") -> None:
+        super().__init__(on_progress)
+        self._note = note
 
     @contextmanager
     def watching(
@@ -32,6 +36,8 @@ class ShownRun(Listener):
             if not num_todo:
                 yield passed_on
                 return
+            if self._note:
+                _say(self._note)
             with _shown(num_shards) as show:
 
                 def on_progress(progress: Progress) -> None:
@@ -41,9 +47,9 @@ class ShownRun(Listener):
                 yield on_progress
 
 
-def watch_of(on_progress: Callable[[Progress], None], is_shown: bool) -> Listener:
-    """Return the watch over a run, which shows its progress or does not."""
-    return (ShownRun if is_shown else Listener)(on_progress)
+def watch_of(on_progress: Callable[[Progress], None], is_shown: bool, note: str) -> Listener:
+    """Return the watch over a run, which shows a note and its progress or does not."""
+    return ShownRun(on_progress, note) if is_shown else Listener(on_progress)
 
 
 @contextmanager

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from robench.core.protocols import Store
     from robench.core.report import Report
-    from robench.core.suite import Suite
     from robench.runs import PreparedRun, RunRequest
     from robench.runs.outlook import Outlook
     from robench.runs.prepare import Table
@@ -109,7 +108,8 @@ def command(
     rank = ALONE if ignore_ranks or smoke else rank_of(os.environ, request.part)
     asked, request = request, as_rank(request, rank)
     store = _store(results, smoke=smoke, dry_run=dry_run)
-    _say_limit(None if smoke else request.limit, request.suites)
+    if request.limit_note:
+        say(request.limit_note)
     count = len(request.checkpoints)
     say(f"checking data and weights of {count} model{'s' * (count != 1)}")
     prepared = prepare(request)
@@ -181,18 +181,6 @@ def _on_the_command_line(names: tuple[str, ...]) -> list[str]:
     context = click.get_current_context()
     written = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     return [f"--{name.replace('_', '-')}" for name in written]
-
-
-def _say_limit(limit: int | None, suites: Sequence[Suite]) -> None:
-    sizes = (
-        suite.batch_size_of(condition) * suite.batches_per_shard for suite in suites for condition in suite.conditions
-    )
-    size = min(sizes, default=0)
-    if limit is not None and limit < size:
-        say(
-            f"--limit {limit}: whole shards are computed, here of {size} examples, and kept for later runs; to try"
-            " models with 4 examples, use --smoke"
-        )
 
 
 def kept_in(results: Path, is_kept: bool) -> str:

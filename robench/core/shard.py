@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from robench.core.checkpoint import PLAIN_LAYOUT, Checkpoint
@@ -131,12 +131,14 @@ class Shard:
 
     Attributes:
         rows_per_pass: number of rows of a pass where memory is too small for the batch size; not part of the key.
+        whole_stop: where the shard of a run without a limit stops, if this one is cut; not part of the key.
     """
 
     measurement: Measurement
     start: int
     stop: int
     rows_per_pass: int | None = None
+    whole_stop: int | None = None
     _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property
@@ -232,11 +234,31 @@ def into_shards(
 ) -> Iterator[Shard]:
     """Yield the shards of each measurement in turn, so that a model stays loaded while it is needed.
 
-    ``limit`` requests the first examples alone, rounded up to whole shards, which are the same as in the unlimited run:
-    every forward pass has ``batch_size`` rows anyway, so that the rest of a batch costs nothing.
+    ``limit`` requests the first examples alone, rounded up to whole batches: every pass has ``batch_size`` rows anyway,
+    so that the rest of a batch costs nothing. Shards before the last are those of the unlimited run, and the last is
+    the beginning of one.
     """
     for measurement in measurements:
-        size = measurement.batch_size * batches_per_shard
-        wanted = measurement.num_examples if limit is None else min(limit, measurement.num_examples)
+        batch_size, num_examples = measurement.batch_size, measurement.num_examples
+        size = batch_size * batches_per_shard
+        wanted = num_examples if limit is None else min(limit + -limit % batch_size, num_examples)
         for start in range(0, wanted, size):
-            yield Shard(measurement=measurement, start=start, stop=min(start + size, measurement.num_examples))
+            whole = min(start + size, num_examples)
+            stop = min(whole, wanted)
+            yield Shard(measurement=measurement, start=start, stop=stop, whole_stop=None if stop == whole else whole)
+
+
+def rest_of(shard: Shard, kept: Collection[str]) -> Shard | None:
+    """Return the part of a shard that is not ``kept``, keys of shards; None if nothing is left of it.
+
+    Runs with other limits keep its beginning, a part that follows it, or the whole shard that it begins.
+    """
+    key, batch_size, start = shard.measurement.key, shard.measurement.batch_size, shard.start
+    while start < shard.stop:
+        last = shard.whole_stop or shard.stop
+        stops = {shard.stop, last, *range(start + batch_size, last, batch_size)}
+        found = max((stop for stop in stops if shard_key(key, start, stop) in kept), default=None)
+        if found is None:
+            return shard if start == shard.start else replace(shard, start=start)
+        start = found
+    return None

@@ -15,7 +15,7 @@ from robench.core.library_watch import replaced_by_imports
 from robench.core.protocols import Claims, Executor, Store
 from robench.core.records import Failure, Manifest, Record
 from robench.core.report import Report
-from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards, rest_of
 from robench.core.suite import Suite
 from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
 from robench.evaluation.arithmetic import device_kind
@@ -118,11 +118,15 @@ class PreparedRun:
 
     def todo(self, store: Store) -> list[Shard]:
         """Return the shards, of the requested part, that ``store`` lacks."""
-        return missing(self.mine, self._results(store).keys())
+        return self._missing(self.mine, self._results(store).keys())
+
+    def _missing(self, shards: Iterable[Shard], kept: Collection[str]) -> list[Shard]:
+        # Adversarial examples are kept of whole shards.
+        return missing(shards, kept, in_parts=self.request.keep_adversarial is None)
 
     def gone(self, store: Store) -> list[Shard]:
         """Return the shards, of the requested part, that have neither a record nor a failure in ``store``."""
-        todo = missing(self.mine, store.keys())
+        todo = self._missing(self.mine, store.keys())
         failed = {failure.shard.key for failure in store.failures()} if todo else ()
         return [shard for shard in todo if shard.key not in failed]
 
@@ -200,7 +204,7 @@ class PreparedRun:
         """Measure what ``store`` lacks, and store it."""
         results, estimates = self._results(store), self.estimates(store)
         kept = results.keys()
-        todo, later = missing(self.mine, kept), missing(self.of_others, kept)
+        todo, later = self._missing(self.mine, kept), self._missing(self.of_others, kept)
         num_shards = len({shard.key for shard in (*self.mine, *self.of_others)})
         executor = self._executor(self.workers(work_of(todo, estimates)), store)
         with watch.watching(executor, len(todo), num_shards, title) as on_progress:
@@ -344,10 +348,13 @@ def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
     return [shard for key, shard in planned.items() if key in mine]
 
 
-def missing(shards: Iterable[Shard], kept: Collection[str]) -> list[Shard]:
-    """Return the shards whose keys are not ``kept``, each once, in order."""
+def missing(shards: Iterable[Shard], kept: Collection[str], *, in_parts: bool = True) -> list[Shard]:
+    """Return the shards whose keys are not ``kept``, each once, in order.
+
+    ``in_parts``: where runs with other limits kept a part of a shard, the rest alone.
+    """
     todo: dict[str, Shard] = {}
     for shard in shards:
-        if shard.key not in kept:
-            todo.setdefault(shard.key, shard)
+        if shard.key not in kept and (rest := rest_of(shard, kept) if in_parts else shard) is not None:
+            todo.setdefault(rest.key, rest)
     return list(todo.values())

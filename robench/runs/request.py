@@ -117,6 +117,18 @@ class RunRequest:
         self._check_kept()
         self._check_precision()
 
+    @property
+    def limit_note(self) -> str:
+        """Return a sentence on the number of examples that a limit computes; empty if it is that of the limit."""
+        sizes = {suite.batch_size_of(each) for suite in self.suites for each in suite.conditions}
+        if self.limit is None or self.smoke or all(self.limit % size == 0 for size in sizes):
+            return ""
+        computed = max(self.limit + -self.limit % size for size in sizes)
+        return (
+            f"limit {self.limit}: passes have whole batches, so that up to {computed} examples of a condition are"
+            " computed, and kept for later runs; a smoke run tries models with 4"
+        )
+
     def _check_precision(self) -> None:
         known = get_args(Precision)
         if self.precision not in known:

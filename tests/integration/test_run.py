@@ -73,6 +73,24 @@ def test_limited_rows_are_marked_and_left_out_of_reports(
     assert "limit" not in whole
 
 
+def test_a_limit_measures_whole_batches_and_later_runs_the_rest_alike(
+    robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
+) -> None:
+    suite = small_suite(**{"batch_size: 50": "batch_size: 50\nbatches_per_shard: 3"})
+    asked, parts, whole = ("run", "--suite", suite, *VIT, "--json"), tmp_path / "parts", tmp_path / "whole"
+    limited = robench(*asked, "--results", parts, "--limit", 70)
+    assert "limit 70: passes have whole batches, so that up to 100 examples of a condition" in limited.stderr
+    ended = robench(*asked, "--results", parts)
+    assert "0 of 3 shards" in ended.stderr
+    assert (ended.code, ended.stdout) == (0, robench(*asked, "--results", whole).stdout)
+    stored = [[*FolderStore(folder).records(lambda shard: True)] for folder in (parts, whole)]
+    ranges = [(each.shard.start, each.shard.stop) for each in stored[0]]
+    assert sorted(ranges) == 3 * [(0, 100)] + 3 * [(100, 150)]
+    outcomes = [{(each.shard.condition, str(row)) for each in found for row in each.outcomes} for found in stored]
+    assert len(outcomes[0]) == 450
+    assert outcomes[0] == outcomes[1]
+
+
 def test_chosen_conditions_are_those_of_the_whole_suite(
     robench: Robench, small_suite: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from robench.core.suite import Condition
 from robench.datasets.digits import DIGITS
 from robench.executors import ProcessExecutor, SerialExecutor
 from robench.executors.worker import THREAD_VARIABLES
+from robench.runs.prepare import missing
 from robench.scheduling import Progress, ShardQueue, run_shards
 from robench.scheduling.measure import MAX_WAITING, Writer
 from robench.store import FolderStore, MemoryStore
@@ -106,8 +107,30 @@ def test_plans_are_anchored_and_cover_what_was_asked_for(num_examples: int, batc
     shards = list(into_shards([measurement("a", num_examples)], batches, limit))
     wanted = num_examples if limit is None else min(limit, num_examples)
     assert [shard.start for shard in shards] == list(range(0, wanted, 100 * batches))
-    assert all(shard.stop == min(shard.start + 100 * batches, num_examples) for shard in shards)
-    assert shards[-1].stop >= wanted
+    assert all(shard.stop == min(shard.start + 100 * batches, num_examples) for shard in shards[:-1])
+    # The rest of a batch is computed anyway.
+    assert shards[-1].stop == min(wanted + -wanted % 100, num_examples)
+
+
+@given(
+    num_examples=st.integers(1, 1000),
+    batches=st.integers(1, 4),
+    limits=st.lists(st.one_of(st.none(), st.integers(1, 1200)), max_size=5),
+)
+def test_runs_with_any_limits_measure_each_example_once(
+    num_examples: int, batches: int, limits: list[int | None]
+) -> None:
+    kept: set[str] = set()
+    measured: list[int] = []
+    for limit in limits:
+        shards = list(into_shards([measurement("a", num_examples)], batches, limit))
+        todo = missing(shards, kept)
+        assert missing(shards, kept, in_parts=False) == [each for each in shards if each.key not in kept]
+        kept |= {shard.key for shard in todo}
+        measured += [example for shard in todo for example in range(shard.start, shard.stop)]
+        assert {*measured} >= {*range(shards[-1].stop)}
+        assert missing(shards, kept) == []
+    assert len(measured) == len({*measured})
 
 
 def test_in_this_process_each_result_is_stored_before_the_next_shard_begins(tmp_path: Path) -> None:
