@@ -24,12 +24,13 @@ Kind = Literal[
     "empty-class",
     "odd-class",
     "turned-image",
+    "several-sizes",
 ]
 # Findings about files that are read anyway or skipped, and notes on classes, which do not invalidate numbers.
 HARMLESS: frozenset[Kind] = frozenset(
     (
         *("cmyk-image", "16-bit-image", "other-file", "class-order", "empty-class"),
-        *("odd-class", "turned-image"),
+        *("odd-class", "turned-image", "several-sizes"),
     )
 )
 

@@ -310,6 +310,10 @@ def tree_fingerprint(declared: UserDataset, names: Sequence[str], sizes: Sequenc
     return fingerprint_of(declared, image_size=declared.image_size, files=digest.hexdigest())
 
 
+class SeveralSizesError(DeclarationError):
+    """Images of different sizes that nothing makes equal."""
+
+
 def one_size(
     title: str, sizes: Iterable[tuple[str, tuple[int, int]]], preprocessing: ImagePreprocessing
 ) -> tuple[int, int] | None:
@@ -328,7 +332,7 @@ def one_size(
         if first is None:
             first = name, after
         elif first[1] != after:
-            raise DeclarationError(
+            raise SeveralSizesError(
                 f"{title} has images of different sizes: {first[0]} is {first[1][0]}x{first[1][1]} pixels, {name} is"
                 f" {after[0]}x{after[1]}. State image_size in its entry, or resize and crop in the checkpoint's"
                 " preprocessing"

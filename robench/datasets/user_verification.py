@@ -14,25 +14,29 @@ from robench.core.errors import DeclarationError, ExampleError, MissingDataError
 from robench.core.inert import clipped
 from robench.core.protocols import ClassifiedDataset, Dataset
 from robench.datasets import open_dataset
+from robench.datasets.decoding import size_of
 from robench.datasets.findings import Finding, Verification, refused
 from robench.datasets.image_verification import decoding_findings
 from robench.datasets.imagenet_folder import SUFFIXES
 from robench.datasets.in_memory import OrderedExamples
+from robench.datasets.packed_images import Stored
 from robench.datasets.segmentation import ImageMasks
 from robench.datasets.segmentation_impl import MaskedImages
 from robench.datasets.series_in_memory import SeriesInMemory
 from robench.datasets.text_formats import TextFiles
 from robench.datasets.user import UserDataset
 from robench.datasets.user_formats import ImageFolder
-from robench.datasets.user_impl import FileImages
+from robench.datasets.user_impl import FileImages, SeveralSizesError
 from robench.datasets.user_texts_impl import SUFFIX as TEXT_SUFFIX
 from robench.datasets.user_texts_impl import ClassifiedTexts
+from robench.declarations.preprocessing import ImagePreprocessing
 from robench.domains.series import SERIES
 from robench.domains.series_impl import lengths
 from robench.domains.texts import TEXTS
 from robench.domains.tokens import TOKENS
 
 _SHOWN: Final = 5
+_RESIZED: Final = ImagePreprocessing(mean=(0.5,) * 3, std=(0.5,) * 3, resize=8, crop=8)
 _SPLIT: Final = "a split: state the folder of one split as path if it is one"
 _THUMBNAILS: Final = "a folder that programs add: remove it"
 # Names of folders that are hardly classes, in lower case.
@@ -45,8 +49,13 @@ _PARTS: Final = re.compile(r"([0-9]+)")
 
 def verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verification:
     """Verify a user's dataset by opening it, which compares it with its entry and reads all arrays or texts."""
+    has_one_size = True
     try:
-        dataset = open_dataset(declared, data_root=None, preprocessing=None, split=split)
+        try:
+            dataset = open_dataset(declared, data_root=None, preprocessing=None, split=split)
+        except SeveralSizesError:
+            # Models that resize take them.
+            dataset, has_one_size = open_dataset(declared, data_root=None, preprocessing=_RESIZED, split=split), False
     except (MissingDataError, DeclarationError) as error:
         noun = {TEXTS.name: "num_texts", SERIES.name: "num_series", TOKENS.name: "num_sequences"}.get(declared.domain)
         known: dict[str, Any] = {"split": split} if declared.domain == TEXTS.name else {}
@@ -64,8 +73,21 @@ def verify_user(declared: UserDataset, split: str, *, decode: bool) -> Verificat
         return _with_classes(declared, dataset, counts, of_series(declared.name, dataset))
     paths = [*map(dataset.stored, range(len(dataset)))] if isinstance(dataset, FileImages) else []
     found = Verification(dataset=declared.name, num_images=len(dataset), num_classes=dataset.num_classes)
-    found = replace(found, is_decoded=decode or not paths, findings=tuple(decoding_findings(paths)) if decode else ())
+    findings = [*(decoding_findings(paths) if decode else ()), *(() if has_one_size else _size_findings(paths))]
+    found = replace(found, is_decoded=decode or not paths, findings=tuple(findings))
     return _with_classes(declared, dataset, counts, found)
+
+
+def _size_findings(paths: Sequence[Stored]) -> Iterator[Finding]:
+    """Yield a note on images of several sizes, which are read from the files' headers."""
+    sizes = sorted({size for each in paths if (size := size_of(each))}, key=lambda size: (size[0] * size[1], size))
+    if sizes:
+        (width, height), (most_wide, most_high) = sizes[0], sizes[-1]
+        message = (
+            f"images have {len(sizes):,} sizes, from {width}x{height} to {most_wide}x{most_high} pixels: measure models"
+            " that resize and crop in their preprocessing, or state image_size in the entry"
+        )
+        yield Finding(kind="several-sizes", message=message)
 
 
 def of_series(name: str, dataset: SeriesInMemory) -> Verification:

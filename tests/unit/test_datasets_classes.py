@@ -171,6 +171,16 @@ def test_images_of_16_bits_without_the_upper_half_are_noted(tmp_path: Path, high
     assert sorted(is_dark) == [highest == 4095, True]
 
 
+def test_images_of_several_sizes_are_noted_with_the_smallest_and_the_largest(tmp_path: Path) -> None:
+    write_classes(tmp_path / "data", ["a", "b"])
+    for name, shape in (("a/x", (30, 40)), ("b/x", (60, 50)), ("b/z", (44, 33)), ("b/w", (30, 40))):
+        Image.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / "data" / f"{name}.png")
+    found = verified(tmp_path, "{kind: image-folder, path: data}")
+    assert (found.num_images, found.is_whole) == (4, True)
+    assert "3 sizes, from 40x30 to 50x60 pixels: measure models that resize" in kinds(found)["several-sizes"]
+    assert kinds(verified(tmp_path, "{kind: image-folder, path: data, image_size: 8}")) == {}
+
+
 def test_an_exif_orientation_is_ignored_and_said(tmp_path: Path) -> None:
     write_classes(tmp_path / "data", ["a", "b"])
     exif = Image.Exif()
