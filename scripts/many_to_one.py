@@ -90,7 +90,7 @@ def controlled_gains(
 def pooled(by_seed: Sequence[Sequence[float] | NDArray[np.float64]]) -> tuple[int, float]:
     """Return the degrees of freedom and the standard deviation between seeds, pooled over all models."""
     freedom = sum(len(each) - 1 for each in by_seed)
-    return freedom, sqrt(sum((len(each) - 1) * float(np.var(each, ddof=1)) for each in by_seed) / freedom)
+    return freedom, sqrt(sum(len(each) * float(np.var(each)) for each in by_seed) / freedom)
 
 
 def probability_above(statistic: float, counts: Sequence[int], freedom: int) -> float:

@@ -93,7 +93,7 @@ class _TrainingBar:
 class _Speed:
     def __init__(self) -> None:
         self._started: float | None = None
-        self._num_done, self._last = 0, 0
+        self._num_done = 0
 
     def text(self, report: StepReport) -> str:
         """Return the examples per second since the first report, and the time left where it is known."""
