@@ -90,7 +90,7 @@ def typos(word: str, *, any_letter: bool = False) -> tuple[str, ...]:
     >>> typos("same")[:8]
     ('smae', 'sme', 'sqme', 'saqme', 'sae', 'saje', 'samje', 'swme')
     >>> typos("bad", any_letter=True)[:4]
-    ('abd', 'ad', 'vad', 'bvad')
+    ('abd', 'ad', 'gad', 'bgad')
     """
     letters = [at for at, each in enumerate(word) if each.isalpha() and len(word) > 1] if any_letter else _inner(word)
     found = []

@@ -102,6 +102,10 @@ class StepReport:
     is_resumed: bool = False
 
 
+def unheard(report: StepReport) -> None:
+    """Do nothing; a function of a module, since hosts are sent to processes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """Device and resources of a training.
@@ -125,7 +129,7 @@ class Host:
     precision: TrainingPrecision = EXACT_DTYPE
     state_path: Path | None = None
     epoch_files: EpochFiles | None = None
-    on_step: Callable[[StepReport], None] = lambda report: None
+    on_step: Callable[[StepReport], None] = unheard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ class TestReport:
         ("command", "code"),
         [
             (("compare", "one", "other"), 0),
-            (("leaderboard", "--format", "json"), 0),
+            (("leaderboard", "--format", "json"), 1),
             (("export", "tables", "--output", "tables"), 0),
             (("card", "one"), 2),
             (("figure", "budget", "--output", "figure.svg"), 1),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from examples import SHARD, failure_of
-from robench.cli.progress import _LineDisplay, progress_shown
+from robench.cli.progress import progress_shown
 from robench.cli.terminal import (
     LINE_WIDTH,
     OutputError,
@@ -29,6 +29,7 @@ from robench.cli.terminal import (
 )
 from robench.core.inert import inert_json
 from robench.scheduling import Progress
+from robench.scheduling.display import ProgressLines
 
 HOSTILE = "a\x1b[31m\x9b2J\u202e\u200b\ud83d\r\x07\x7f\nforged"
 ESCAPED = r"a\x1b[31m\x9b2J\u202e\u200b\ud83d\r\x07\x7f\nforged"
@@ -115,7 +116,7 @@ class TestRefusals:
 
     def test_progress_that_meets_a_full_disk_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stderr", Refusing(errno.ENOSPC))
-        display = _LineDisplay()
+        display = ProgressLines(say, 0)
         for done in range(3):
             result = failure_of(SHARD.header) if done else None
             display(Progress(num_shards=2, num_kept_before=0, num_done=done, num_failed=done, result=result))
@@ -126,7 +127,7 @@ class TestRefusals:
         monkeypatch.setattr(stream, "isatty", lambda: True)
         monkeypatch.setattr(sys, "stderr", stream)
         with guarded_streams(), progress_shown(2) as on_progress:
-            assert not isinstance(on_progress, _LineDisplay)
+            assert not isinstance(on_progress, ProgressLines)
             failure = failure_of(SHARD.header)
             on_progress(Progress(num_shards=2, num_kept_before=0, num_done=1, num_failed=1, result=failure))
 
