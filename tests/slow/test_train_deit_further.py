@@ -15,19 +15,19 @@ __all__ = ["images", "registry"]
 def test_interrupted_it_goes_on_with_the_same_command_to_the_same_bytes(
     robench: Robench, registry: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from robench.training.deit_impl import Learner
+    from robench.training.deit_impl import DeitLearner
 
     whole = tmp_path / "whole.safetensors"
     assert robench(*options(registry, images), "--output", whole).code == 0
-    epochs, learn = [], Learner.epoch
+    epochs, learn = [], DeitLearner.epoch
 
-    def interrupted(self: Learner, epoch: int, batches: object) -> float:
+    def interrupted(self: DeitLearner, epoch: int) -> tuple[float, int]:
         epochs.append(epoch)
         if epochs == [0, 1]:
             signal.raise_signal(signal.SIGINT)
-        return learn(self, epoch, batches)  # type: ignore[arg-type]  # the batches that it was given
+        return learn(self, epoch)
 
-    monkeypatch.setattr(Learner, "epoch", interrupted)
+    monkeypatch.setattr(DeitLearner, "epoch", interrupted)
     ended = robench(*options(registry, images))
     assert ended.code == 130
     assert "The same command goes on where the last state was kept." in ended.stderr
