@@ -75,11 +75,8 @@ class UnknownNameError(DeclarationError):
     """Name in a declaration that nothing declares."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str], advice: str = "") -> None:
-        names, listing = [*known], ""
-        if noun in _LISTED and len(names) > MOST_LISTED:
-            listing = f" 'robench list {noun}s' has all."
-        hint = did_you_mean(name, names)
-        super().__init__(f"unknown {noun} {name!r}.{hint}{listing}{' ' + advice if advice else ''}")
+        hint = did_you_mean(name, known, others=f" 'robench list {noun}s' has all." if noun in _LISTED else "")
+        super().__init__(f"unknown {noun} {name!r}.{hint}{' ' + advice if advice else ''}")
 
 
 class PluginError(DeclarationError):
@@ -138,11 +135,12 @@ class InapplicableError(IncompleteError):
     """Number that outcomes of this kind of model do not have, however much is measured."""
 
 
-def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = ()) -> str:
+def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = (), others: str = "") -> str:
     """Return a sentence, with a leading space, that suggests a known name for a wrong one, or lists the known ones.
 
     In lists, names with several parts (``imagenet-c/snow/1``) are abbreviated to their family. Of many names the
-    nearest five are listed. ``expected`` are the known names that are missing where the wrong one was found.
+    nearest five are listed, with the sentence ``others`` on the rest. ``expected`` are the known names that are missing
+    where the wrong one was found.
 
     >>> did_you_mean("pgdd", ["fgsm", "pgd"]), did_you_mean("square", ["fgsm", "pgd"])
     (" Did you mean 'pgd'?", ' Known: fgsm, pgd.')
@@ -153,7 +151,7 @@ def did_you_mean(name: str, known: Iterable[str], expected: Collection[str] = ()
         return f" Did you mean {close!r}?"
     shown = dict.fromkeys(_family(each, known) for each in known)
     if len(shown) > MOST_LISTED:
-        return f" The nearest of {len(known):,} are {', '.join(nearest(name, known, _NEAREST))}."
+        return f" The nearest of {len(known):,} are {', '.join(nearest(name, known, _NEAREST))}.{others}"
     return f" Known: {', '.join(shown)}." if known else " None are declared."
 
 

@@ -253,16 +253,15 @@ def rest_of(shard: Shard, kept: Collection[str]) -> Shard | None:
 
     Runs with other limits keep its beginning, a part that follows it, or the whole shard that it begins.
     """
+    if shard.key in kept:
+        return None
     key, batch_size, start = shard.measurement.key, shard.measurement.batch_size, shard.start
     last = shard.whole_stop or shard.stop
     while start < shard.stop:
-        # The key of the whole part is known; those of others are computed.
         stops = {shard.stop, last, *range(start + batch_size, last, batch_size)}
-        keys = {
-            stop: shard.key if (start, stop) == (shard.start, shard.stop) else shard_key(key, start, stop)
-            for stop in stops
-        }
-        found = max((stop for stop in stops if keys[stop] in kept), default=None)
+        # The shard itself is not kept.
+        stops -= {shard.stop} if start == shard.start else set()
+        found = max((stop for stop in stops if shard_key(key, start, stop) in kept), default=None)
         if found is None:
             return shard if start == shard.start else replace(shard, start=start)
         start = found

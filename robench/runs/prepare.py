@@ -355,6 +355,7 @@ def missing(shards: Iterable[Shard], kept: Collection[str], *, in_parts: bool = 
     """
     todo: dict[str, Shard] = {}
     for shard in shards:
-        if shard.key not in kept and (rest := rest_of(shard, kept) if in_parts else shard) is not None:
+        rest = rest_of(shard, kept) if in_parts else shard
+        if rest is not None and rest.key not in kept:
             todo.setdefault(rest.key, rest)
     return list(todo.values())

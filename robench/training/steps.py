@@ -105,12 +105,12 @@ class TextLearner(Learner):
         self._steps, self._store = steps, store
         self.num_examples = steps.num_examples
         self._draws = Draws(training.seed, is_sequential=training.is_embedded)
-        # Of the epoch in progress: steps that are done, their examples, and the sum of the examples' losses.
-        self._place, self._count, self._total = 0, 0, 0.0
+        # Of the epoch in progress: steps that are done, and the sum of the losses of their examples.
+        self._place, self._total = 0, 0.0
 
     def epoch(self, epoch: int) -> tuple[float, int]:
         """Train to the end of an epoch (0-based); return its mean loss in nats and the examples taken here."""
-        training, before = self.training, self._count
+        training, before = self.training, self.num_done
         self._draws.begin_epoch(epoch)
         batches = self._steps.batches(self._draws.generator)
         num_batches = len(batches)
@@ -124,22 +124,22 @@ class TextLearner(Learner):
             inputs, targets = self._steps.examples_of(batches[place], self._draws.generator)
             on_device = inputs.to(self._device), targets.to(self._device)
             loss = float(self.step(self._steps.outputs_of, *on_device, self._steps.loss_of))
-            self._place, self._count = place + 1, self._count + len(batches[place])
+            self._place = place + 1
             self._total += loss * len(batches[place])
             is_due = self._place % STEPS_BETWEEN_STATES == 0 or time.monotonic() - stored > SECONDS_BETWEEN_STATES
             if is_due and not self._draws.is_sequential:
                 self._store(epoch)
                 stored = time.monotonic()
-        mean, count = self._total / self._count, self._count - before
-        self._place, self._count, self._total = 0, 0, 0.0
-        return mean, count
+        mean = self._total / self.num_done
+        self._place, self._total = 0, 0.0
+        return mean, self.num_done - before
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of everything that changes, for ``restore``."""
         return {
             **super().parts(),
             "draws": self._draws.parts(),
-            "epoch": {"place": self._place, "count": self._count, "total": self._total},
+            "epoch": {"place": self._place, "count": self.num_done, "total": self._total},
         }
 
     def restore(self, parts: dict[str, dict[str, Any]]) -> None:
@@ -147,8 +147,7 @@ class TextLearner(Learner):
         super().restore(parts)
         self._draws.restore(parts["draws"])
         progress = parts["epoch"]
-        self._place, self._count, self._total = progress["place"], progress["count"], progress["total"]
-        self.num_done = self._count
+        self._place, self.num_done, self._total = progress["place"], progress["count"], progress["total"]
 
 
 def check_length(training: WordTraining, num_batches: int) -> None:

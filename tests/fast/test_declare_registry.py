@@ -197,11 +197,14 @@ def test_a_registry_may_be_empty(tmp_path: Path) -> None:
     assert read_registry(write(tmp_path, "checkpoints: {}\n")) == {}
 
 
-@pytest.mark.parametrize("field", ["architecture", "weights", "preprocessing"])
-def test_a_required_field_that_is_missing_is_one_problem(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "example"),
+    [("architecture", " such as {backbone: vit}"), ("weights", ""), ("preprocessing", " such as {kind: image}")],
+)
+def test_a_required_field_that_is_missing_is_one_problem(tmp_path: Path, field: str, example: str) -> None:
     text = "\n".join(line for line in SHORT.splitlines() if f"    {field}:" not in line)
-    (problem,) = problems_of(tmp_path, text)
-    assert problem.startswith(f"line 2: checkpoints.mine.{field}: missing: it must be a mapping")
+    wanted = f"line 2: checkpoints.mine.{field}: missing: it must be a mapping{example}"
+    assert problems_of(tmp_path, text) == [wanted]
 
 
 OR_TEXT = "or text in quotes, got"

@@ -167,10 +167,16 @@ def test_all_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("field", ["name", "version", "seed", "batch_size", "conditions", "metrics"])
-def test_a_required_field_that_is_missing_is_one_problem(field: str) -> None:
-    (problem,) = problems_of(**{field: ...})
-    assert problem.startswith(f"{field}: missing: it must be ")
+@pytest.mark.parametrize(
+    ("field", "wanted"),
+    [
+        ("name", "1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"),
+        *((field, "a whole number") for field in ("version", "seed", "batch_size")),
+        *((field, "a list") for field in ("conditions", "metrics")),
+    ],
+)
+def test_a_required_field_that_is_missing_is_one_problem(field: str, wanted: str) -> None:
+    assert problems_of(**{field: ...}) == [f"{field}: missing: it must be {wanted}"]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from shells import FULL, needs_dev_full, shell
 
 from robench.cli.main import COMMANDS, main
 from robench.store import FolderStore
 
+MEASURED = ("--suite", "attackbench-cifar10", "--results", str(ROOT / "reports" / "strength.tar.xz"))
 # Every command that prints on stdout without measuring; SUITE is a valid file.
 PRINTING: dict[str, list[tuple[str, ...]]] = {
     # Without results it prints JSON alone.
@@ -19,9 +21,9 @@ PRINTING: dict[str, list[tuple[str, ...]]] = {
     "check": [("check", "--help")],
     "table": [("table", "rpc:1"), ("table", "rpc:1", "--json")],
     "reproduce": [("reproduce", "rpc:1", "--dry-run"), ("reproduce", "rpc:1", "--dry-run", "--json")],
-    "card": [("card", "--help")],
+    "card": [("card", "cifar10-vit", *MEASURED)],
     "view": [("view", "--help")],
-    "leaderboard": [("leaderboard", "--help")],
+    "leaderboard": [("leaderboard", *MEASURED), ("leaderboard", *MEASURED, "--format", "json")],
     "export": [("export", "--help"), ("export", "images", "--help")],
     "explain": [("explain", "--help")],
     "analyse": [("analyse", "--help")],

@@ -59,7 +59,7 @@ def test_valid_mutants_go_through_a_dry_run(
     entry = load(shipped_registry().read_bytes())["checkpoints"]["digits-vit"]
     registry.write_text(yaml.safe_dump({"checkpoints": {"digits-vit": entry}}))
     monkeypatch.setattr(lookup, "shipped_registry", lambda: registry)
-    chosen = random.Random(1).sample([each for each in valid if is_small(each[1])], NUM_DRY_RUNS)
+    chosen = random.Random(0).sample([each for each in valid if is_small(each[1])], NUM_DRY_RUNS)
     codes = []
     for _, path, kind in chosen:
         if kind == "suite":
