@@ -27,7 +27,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)   ## three attention variants through an attack suite to a leaderboard
 	@$(BIN)/robench run $(DEMO)
-	@echo "Next, means over five training seeds of each model:"
+	@echo "Next: two models in detail, a page with all of them, and means over five training seeds of each:"
+	@echo "  $(BIN)/robench compare digits-vit digits-symvit --suite digits-adv --results results/demo"
+	@echo "  $(BIN)/robench leaderboard --suite digits-adv --results results/demo --output results/leaderboard.html"
 	@echo "  $(BIN)/robench run $(DEMO) --all-seeds"
 
 scenes: $(READY) ## three segmenters of digit-scenes: clean, attacked, and under corruptions, in less than five minutes

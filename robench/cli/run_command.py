@@ -123,7 +123,8 @@ def command(
     reports = [each.report for each in tables] if smoke else _ranked(tables, store, request.limit)
     if_lost = "nothing of a smoke run is kept" if smoke else kept_in(results, has_kept(progress))
     if rank.number == 0:
-        _print_reports(reports, as_json, if_lost)
+        headlines = [] if smoke or as_json else _headlines(tables, store, request)
+        _print_reports(reports, headlines, as_json, if_lost)
     _say_how_it_ended(progress, is_interrupted=watch.is_stopped, smoke=smoke)
     if stopped_with:
         if log_to:
@@ -153,6 +154,12 @@ def _ranked(tables: Sequence[Table], store: Store, limit: int | None) -> list[Re
     return [ranked(each.report, each.suite, store, limit=limit, measurements=each.measurements) for each in tables]
 
 
+def _headlines(tables: Sequence[Table], store: Store, request: RunRequest) -> list[str]:
+    from robench.comparison.headline import headline_of
+
+    return [headline_of(each.report, each.suite, store, limit=request.limit, seed=request.seed) for each in tables]
+
+
 def _log(trackers: tuple[str, ...], request: RunRequest, reports: list[Report], *, is_rehearsal: bool) -> None:
     """Log the tables to trackers, or print why they are not; raises like ``log_tables``."""
     if not trackers:
@@ -172,6 +179,8 @@ def _say_how_it_ended(progress: Progress, *, is_interrupted: bool, smoke: bool) 
     from robench.cli.progress import kept_text, say_failures
 
     say_failures(progress)
+    if not progress.num_done and not progress.num_left:
+        say("All was measured before, and nothing was left to do.")
     if is_interrupted:
         say(f"Interrupted. {kept_text(progress, smoke=smoke)}")
 
@@ -188,11 +197,14 @@ def kept_in(results: Path, is_kept: bool) -> str:
     return f"what was measured is kept in {results}, and the same command prints it" if is_kept else "nothing was kept"
 
 
-def _print_reports(reports: list[Report], as_json: bool, if_lost: str) -> None:
+def _print_reports(reports: list[Report], headlines: list[str], as_json: bool, if_lost: str) -> None:
     from robench.reports import RENDERERS
 
     if not as_json:
-        out_document("\n\n".join(RENDERERS["text"](report).rstrip("\n") for report in reports), if_lost=if_lost)
+        texts = [RENDERERS["text"](report).rstrip("\n") for report in reports]
+        if headlines:
+            texts = [f"{headline}\n\n{text}" for headline, text in zip(headlines, texts, strict=True)]
+        out_document("\n\n".join(texts), if_lost=if_lost)
         return
     documents = [RENDERERS["json"](report) for report in reports]
     out_document(documents[0] if len(documents) == 1 else f"[{','.join(documents)}]", if_lost=if_lost)

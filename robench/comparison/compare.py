@@ -10,6 +10,7 @@ from robench.comparison.evidence import WELCH, Difference, difference_over_seeds
 from robench.comparison.pairing import LEVEL, corrected
 from robench.comparison.spread import POWER, detectable, std_range
 from robench.core.errors import UsageError
+from robench.core.inert import clipped
 from robench.core.protocols import Store
 from robench.core.report import Cell
 from robench.core.suite import Column, Suite, views_of
@@ -31,6 +32,8 @@ OVER_SEEDS = (
 
 
 NONE_DETECTABLE = "none"
+# Of the columns in which a model is better, in a sentence: all are in the table above it.
+MOST_LABELS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +82,7 @@ class ComparedColumn:
         found = "no difference" if bounds == NONE_DETECTABLE else f"a difference of {bounds} {unit}"
         num_seeds = 0 if self.first.estimate is None else len(self.first.estimate.of_seeds)
         size = f"{num_seeds} seeds" if num_seeds else f"{self.first.num_examples} examples"
-        return f"At {size} {found} in {self.column.label} would be found with 80 % power"
+        return f"At {size} {found} in {clipped(self.column.label)} would be found with 80 % power"
 
     def better(self, first: str, second: str) -> str:
         """Return the name of the better model of a column that differs."""
@@ -113,22 +116,41 @@ class Comparison:
         return all(row.difference is not None for row in self.rows)
 
     @property
+    def better_in(self) -> str:
+        """Name each better model and the first of its columns that differ; "" if none does."""
+        better: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.differs:
+                better.setdefault(row.better(self.first, self.second), []).append(clipped(row.column.label))
+        return "; ".join(f"{clipped(name)} is better in {some_of(labels)}" for name, labels in better.items())
+
+    @property
     def conclusion(self) -> str:
         """Return the columns that differ, and the difference that would be found in another column."""
         tested = [row for row in self.rows if row.p_corrected is not None]
         if not tested:
             return "No column was tested."
-        differing = [row for row in tested if row.differs]
+        num_differing = sum(row.differs for row in tested)
         counts = dict.fromkeys(row.num_columns for row in self.rows)
         corrected_for = f"p times {' or '.join(map(str, counts))} columns of the suite"
-        names = ", ".join(f"{row.column.label} ({row.better(self.first, self.second)} is better)" for row in differing)
-        found = (
-            f"{len(differing)} of {len(tested)} columns differ at 5 %: {names}" if differing else "No column differs"
-        )
+        found = "No column differs"
+        if num_differing:
+            found = f"{num_differing} of {len(tested)} columns differ at 5 %: {self.better_in}"
         open_rows = [row for row in tested if not row.differs and row.detectable is not None]
         # Numbers under perturbations come after clean ones, and are what suites are about.
         row = next((row for row in open_rows if row.is_perturbed), next(iter(open_rows), None))
         return f"{found} ({corrected_for})." + ("" if row is None else f" {row.power_text}.")
+
+
+def some_of(labels: Sequence[str]) -> str:
+    """Return the first few labels, and the number of the others.
+
+    >>> some_of(["clean", "fgsm"]), some_of("abcdefg")
+    ('clean, fgsm', 'a, b, c, d, e and 2 more')
+    """
+    if len(labels) <= MOST_LABELS:
+        return ", ".join(labels)
+    return f"{', '.join(labels[: MOST_LABELS - 1])} and {len(labels) - MOST_LABELS + 1} more"
 
 
 def detectable_text(low: float, high: float, unit: str) -> str:

@@ -37,7 +37,7 @@ def table_of(comparison: Comparison, *, flipped: bool = False) -> Table:
         rows=tuple((*([clipped(row.suite)] if several else []), *_texts(row)) for row in comparison.rows),
         paragraphs=tuple(_flipped(comparison)) if flipped else (),
         notes=tuple(clipped(note, NOTE_WIDTH) for note in comparison.notes),
-        closing=(clipped(comparison.conclusion, NOTE_WIDTH), _provenance(comparison)),
+        closing=(comparison.conclusion, _provenance(comparison)),
         num_names=header.index("column") + 1,
     )
 

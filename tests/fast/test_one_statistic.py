@@ -6,8 +6,10 @@ from paired_records import SUITE
 from simulated_tables import check_same_marks, seeds_of, simulated
 
 from robench.comparison import RENDERERS, compare_models
+from robench.comparison.headline import headline_of
 from robench.comparison.pairing import LEVEL, corrected, pair_test, ranks
 from robench.metrics.contributions import Contributions, Sample
+from robench.reports import report_of_store
 
 # Of pairs and tables without a difference.
 NUM_TABLES, NUM_MODELS, NUM_COLUMNS = 60, 20, 4
@@ -58,8 +60,20 @@ def test_a_comparison_ends_with_what_would_be_found() -> None:
     assert conclusion.endswith(" points in fgsm top-1 would be found with 80 % power.")
     assert conclusion in RENDERERS["text"](compare_models([SUITE], simulated(0, 1), "one", "two"))
     differing = compare_models([SUITE], simulated(0, 1), "one", "four").conclusion
-    assert "of 3 columns differ at 5 %: clean top-1 (four is better)" in differing
+    assert "of 3 columns differ at 5 %: four is better in clean top-1" in differing
     seeds = [seeds_of("one", 5), seeds_of("two", 5)]
     assert (
         "At 5 seeds a difference of" in compare_models([SUITE], simulated(1, 5), "one", "two", seeds=seeds).conclusion
     )
+
+
+def test_a_headline_says_what_was_measured_and_what_differs_as_compare_does() -> None:
+    store = simulated(0, 1)
+    report = report_of_store(SUITE, store, models=["one", "four", "two"])
+    headline = headline_of(report, SUITE, store, limit=None, seed=None)
+    assert headline.startswith(f"3 models on 60 examples of {SUITE.conditions[0].dataset.name}: clean, fgsm")
+    better = compare_models([SUITE], store, "one", "four").better_in
+    assert f"Beside one: {better}; two does not differ from one (at 5 %, p times 3 columns" in headline
+    alone = headline_of(report_of_store(SUITE, store, models=["one"]), SUITE, store, limit=None, seed=None)
+    assert alone.startswith("1 model on 60 examples")
+    assert "Beside" not in alone
