@@ -116,6 +116,8 @@ class OneCycleTraining(ImageTraining):
         crop_padding: width in pixels of the black border that images get before they are cropped to their size at a
             random place.
         flip: whether half of the images are mirrored, left to right.
+        noise_scale: standard deviation, in pixel units, of Gaussian noise added to the images of each step, which are
+            not clipped then: models that are smoothed see such images (Cohen et al. 2019, arXiv:1902.02918).
     """
 
     kind: ClassVar[str] = "one-cycle"
@@ -133,3 +135,4 @@ class OneCycleTraining(ImageTraining):
     weight_decay: NotNegative = 0.05
     crop_padding: Annotated[int, Ge(0), Le(4096)] = 0
     flip: bool = False
+    noise_scale: NotNegative = 0.0

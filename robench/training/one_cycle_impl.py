@@ -30,6 +30,7 @@ from robench.training.optimization import (
     adversarial,
     check_auxiliary,
     fraction_of_peak,
+    noisy,
     reproducible,
     seed_for,
     set_learning_rate,
@@ -147,6 +148,7 @@ class OneCycleLearner(Learner):
     def _learned(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         training = self.training
         images = self._images.augmented(rows, training.crop_padding, flip=training.flip, generator=generator)
+        images = noisy(images, training.noise_scale, generator, limits=None)
         targets = self._images.targets[rows.to(images.device)]
 
         def loss_at(points: Tensor) -> Tensor:

@@ -211,8 +211,11 @@ def shifted(images: Tensor, max_shift: int, generator: torch.Generator) -> Tenso
     return padded.permute(0, 2, 3, 1)[index, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
-def noisy(inputs: Tensor, scale: float, generator: torch.Generator, limits: tuple[float, float] = (0.0, 1.0)) -> Tensor:
-    """Add Gaussian noise of standard deviation ``scale`` to each value, and clip to the limits."""
+def noisy(
+    inputs: Tensor, scale: float, generator: torch.Generator, limits: tuple[float, float] | None = (0.0, 1.0)
+) -> Tensor:
+    """Add Gaussian noise of standard deviation ``scale``, drawn on the CPU, to each value, and clip to any limits."""
     if scale == 0:
         return inputs
-    return (inputs + scale * torch.randn(inputs.shape, generator=generator)).clamp(*limits)
+    found = inputs + scale * torch.randn(inputs.shape, generator=generator).to(inputs.device)
+    return found if limits is None else found.clamp(*limits)

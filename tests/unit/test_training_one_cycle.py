@@ -106,9 +106,11 @@ class TestAugmentation:
 
 
 class TestStep:
-    def test_an_epoch_is_that_of_the_equations(self) -> None:
-        """Write the same steps from the equations: cycle, decay of matrices alone, smoothed targets."""
-        training = recipe(num_epochs=2, batch_size=3, crop_padding=0, label_smoothing=0.2, weight_decay=0.5, warmup=0.3)
+    @pytest.mark.parametrize("noise_scale", [0.0, 0.7])
+    def test_an_epoch_is_that_of_the_equations(self, noise_scale: float) -> None:
+        """Write the steps from the equations: cycle, decay of matrices alone, smoothed targets, noise not clipped."""
+        fields = {"label_smoothing": 0.2, "weight_decay": 0.5, "warmup": 0.3, "noise_scale": noise_scale}
+        training = recipe(num_epochs=2, batch_size=3, crop_padding=0, **fields)
         dataset = Colours(8)
         torch.manual_seed(0)
         reference, model = (build(ARCHITECTURE).train() for _ in range(2))
@@ -116,13 +118,17 @@ class TestStep:
         images = ImagesInMemory(dataset, CPU)  # type: ignore[arg-type]
         learner = OneCycleLearner(model, training, PREPROCESSING, images, Host(data_root=None))
         found, num_images = learner.epoch(1)
-        order = torch.randperm(8, generator=torch.Generator().manual_seed(seed_for(0, "images", 1)))
+        generator = torch.Generator().manual_seed(seed_for(0, "images", 1))
+        order = torch.randperm(8, generator=generator)
         moments = {name: (torch.zeros_like(value), torch.zeros_like(value)) for name, value in named(reference)}
         total = 0.0
         mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (PREPROCESSING.mean, PREPROCESSING.std))
         for step in range(3):
             rows = order[3 * step : 3 * step + 3]
-            logits = reference((dataset.images[rows] - mean) / std).log_softmax(1)
+            seen = dataset.images[rows]
+            if noise_scale:
+                seen = seen + noise_scale * torch.randn(seen.shape, generator=generator)
+            logits = reference((seen - mean) / std).log_softmax(1)
             smoothed = torch.full((len(rows), 10), 0.02)
             smoothed[torch.arange(len(rows)), dataset.targets[rows]] += 0.8
             loss = -(smoothed * logits).sum(1).mean()
