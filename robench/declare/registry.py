@@ -22,7 +22,7 @@ from robench.declare.document import Document, Number, Place, Problem, declarati
 from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem, values_of
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
-from robench.declare.shipped import differences, shipped_for, shipped_registry, with_inherited
+from robench.declare.shipped import differences, shipped_registry, with_inherited
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
 from robench.metrics import METRICS, Metric
@@ -84,6 +84,8 @@ class CheckpointEntry:
         seeds: further trainings of the same entry, with other seeds.
         of: entry of the shipped registry to which these weights belong; architecture, preprocessing, task, data and
             recipe are inherited, so that they are left out here.
+        like: entry of this file or of the shipped registry, whose architecture, preprocessing, task, data and recipe
+            are taken where they are not stated here; of architecture and training also single fields.
         seed: seed of the training of these weights, with ``of``; null for that of the shipped entry.
     """
 
@@ -103,6 +105,7 @@ class CheckpointEntry:
     patches: bool = False
     seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
     of: str | None = None
+    like: str | None = None
     seed: Annotated[int | None, Ge(0), Lt(SEEDS)] = None
 
 
@@ -150,6 +153,7 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     Raises:
         DeclarationError: all problems of the file.
     """
+    document = with_inherited(document)
     problems, registry = _examined(document, folder, known, None)
     return document.settle(registry, problems)
 
@@ -164,6 +168,7 @@ def sound_part_of(
     Raises:
         DeclarationError: a problem is of no single entry.
     """
+    document = with_inherited(document, shipped)
     problems, registry = _examined(document, folder, known, shipped)
     found = [*document.problems, *problems]
     by_entry: dict[tuple[str, str], list[Problem]] = {}
@@ -198,8 +203,6 @@ def _examined(
 ) -> tuple[list[Problem], Registry | None]:
     """Return the problems of a registry's fields, and the registry if there are none."""
     problems: list[Problem] = []
-    if (shipped := shipped or shipped_for(document)) is not None:
-        document, problems = with_inherited(document, shipped)
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
     entries = {} if entry is None else entry.checkpoints
     problems += _missing(document)
@@ -211,7 +214,7 @@ def _examined(
     problems += _wrong_seeds(document, entries)
     problems += _seeds_of_no_entry(document, entries)
     for name, each in entries.items():
-        problems += [] if each.of is None or shipped is None else differences(document, name, each.of, each, shipped)
+        problems += [] if each.of is None else differences(document, name, each.of, each, shipped)
     problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
@@ -250,7 +253,7 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
 
 def _trainings(name: str, entry: CheckpointEntry, folder: Path, registry: Path | None) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
-    shared = values_of(entry, "weights", "seeds", "of", "seed")
+    shared = values_of(entry, "weights", "seeds", "of", "like", "seed")
     shared |= {"folder": folder, "registry": registry, "belongs_to": entry.of}
     own = Checkpoint(name=name, weights=entry.weights.declared, **shared)
     yield own
