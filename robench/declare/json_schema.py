@@ -100,7 +100,7 @@ class _Builder:
     def _partial_with_like(self, properties: Schema) -> Schema:
         """Replace the fields whose rest an entry with ``like`` takes; return that they are whole in other entries."""
         whole = {name: properties[name] for name in MERGED}
-        properties |= {name: _described(each["description"]) for name, each in whole.items()}
+        properties |= dict.fromkeys(MERGED, True)
         parts = {name: self._family(name) for name in ("attention", "residual")}
         partial = {"architecture": {"type": "object", "properties": parts}, "training": {"type": ["object", "null"]}}
         return {"if": {"required": ["like"]}, "then": {"properties": partial}, "else": {"properties": whole}}

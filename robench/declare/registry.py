@@ -154,22 +154,20 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
         DeclarationError: all problems of the file.
     """
     document = with_inherited(document)
-    problems, registry = _examined(document, folder, known, None)
+    problems, registry = _examined(document, folder, known)
     return document.settle(registry, problems)
 
 
-def sound_part_of(
-    document: Document, folder: Path, known: Collection[str] = (), shipped: Document | None = None
-) -> Registry:
+def sound_part_of(document: Document, folder: Path, known: Collection[str] = ()) -> Registry:
     """Return the entries of a document that have no problem, with the errors of the others in ``broken``.
 
-    Arguments as in ``registry_of``; ``shipped`` is the shipped registry, which is read if it is needed and not given.
+    Arguments as in ``registry_of``.
 
     Raises:
         DeclarationError: a problem is of no single entry.
     """
-    document = with_inherited(document, shipped)
-    problems, registry = _examined(document, folder, known, shipped)
+    document = with_inherited(document)
+    problems, registry = _examined(document, folder, known)
     found = [*document.problems, *problems]
     by_entry: dict[tuple[str, str], list[Problem]] = {}
     for problem in found:
@@ -183,7 +181,7 @@ def sound_part_of(
     broken = {entry: declaration_error(document.source, listed) for entry, listed in by_entry.items()}
     # What refers to an entry that is left out is as broken as it was.
     others = {name for section, name in broken if section == "datasets"}
-    sound = sound_part_of(rest, folder, {*known, *others}, shipped)
+    sound = sound_part_of(rest, folder, {*known, *others})
     return replace(sound, broken={**broken, **sound.broken})
 
 
@@ -198,9 +196,7 @@ def without(document: Document, entries: Collection[tuple[str, str]]) -> Documen
     return replace(document, value=value, problems=())
 
 
-def _examined(
-    document: Document, folder: Path, known: Collection[str], shipped: Document | None
-) -> tuple[list[Problem], Registry | None]:
+def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple[list[Problem], Registry | None]:
     """Return the problems of a registry's fields, and the registry if there are none."""
     problems: list[Problem] = []
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
@@ -214,7 +210,7 @@ def _examined(
     problems += _wrong_seeds(document, entries)
     problems += _seeds_of_no_entry(document, entries)
     for name, each in entries.items():
-        problems += [] if each.of is None else differences(document, name, each.of, each, shipped)
+        problems += [] if each.of is None else differences(document, name, each.of, each)
     problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}

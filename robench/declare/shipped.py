@@ -44,27 +44,25 @@ def shipped_suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted((shipped_folder() / "suites").glob("*.yaml"))}
 
 
-def with_inherited(document: Document, shipped: Document | None = None) -> Document:
+def with_inherited(document: Document) -> Document:
     """Return a registry whose entries with ``of`` or ``like`` state all their fields, with the problems of the two.
 
-    Entries with such a problem are left out. ``shipped`` is the shipped registry, which is read if it is needed and not
-    given.
+    Entries with such a problem are left out.
     """
-    entries, problems = document.mapping_at("checkpoints"), []
-    whole = dict(entries)
-    for name, entry in entries.items():
-        fields = [each for each in ("like", "of") if isinstance(entry, dict) and entry.get(each) is not None]
-        if not fields:
+    whole, problems, shipped = dict(document.mapping_at("checkpoints")), list(document.problems), None
+    for name, entry in document.mapping_at("checkpoints").items():
+        bases = [each for each in ("like", "of") if isinstance(entry, dict) and entry.get(each) is not None]
+        if not bases:
             continue
+        shipped = shipped or read_yaml(shipped_registry())
         try:
-            whole[name] = _whole(name, document, shipped or read_yaml(shipped_registry()))
+            whole[name] = _whole(name, document, shipped)
         except ValueError as error:
-            problems.append(document.problem(("checkpoints", name, fields[0]), str(error)))
+            problems.append(document.problem(("checkpoints", name, bases[0]), str(error)))
             del whole[name]
-    if not entries:
+    if shipped is None:
         return document
-    value = document.mapping_at() | {"checkpoints": whole}
-    return replace(document, value=value, problems=(*document.problems, *problems))
+    return replace(document, value=document.mapping_at() | {"checkpoints": whole}, problems=tuple(problems))
 
 
 def _whole(name: str, document: Document, shipped: Document, above: tuple[str, ...] = ()) -> dict[str, Value]:
@@ -75,20 +73,17 @@ def _whole(name: str, document: Document, shipped: Document, above: tuple[str, .
     """
     own, known = document.mapping_at("checkpoints"), shipped.mapping_at("checkpoints")
     entry, subject = document.mapping_at("checkpoints", name), f"{name!r}: " if above else ""
-    base, of, where = entry.get("like"), entry.get("of"), ""
-    if base is None:
-        base, where = of, " of the shipped registry"
-    elif of is not None:
-        raise ValueError(f"{subject}must not be given beside 'of', whose entry stays as it is; remove one of the two")
-    else:
-        known = known | own
-    if base is None:
+    like, of = entry.get("like"), entry.get("of")
+    if like is None and of is None:
         return entry
+    if like is not None and of is not None:
+        raise ValueError(f"{subject}must not be given beside 'of', whose entry stays as it is; remove one of the two")
+    base, where, known = (of, " of the shipped registry", known) if like is None else (like, "", known | own)
     if not isinstance(base, str):
         raise ValueError(f"{subject}must be the name of an entry{where}, got {show(base)}")
     if base not in known:
         raise ValueError(f"{subject}unknown entry {show(base)}{where}.{did_you_mean(base, known)}")
-    if where:
+    if like is None:
         return _seeded(_inherited(shipped, base) | entry)
     path = (*above, name)
     if base in path or len(path) > MAX_DEPTH:
@@ -117,17 +112,13 @@ def _seeded(entry: dict[str, Value]) -> dict[str, Value]:
     )
 
 
-def differences(
-    document: Document, name: str, base: str, entry: object, shipped: Document | None = None
-) -> Iterator[Problem]:
+def differences(document: Document, name: str, base: str, entry: object) -> Iterator[Problem]:
     """Yield a problem for each field of an entry with ``of`` that is not as in the shipped entry.
 
-    The training may have another seed. ``entry`` is the one called ``name`` in the document; ``shipped`` as in
-    ``with_inherited``.
+    The training may have another seed. ``entry`` is the one called ``name`` in the document.
     """
-    shipped = shipped or read_yaml(shipped_registry())
     anywhere: Value = {"uri": "anywhere", "sha256": None}
-    theirs = construct(type(entry), _inherited(shipped, base) | {"weights": anywhere})
+    theirs = construct(type(entry), _inherited(read_yaml(shipped_registry()), base) | {"weights": anywhere})
     for field in _FIXED:
         ours, wanted = getattr(entry, field), getattr(theirs, field)
         if field == "training" and ours is not None and wanted is not None:

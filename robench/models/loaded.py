@@ -19,9 +19,8 @@ from robench.core.seeds import LazySeeds
 from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
 from robench.models.backward_rules_impl import followers_of, following
-from robench.models.leaves import as_leaves
 from robench.models.precision import ADVICE, Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
-from robench.models.shown import showing
+from robench.models.shown import as_leaves, showing
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 
@@ -89,15 +88,10 @@ class LoadedModel:
         """Return whether passes are to run where ``evaluation.arithmetic.fixed_arithmetic`` allows TF32."""
         return self._arithmetic is not None and self._arithmetic.uses_tf32
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Return ``outputs(inputs)``."""
-        return self.outputs(inputs)
-
     def as_module(self) -> nn.Module:
         """Return the model as a module from inputs, such as images in [0, 1], to outputs, for other libraries.
 
-        It shares the frozen parameters, stays on ``device``, and must stay in evaluation mode; its outputs are
-        differentiable in the inputs.
+        It shares the frozen parameters, and must stay on ``device`` and in evaluation mode.
         """
         return _AsModule(self)
 
@@ -128,6 +122,8 @@ class LoadedModel:
             found = f"a tensor on {outputs.device} of the layout {str(outputs.layout).removeprefix('torch.')}"
             raise ContractError(f"the model returned {found}, wanted a dense one on {self.device}")
         return outputs.float()
+
+    __call__ = outputs
 
     def outputs_and_layers(
         self, inputs: Tensor, seeds: Sequence[int] | None = None
