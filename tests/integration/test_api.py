@@ -5,10 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import foolbox
 import pytest
 import torch
-import torchattacks
 from tiny_models import write_registry
 
 import robench
@@ -57,6 +55,7 @@ def test_a_checkpoint_is_differentiable_at_any_batch_size() -> None:
 
 
 def test_other_libraries_attack_a_checkpoint_as_a_module() -> None:
+    foolbox, torchattacks = pytest.importorskip("foolbox"), pytest.importorskip("torchattacks")
     model, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
     module, images = model.as_module(), batch.inputs
     assert not any(part.training for part in module.modules())
