@@ -11,6 +11,7 @@ from robench.declarations.base import DeclarationBase
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from robench.attention.geometry import TokenLayout
     from robench.attention.seen import Seen
 
 # Subject of an analysis: a model's pass over examples, the change of that pass by a perturbation, or formulas alone.
@@ -68,19 +69,6 @@ class AnalysisBase(DeclarationBase):
     needs: ClassVar[tuple[Part, ...]] = ()
     needs_grid: ClassVar[bool] = False
     statistics: ClassVar[Mapping[str, Statistic]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLayout:
-    """Meaning of the tokens of a pass.
-
-    Attributes:
-        num_special: number of class and distillation tokens, which come first.
-        grid: rows and columns of patches; None without patches.
-    """
-
-    num_special: int = 0
-    grid: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from robench.analyses.base import Pass, TokenLayout
+from robench.analyses.base import Pass
 from robench.analyses.by_layer import by_layer, proportions_of
 from robench.analyses.maps import AttentionMap, AttentionReceived, Rollout
+from robench.attention.geometry import TokenLayout
 from robench.attention.seen import Seen
 
 

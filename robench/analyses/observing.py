@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from robench.analyses.base import AnalysisBase, Part, Pass, TokenLayout
+from robench.analyses.base import AnalysisBase, Part, Pass
+from robench.attention.geometry import TokenLayout
 from robench.attention.seen import Seen, ShowsInside, seen_of, valid_length
 from robench.core.declared import Architecture
 from robench.core.errors import DeclarationError
@@ -23,13 +24,12 @@ def layout_of(architecture: Architecture, module: nn.Module | None = None) -> To
 
     Of a module in memory, timm's names ``patch_embed.grid_size`` and ``num_prefix_tokens`` tell them.
     """
-    if not isinstance(architecture, ImageTransformer):
-        grid = getattr(getattr(module, "patch_embed", None), "grid_size", None)
-        if not isinstance(grid, tuple):
-            return TokenLayout()
-        return TokenLayout(num_special=getattr(module, "num_prefix_tokens", 0), grid=(int(grid[0]), int(grid[1])))
-    side = architecture.image_size // architecture.patch_size
-    return TokenLayout(num_special=architecture.num_tokens - architecture.num_patches, grid=(side, side))
+    if isinstance(architecture, ImageTransformer):
+        return architecture.layout
+    grid = getattr(getattr(module, "patch_embed", None), "grid_size", None)
+    if not isinstance(grid, tuple):
+        return TokenLayout()
+    return TokenLayout(num_special=getattr(module, "num_prefix_tokens", 0), grid=(int(grid[0]), int(grid[1])))
 
 
 def observe(module: nn.Module, run: Callable[[], object], layout: TokenLayout, num_rows: int | None = None) -> Pass:

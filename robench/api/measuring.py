@@ -9,7 +9,7 @@ from torch import nn
 from robench.api.arguments import data_root_of, folder_store, registries_of, suite_of
 from robench.api.progress import watch_of
 from robench.core.errors import UnknownNameError
-from robench.core.protocols import Dataset, Model
+from robench.core.protocols import Dataset
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE, Precision
 from robench.core.suite import Suite
@@ -19,6 +19,7 @@ from robench.declare import find_checkpoints, find_datasets, find_suite, parse_a
 from robench.executors import IN_PROCESS, ExecutorBase
 from robench.leaderboard import ranked
 from robench.models.build import build
+from robench.models.loaded import LoadedModel
 from robench.models.loading import load_model
 from robench.runs import (
     REHEARSALS,
@@ -49,8 +50,10 @@ def build_model(architecture: Mapping[str, object]) -> nn.Module:
     return build(parse_architecture(architecture))
 
 
-def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = (), device: str = "cpu") -> Model:
+def load_checkpoint(name: str, *, registry: str | Path | Sequence[str | Path] = (), device: str = "cpu") -> LoadedModel:
     """Return the model ``name`` of the registry, ready to be attacked: pixels in [0, 1] in, logits out.
+
+    It can be called with inputs on ``device``, and ``as_module()`` makes a module of it for other libraries.
 
     Raises:
         UnknownNameError: no registry file has it.

@@ -41,10 +41,19 @@ _MOST_LETTERS = 20
 @click.argument("family", type=click.Choice(FAMILIES))
 @click.argument("name")
 @option("--draws/--no-draws", default=None, help="Whether a corruption draws random numbers; default: it does.")
+@option("--like", metavar="ENTRY", help="Write a registry file too: ENTRY's model with the new attention.")
 @option("--in-repository", is_flag=True, help="Write into robench's own checkout; the default inside it.")
 @path_option("--output", "DIR", "Write a distribution into DIR; default: robench-NAME.")
 @json_option
-def command(family: str, name: str, draws: bool | None, in_repository: bool, output: Path | None, as_json: bool) -> int:
+def command(
+    family: str,
+    name: str,
+    draws: bool | None,
+    like: str | None,
+    in_repository: bool,
+    output: Path | None,
+    as_json: bool,
+) -> int:
     """Write the files of a working plug-in: in robench's repository, or as a distribution of its own.
 
     The new plug-in computes something simple and passes its contract check at once. Change it from there. A format of
@@ -52,11 +61,14 @@ def command(family: str, name: str, draws: bool | None, in_repository: bool, out
 
     \b
     robench new attack my-attack --output my-attack
+    robench new attention my-attention --like cifar10-vit
     """  # noqa: D301  # click keeps the lines after a real \b as they are
     if in_repository and output is not None:
         raise UsageError("--in-repository and --output exclude each other: give one of them")
     if draws is not None and family != "corruption":
         raise UsageError(f"--draws and --no-draws are of corruptions, got a plug-in of the family {family}")
+    if like is not None and family != "attention":
+        raise UsageError(f"--like is of attentions, got a plug-in of the family {family}")
     checkout = None if output is not None else checkout_above(Path.cwd())
     if in_repository and checkout is None:
         # The one that this robench runs from, if it is not installed from a wheel.
@@ -68,8 +80,8 @@ def command(family: str, name: str, draws: bool | None, in_repository: bool, out
     else:
         folder = output or Path.cwd() / f"robench-{name}"
         plugin = plugin_as_distribution(family, name, folder, draws=draws is not False)
+    steps = _steps(plugin, checkout is not None) + ([] if like is None else _add_entry(plugin, name, like))
     plugin.write()
-    steps = _steps(plugin, checkout is not None)
     if as_json:
         written, changed = ([str(plugin.root / path) for path in paths] for paths in (plugin.files, plugin.changed))
         facts = {"family": family, "kind": plugin.kind, "written": written, "changed": changed}
@@ -100,6 +112,18 @@ def _steps(plugin: NewPlugin, in_repository: bool) -> list[str]:
         "change the declaration, the implementation and their docstrings",
         f"name it {plugin.usage}",
     ]
+
+
+def _add_entry(plugin: NewPlugin, name: str, like: str) -> list[str]:
+    """Add a registry file with a model like another, and return the next steps; raises UnknownNameError."""
+    from robench.declare import find_checkpoints
+
+    (theirs,) = find_checkpoints([like])
+    templates, file = _Templates("attention", name, draws=False), f"{name}.yaml"
+    templates.names["like"] = like
+    plugin.files[file] = templates.rendered("attention/registry.yaml")
+    step = f"train it: robench train {name}-{like} --registry {shlex.quote(str(plugin.root / file))}"
+    return [step] if theirs.training else []
 
 
 @dataclass(kw_only=True)

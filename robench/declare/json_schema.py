@@ -24,6 +24,7 @@ from robench.declare.fields import FRACTION_PATTERN, NAME_PATTERN, Name, ReadBy,
 from robench.declare.members import TARGET, metric_name
 from robench.declare.registry import CheckpointEntry, RegistryEntry
 from robench.declare.schema import FAMILIES, Family, longest_of
+from robench.declare.shipped import MERGED
 from robench.declare.suites import SuiteEntry
 from robench.declare.sweeps import SweepEntry
 from robench.metrics import METRICS
@@ -75,8 +76,9 @@ class _Builder:
                 schema |= self._sweep(properties, is_required=is_required)
         if declared is CheckpointEntry:
             inherited = [name for name in required if name != "weights"]
-            schema["anyOf"] = [{"required": inherited}, {"required": ["of"]}]
+            schema["anyOf"] = [{"required": inherited}, {"required": ["of"]}, {"required": ["like"]}]
             required = ["weights"]
+            schema |= self._partial_with_like(properties)
         if required:
             schema["required"] = required
         return schema
@@ -94,6 +96,14 @@ class _Builder:
         given = [{"required": ["epsilon"]}, {"required": [several]}]
         either = given if is_required else [*given, {"not": {"anyOf": given}}]
         return {"oneOf": either, "dependentRequired": {name: [several] for name in others}}
+
+    def _partial_with_like(self, properties: Schema) -> Schema:
+        """Replace the fields whose rest an entry with ``like`` takes; return that they are whole in other entries."""
+        whole = {name: properties[name] for name in MERGED}
+        properties |= dict.fromkeys(MERGED, True)
+        parts = {name: self._family(name) for name in ("attention", "residual")}
+        partial = {"architecture": {"type": "object", "properties": parts}, "training": {"type": ["object", "null"]}}
+        return {"if": {"required": ["like"]}, "then": {"properties": partial}, "else": {"properties": whole}}
 
     # Any: annotations have no common type.
     def of(self, hint: Any, name: str, marks: tuple[object, ...] = ()) -> Schema:

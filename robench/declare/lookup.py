@@ -238,7 +238,7 @@ def _read(files: Sequence[Path], only: Collection[str] | None = None) -> dict[Pa
     return {
         path: _part_of_shipped(document, path.parent, known, only)
         if document is shipped
-        else sound_part_of(document, path.parent, known, shipped)
+        else sound_part_of(document, path.parent, known)
         for path, document in documents.items()
     }
 
@@ -254,6 +254,6 @@ def _part_of_shipped(document: Document, folder: Path, known: set[str], only: Co
     if only is not None:
         rest = document.mapping_at("checkpoints").keys() - set(only)
         part = without(document, {("checkpoints", name) for name in rest})
-    registry = sound_part_of(part, folder, known, document)
+    registry = sound_part_of(part, folder, known)
     _READ[:] = [*_READ[1 - _MOST_READ :], (key, registry)]
     return registry

@@ -22,7 +22,7 @@ from robench.declare.document import Document, Number, Place, Problem, declarati
 from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_problem, known_in, uri_problem, values_of
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
-from robench.declare.shipped import differences, shipped_for, shipped_registry, with_inherited
+from robench.declare.shipped import differences, shipped_registry, with_inherited
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
 from robench.metrics import METRICS, Metric
@@ -84,6 +84,8 @@ class CheckpointEntry:
         seeds: further trainings of the same entry, with other seeds.
         of: entry of the shipped registry to which these weights belong; architecture, preprocessing, task, data and
             recipe are inherited, so that they are left out here.
+        like: entry of this file or of the shipped registry, whose architecture, preprocessing, task, data and recipe
+            are taken where they are not stated here; of architecture and training also single fields.
         seed: seed of the training of these weights, with ``of``; null for that of the shipped entry.
     """
 
@@ -103,6 +105,7 @@ class CheckpointEntry:
     patches: bool = False
     seeds: Annotated[tuple[SeedEntry, ...], MaxLen(1_000)] = ()
     of: str | None = None
+    like: str | None = None
     seed: Annotated[int | None, Ge(0), Lt(SEEDS)] = None
 
 
@@ -150,21 +153,21 @@ def registry_of(document: Document, folder: Path, known: Collection[str] = ()) -
     Raises:
         DeclarationError: all problems of the file.
     """
-    problems, registry = _examined(document, folder, known, None)
+    document = with_inherited(document)
+    problems, registry = _examined(document, folder, known)
     return document.settle(registry, problems)
 
 
-def sound_part_of(
-    document: Document, folder: Path, known: Collection[str] = (), shipped: Document | None = None
-) -> Registry:
+def sound_part_of(document: Document, folder: Path, known: Collection[str] = ()) -> Registry:
     """Return the entries of a document that have no problem, with the errors of the others in ``broken``.
 
-    Arguments as in ``registry_of``; ``shipped`` is the shipped registry, which is read if it is needed and not given.
+    Arguments as in ``registry_of``.
 
     Raises:
         DeclarationError: a problem is of no single entry.
     """
-    problems, registry = _examined(document, folder, known, shipped)
+    document = with_inherited(document)
+    problems, registry = _examined(document, folder, known)
     found = [*document.problems, *problems]
     by_entry: dict[tuple[str, str], list[Problem]] = {}
     for problem in found:
@@ -178,7 +181,7 @@ def sound_part_of(
     broken = {entry: declaration_error(document.source, listed) for entry, listed in by_entry.items()}
     # What refers to an entry that is left out is as broken as it was.
     others = {name for section, name in broken if section == "datasets"}
-    sound = sound_part_of(rest, folder, {*known, *others}, shipped)
+    sound = sound_part_of(rest, folder, {*known, *others})
     return replace(sound, broken={**broken, **sound.broken})
 
 
@@ -193,13 +196,9 @@ def without(document: Document, entries: Collection[tuple[str, str]]) -> Documen
     return replace(document, value=value, problems=())
 
 
-def _examined(
-    document: Document, folder: Path, known: Collection[str], shipped: Document | None
-) -> tuple[list[Problem], Registry | None]:
+def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple[list[Problem], Registry | None]:
     """Return the problems of a registry's fields, and the registry if there are none."""
     problems: list[Problem] = []
-    if (shipped := shipped or shipped_for(document)) is not None:
-        document, problems = with_inherited(document, shipped)
     entry = attempt(partial(construct, RegistryEntry), document, (), problems)
     entries = {} if entry is None else entry.checkpoints
     problems += _missing(document)
@@ -211,7 +210,7 @@ def _examined(
     problems += _wrong_seeds(document, entries)
     problems += _seeds_of_no_entry(document, entries)
     for name, each in entries.items():
-        problems += [] if each.of is None or shipped is None else differences(document, name, each.of, each, shipped)
+        problems += [] if each.of is None else differences(document, name, each.of, each)
     problems += _wrong_scores(document)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
@@ -250,7 +249,7 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
 
 def _trainings(name: str, entry: CheckpointEntry, folder: Path, registry: Path | None) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
-    shared = values_of(entry, "weights", "seeds", "of", "seed")
+    shared = values_of(entry, "weights", "seeds", "of", "like", "seed")
     shared |= {"folder": folder, "registry": registry, "belongs_to": entry.of}
     own = Checkpoint(name=name, weights=entry.weights.declared, **shared)
     yield own

@@ -1,7 +1,8 @@
-"""Files that come with robench, and entries of its registry to which other registries give weights.
+"""Files that come with robench, and entries that take fields from others.
 
 An entry with ``of`` gives weights to an entry of the shipped registry: it inherits what they must fit and how they were
-trained, and has location, further seeds, source and licence of its own.
+trained, and has location, further seeds, source and licence of its own. An entry with ``like`` is another model: it
+takes the same from an entry of its own file or of the shipped registry, and may replace any of it.
 """
 
 from collections.abc import Iterator
@@ -10,13 +11,16 @@ from pathlib import Path
 
 from robench.core.checkpoint import HUB
 from robench.core.errors import did_you_mean
-from robench.declare.document import Document, Place, Problem, Value, show
-from robench.declare.schema import construct
+from robench.declare.document import MAX_DEPTH, Document, Place, Problem, Value, show
+from robench.declare.schema import FAMILIES, construct
 from robench.declare.yaml_source import read_yaml
 
 _REGISTRY = "checkpoints.yaml"
 _FIXED = ("architecture", "preprocessing", "task", "training", "trained_on", "coupled", "patches")
 _INHERITED = (*_FIXED, "training_data", "paper", "code")
+_TAKEN = (*_FIXED, "training_data")
+# Of these, an entry with ``like`` takes the fields that it does not state.
+MERGED = ("architecture", "training")
 
 
 def shipped_folder() -> Path:
@@ -40,35 +44,64 @@ def shipped_suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted((shipped_folder() / "suites").glob("*.yaml"))}
 
 
-def shipped_for(document: Document) -> Document | None:
-    """Return the shipped registry if an entry of the document gives weights to one of its entries."""
-    gives = any(document.at("checkpoints", name, "of") is not None for name in document.mapping_at("checkpoints"))
-    return read_yaml(shipped_registry()) if gives else None
+def with_inherited(document: Document) -> Document:
+    """Return a registry whose entries with ``of`` or ``like`` state all their fields, with the problems of the two.
 
-
-def with_inherited(document: Document, shipped: Document) -> tuple[Document, list[Problem]]:
-    """Return a registry whose entries with ``of`` have the fields that they inherit, and the problems of ``of``.
-
-    Entries with such a problem are left out of the document.
+    Entries with such a problem are left out.
     """
-    entries = document.mapping_at("checkpoints")
-    giving = {name: entry for name, entry in entries.items() if isinstance(entry, dict) and entry.get("of") is not None}
-    if not giving:
-        return document, []
-    known = shipped.mapping_at("checkpoints")
-    problems: list[Problem] = []
-    whole = dict(entries)
-    for name, entry in giving.items():
-        base = entry["of"]
-        if isinstance(base, str) and base in known:
-            whole[name] = _seeded(_inherited(shipped, base) | entry)
+    whole, problems, shipped = dict(document.mapping_at("checkpoints")), list(document.problems), None
+    for name, entry in document.mapping_at("checkpoints").items():
+        bases = [each for each in ("like", "of") if isinstance(entry, dict) and entry.get(each) is not None]
+        if not bases:
             continue
-        wrong = f"must be the name of an entry of the shipped registry, got {show(base)}"
-        if isinstance(base, str):
-            wrong = f"unknown entry {show(base)} of the shipped registry.{did_you_mean(base, known)}"
-        problems.append(document.problem(("checkpoints", name, "of"), wrong))
-        del whole[name]
-    return replace(document, value={**document.mapping_at(), "checkpoints": whole}), problems
+        shipped = shipped or read_yaml(shipped_registry())
+        try:
+            whole[name] = _whole(name, document, shipped)
+        except ValueError as error:
+            problems.append(document.problem(("checkpoints", name, bases[0]), str(error)))
+            del whole[name]
+    if shipped is None:
+        return document
+    return replace(document, value=document.mapping_at() | {"checkpoints": whole}, problems=tuple(problems))
+
+
+def _whole(name: str, document: Document, shipped: Document, above: tuple[str, ...] = ()) -> dict[str, Value]:
+    """Return an entry with all its fields; those ``above`` are like it.
+
+    Raises:
+        ValueError: ``of`` or ``like`` names no entry, both are given, or the entry is like itself.
+    """
+    own, known = document.mapping_at("checkpoints"), shipped.mapping_at("checkpoints")
+    entry, subject = document.mapping_at("checkpoints", name), f"{name!r}: " if above else ""
+    like, of = entry.get("like"), entry.get("of")
+    if like is None and of is None:
+        return entry
+    if like is not None and of is not None:
+        raise ValueError(f"{subject}must not be given beside 'of', whose entry stays as it is; remove one of the two")
+    base, where, known = (of, " of the shipped registry", known) if like is None else (like, "", known | own)
+    if not isinstance(base, str):
+        raise ValueError(f"{subject}must be the name of an entry{where}, got {show(base)}")
+    if base not in known:
+        raise ValueError(f"{subject}unknown entry {show(base)}{where}.{did_you_mean(base, known)}")
+    if like is None:
+        return _seeded(_inherited(shipped, base) | entry)
+    path = (*above, name)
+    if base in path or len(path) > MAX_DEPTH:
+        raise ValueError(f"must lead to an entry that is like no other, got {' -> '.join((*path, base))}")
+    theirs = _whole(base, document, shipped, path) if base in own else _inherited(shipped, base)
+    stated = {field: _merged(field, theirs.get(field), value) for field, value in entry.items() if field != "like"}
+    return {field: theirs[field] for field in _TAKEN if field in theirs} | stated
+
+
+def _merged(field: str, theirs: Value, own: Value) -> Value:
+    """Return the value of a field of an entry that is like another; a part of the same kind has its other fields."""
+    if field not in MERGED or not isinstance(theirs, dict) or not isinstance(own, dict):
+        return own
+    tags = (FAMILIES[field].tag, FAMILIES[field].alias)
+    before, stated = ([each[tag] for tag in tags if tag in each] for each in (theirs, own))
+    if stated and stated != before:
+        return own
+    return {name: value for name, value in theirs.items() if not (stated and name in tags)} | own
 
 
 def _seeded(entry: dict[str, Value]) -> dict[str, Value]:
@@ -79,13 +112,13 @@ def _seeded(entry: dict[str, Value]) -> dict[str, Value]:
     )
 
 
-def differences(document: Document, name: str, base: str, entry: object, shipped: Document) -> Iterator[Problem]:
+def differences(document: Document, name: str, base: str, entry: object) -> Iterator[Problem]:
     """Yield a problem for each field of an entry with ``of`` that is not as in the shipped entry.
 
     The training may have another seed. ``entry`` is the one called ``name`` in the document.
     """
     anywhere: Value = {"uri": "anywhere", "sha256": None}
-    theirs = construct(type(entry), _inherited(shipped, base) | {"weights": anywhere})
+    theirs = construct(type(entry), _inherited(read_yaml(shipped_registry()), base) | {"weights": anywhere})
     for field in _FIXED:
         ours, wanted = getattr(entry, field), getattr(theirs, field)
         if field == "training" and ours is not None and wanted is not None:
@@ -100,18 +133,19 @@ def differences(document: Document, name: str, base: str, entry: object, shipped
 
 
 def _inherited(shipped: Document, base: str) -> dict[str, Value]:
-    entry = shipped.mapping_at("checkpoints", base)
+    entry = _whole(base, shipped, shipped)
     found = {name: entry[name] for name in _INHERITED if name in entry}
-    training = ("checkpoints", base, "training")
-    for below in (("initial_weights",), ("vocabulary",), ("teacher", "weights")):
-        weights = shipped.mapping_at(*training, *below)
-        if isinstance(uri := weights.get("uri"), str) and not uri.startswith(HUB):
-            # Relative to the shipped registry, wherever the entry that inherits it is.
-            moved: Value = {**weights, "uri": str(shipped_folder() / uri)}
-            for depth in range(len(below), 0, -1):
-                moved = {**shipped.mapping_at(*training, *below[: depth - 1]), below[depth - 1]: moved}
-            found["training"] = moved
-    return found
+    return found | {"training": _moved(found["training"])} if "training" in found else found
+
+
+def _moved(recipe: Value) -> Value:
+    """Return a recipe of the shipped registry whose files are where they are, wherever an entry that takes it is."""
+    if not isinstance(recipe, dict):
+        return recipe
+    moved = {name: _moved(value) for name, value in recipe.items()}
+    if isinstance(uri := recipe.get("uri"), str) and not uri.startswith(HUB):
+        moved["uri"] = str(shipped_folder() / uri)
+    return moved
 
 
 def _first_difference(ours: object, theirs: object) -> tuple[Place, object, object]:

@@ -20,7 +20,7 @@ from robench.core.shard import EXACT_DTYPE
 from robench.domains import CHANNELS, DOMAINS
 from robench.models.backward_rules_impl import followers_of, following
 from robench.models.precision import ADVICE, Arithmetic, CompiledPasses, arithmetic_of, check_device, running_in
-from robench.models.shown import showing
+from robench.models.shown import as_leaves, showing
 from robench.tasks.base import Task
 from robench.tasks.classification import CLASSIFICATION
 
@@ -88,6 +88,13 @@ class LoadedModel:
         """Return whether passes are to run where ``evaluation.arithmetic.fixed_arithmetic`` allows TF32."""
         return self._arithmetic is not None and self._arithmetic.uses_tf32
 
+    def as_module(self) -> nn.Module:
+        """Return the model as a module from inputs, such as images in [0, 1], to outputs, for other libraries.
+
+        It shares the frozen parameters, and must stay on ``device`` and in evaluation mode.
+        """
+        return _AsModule(self)
+
     def outputs(self, inputs: Tensor, seeds: Sequence[int] | None = None, targets: Tensor | None = None) -> Tensor:
         """Return (B, classes) logits of images (B, C, H, W) in [0, 1], both float32; differentiable in ``inputs``.
 
@@ -115,6 +122,8 @@ class LoadedModel:
             found = f"a tensor on {outputs.device} of the layout {str(outputs.layout).removeprefix('torch.')}"
             raise ContractError(f"the model returned {found}, wanted a dense one on {self.device}")
         return outputs.float()
+
+    __call__ = outputs
 
     def outputs_and_layers(
         self, inputs: Tensor, seeds: Sequence[int] | None = None
@@ -150,7 +159,7 @@ class LoadedModel:
         embedding, embedded = (getattr(self._module, name, None) for name in ("embedding", "embedded"))
         if embedding is None or embedded is None or getattr(self._module, "reads_pieces", False):
             return None
-        with torch.enable_grad(), _as_leaves(self._module, "embedding") as leaves:
+        with torch.enable_grad(), as_leaves(self._module, "embedding") as leaves:
             value = score(self.outputs(inputs, seeds))
         (gradient,) = torch.autograd.grad(value, leaves[0])
         return gradient[0], embedded
@@ -183,7 +192,7 @@ class LoadedModel:
             found = tuple(clean.shape) if isinstance(clean, Tensor) else type(clean).__name__
             wanted = f"a vector for each token, ({', '.join(map(str, inputs.shape))}, D)"
             raise ContractError(f"its embed returned {found} for tokens {tuple(inputs.shape)}, wanted {wanted}")
-        with torch.enable_grad(), _as_leaves(self._module, "embed") as leaves:
+        with torch.enable_grad(), as_leaves(self._module, "embed") as leaves:
             value = score(self.outputs(inputs, seeds))
         gradient = None
         if len(leaves) == 1 and value.requires_grad:
@@ -287,31 +296,14 @@ class LoadedModel:
             raise ContractError(f"inputs must be on {self.device}, where the model is, got {inputs.device}")
 
 
-@contextmanager
-def _as_leaves(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
-    """Let a method or submodule of a module return leaves of the graph, which are collected in the list."""
-    leaves: list[Tensor] = []
+class _AsModule(nn.Module):
+    def __init__(self, model: LoadedModel) -> None:
+        super().__init__()
+        self.module, self.outputs = model.module, model.outputs
+        self.eval()
 
-    def keep(output: Tensor) -> Tensor:
-        leaves.append(output.detach().requires_grad_(True))
-        return leaves[-1]
-
-    part, own = getattr(module, name), vars(module)
-    if isinstance(part, nn.Module):
-        handle = part.register_forward_hook(lambda _, given, output: keep(output))
-        try:
-            yield leaves
-        finally:
-            handle.remove()
-        return
-    before = own.get(name)
-    own[name] = lambda *given, **named: keep(part(*given, **named))
-    try:
-        yield leaves
-    finally:
-        del own[name]
-        if before is not None:
-            own[name] = before
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.outputs(inputs)
 
 
 def _words_of(module: nn.Module) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from robench.attention.build import build_attention
-from robench.attention.geometry import Geometry
+from robench.attention.geometry import Geometry, TokenLayout
 from robench.attention.state import ForwardState
 from robench.core.errors import ContractError, DeclarationError, WeightsError
 from robench.core.seeds import LazySeeds, Stream, stream_seed
@@ -250,6 +250,7 @@ def _attentions_of_decoder(architecture: Segmenter) -> list[nn.Module]:
             num_tokens=architecture.num_patches + architecture.num_classes,
             depth=depth,
             layer=layer,
+            layout=TokenLayout(grid=architecture.layout.grid),
         )
         for layer in range(depth)
     ]

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, Lt
 
+from robench.attention.geometry import TokenLayout
 from robench.declarations.base import LARGEST, FieldProblem
 from robench.models.transformer import Count, Transformer, Width
 
@@ -31,6 +32,11 @@ class Sequences(Transformer):
     def num_tokens(self) -> int:
         """Return the number of places."""
         return self.num_steps
+
+    @property
+    def layout(self) -> TokenLayout:
+        """Return the places of the tokens, which may be fewer where attention leaves padding out."""
+        return TokenLayout(is_padded=self.padding == "keys")
 
     @property
     def mlp_parameters(self) -> int:

@@ -2,6 +2,7 @@
 
 For the time of a pass, hooks have each layer keep its projections, and its weights where the pass computes them. The
 rest is computed when a loss asks for it; a layer that keeps nothing is asked by ``seen``, which runs it again.
+``as_leaves`` gives the tensors that a method or part of a model returns, such as embedded tokens.
 """
 
 from collections.abc import Callable, Iterator
@@ -87,3 +88,30 @@ def _tensor(part: str, attention: Any, given: tuple[Any, ...], shown: Shown, see
     if state.mask_BN is None or state.branch_BN is not None:
         return weights_BHNM
     return torch.where(state.mask_BN[:, None, :, None], weights_BHNM, 0.0)
+
+
+@contextmanager
+def as_leaves(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
+    """Let a method or submodule of a module return leaves of the graph, which are collected in the list."""
+    leaves: list[Tensor] = []
+
+    def keep(output: Tensor) -> Tensor:
+        leaves.append(output.detach().requires_grad_(True))
+        return leaves[-1]
+
+    part, own = getattr(module, name), vars(module)
+    if isinstance(part, nn.Module):
+        handle = part.register_forward_hook(lambda _, given, output: keep(output))
+        try:
+            yield leaves
+        finally:
+            handle.remove()
+        return
+    before = own.get(name)
+    own[name] = lambda *given, **named: keep(part(*given, **named))
+    try:
+        yield leaves
+    finally:
+        del own[name]
+        if before is not None:
+            own[name] = before

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from robench.attention.base import AttentionBase
+from robench.attention.geometry import TokenLayout
 from robench.attention.softmax import Softmax
 from robench.declarations.base import CausalFormBase, FieldProblem
 from robench.models.base import ArchitectureBase
@@ -93,6 +94,11 @@ class Transformer(ArchitectureBase):
     def num_tokens(self) -> int:
         """Return the number of tokens of an attention layer."""
         raise NotImplementedError
+
+    @property
+    def layout(self) -> TokenLayout:
+        """Return the places of the tokens of an attention layer."""
+        return TokenLayout()
 
     @property
     def mlp_parameters(self) -> int:

@@ -99,6 +99,7 @@ def attention_of(architecture: Transformer, layer: int, *, separate_queries: boo
         layer=layer,
         separate_queries=separate_queries,
         is_causal=architecture.reads_causally,
+        layout=architecture.layout,
     )
     return build_attention(architecture.attention, geometry)
 

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
+from robench.attention.geometry import TokenLayout
 from robench.attention.rpc import Rpc
 from robench.attention.softmax import Softmax
 from robench.attention.symmetric import Symmetric
@@ -52,6 +53,12 @@ class ImageTransformer(Transformer):
     def num_tokens(self) -> int:
         """Return the number of tokens of an attention layer."""
         return self.num_patches
+
+    @property
+    def layout(self) -> TokenLayout:
+        """Return the places of the tokens of an attention layer: patches behind class and distillation token."""
+        side = self.image_size // self.patch_size
+        return TokenLayout(num_special=self.num_tokens - self.num_patches, grid=(side, side))
 
     @property
     def mlp_parameters(self) -> int:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, Lt, MaxLen
 
+from robench.attention.geometry import TokenLayout
 from robench.declarations.base import LARGEST, DeclarationBase, FieldProblem
 from robench.models.transformer import NormPlace, Transformer, Width
 
@@ -164,3 +165,8 @@ class TextClassifier(WordTransformer):
     def num_tokens(self) -> int:
         """Return the number of tokens of an attention layer: the words and the class token."""
         return self.context + 1
+
+    @property
+    def layout(self) -> TokenLayout:
+        """Return the places of the tokens: words behind the class token, or in front of it in the causal form."""
+        return TokenLayout(num_special=0 if self.is_causal else 1)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from robench.analyses.base import AnalysisBase, Curve, Pass, Statistic, TokenLayout
+from robench.analyses.base import AnalysisBase, Curve, Pass, Statistic
 from robench.analyses.observing import layout_of, observe
 from robench.attention.base import AttentionBase
-from robench.attention.geometry import Geometry
+from robench.attention.geometry import Geometry, TokenLayout
 from robench.attention.seen import Seen, ShowsInside
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from robench.attention.base import AttentionBase
 from robench.attention.build import build_attention
-from robench.attention.geometry import Geometry
+from robench.attention.geometry import Geometry, TokenLayout
 from robench.attention.seen import ShowsInside
 from robench.attention.softmax import Softmax
 from robench.attention.state import ForwardState
@@ -21,7 +21,8 @@ __all__ = ["ATTENTION_CHECKS", "StandaloneLayer", "check_attention", "layer_of",
 
 # One seed per example, so that neighbours and order change no draw.
 SEED = 7
-GEOMETRY = Geometry(dim=16, num_heads=2, num_tokens=17, depth=4, layer=3)
+PATCHES = TokenLayout(num_special=1, grid=(4, 4))
+GEOMETRY = Geometry(dim=16, num_heads=2, num_tokens=17, depth=4, layer=3, layout=PATCHES)
 SCALES = (0.0, 1e-30, 1e-4, 1e-2, 1.0, 1e3)
 BFLOAT16_SCALES = (1e-4, 1e-2, 1.0, 1e3)
 # Tolerance of the number of parameters, which is declared for refusing models too large for memory.
@@ -138,7 +139,7 @@ def keeps_shape_and_dtype_for_any_number_of_tokens(declaration: AttentionBase, g
     for batch, num_tokens in ((1, geometry.num_tokens), (3, geometry.num_tokens), (2, 1), (2, 5), (2, 26)):
         if declaration.problems_in(num_tokens=num_tokens, depth=geometry.depth):
             continue
-        module = StandaloneLayer(declaration, replace(geometry, num_tokens=num_tokens))
+        module = StandaloneLayer(declaration, replace(geometry, num_tokens=num_tokens, layout=TokenLayout()))
         x_BNC = tokens(batch=batch, num_tokens=num_tokens, dim=geometry.dim)
         for dtype in (torch.float32, torch.float64):
             output_BNC = module.to(dtype)(x_BNC.to(dtype))
@@ -258,7 +259,7 @@ def its_state_survives_a_round_trip(declaration: AttentionBase, geometry: Geomet
 
 def its_parameters_are_as_many_as_declared(declaration: AttentionBase, geometry: Geometry) -> None:
     """Check ``parameters_in`` against the built layer; only far more parameters than declared are refused."""
-    sizes = replace(geometry, dim=8 * geometry.num_heads, num_tokens=65)
+    sizes = replace(geometry, dim=8 * geometry.num_heads, num_tokens=65, layout=TokenLayout())
     if declaration.problems_in(num_tokens=sizes.num_tokens, depth=sizes.depth):
         sizes = geometry
     built, plain = (num_parameters(each, sizes) for each in (declaration, Softmax()))

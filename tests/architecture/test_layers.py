@@ -12,11 +12,12 @@ from sources import parsed
 
 PACKAGE = Path(__file__).parents[2] / "robench"
 ATTENTION_IMPORTERS = {"models", "attention", "testing"}
-# What all others may import of it: the mapping from kinds to declarations.
+# What all others may import of it: the mapping from kinds to declarations, what layers show, and where tokens are.
 ATTENTION_KINDS = {
     *("robench.attention", "robench.attention.ATTENTIONS"),
     *("robench.attention.seen", "robench.attention.seen.Seen", "robench.attention.seen.ShowsInside"),
     *("robench.attention.seen.seen_of", "robench.attention.seen.valid_length"),
+    *("robench.attention.geometry", "robench.attention.geometry.TokenLayout"),
 }
 
 

@@ -12,13 +12,14 @@ from analysis_references import REFERENCES, Inside, Layer
 from presence import present
 
 from robench.analyses import ANALYSES
-from robench.analyses.base import AnalysisBase, Pass, TokenLayout
+from robench.analyses.base import AnalysisBase, Pass
 from robench.analyses.change import AttentionChange
 from robench.analyses.kernel_pca import Eigenvectors, ProjectionError
 from robench.analyses.observing import check_shown, layout_of, observe, possible_analyses
 from robench.analyses.spectra import EffectiveRank, Spectrum
 from robench.analyses.weights import AttentionDistance, Entropy
 from robench.attention.base import AttentionBase
+from robench.attention.geometry import TokenLayout
 from robench.attention.primal import Primal
 from robench.attention.rkde import Rkde
 from robench.attention.rpc import Rpc

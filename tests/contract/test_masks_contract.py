@@ -9,10 +9,10 @@ from attention_references import REFERENCES
 from attention_settings import one_per_form
 from torch import Tensor
 
-from robench.analyses.base import TokenLayout
 from robench.analyses.observing import observe
 from robench.attention import ATTENTIONS
 from robench.attention.base import AttentionBase
+from robench.attention.geometry import TokenLayout
 from robench.attention.nystrom import Nystrom
 from robench.models import RESIDUALS
 from robench.models.build import build

@@ -2,17 +2,21 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from presence import present
 
+from examples import MEASUREMENT
 from robench.attention.rpc import Rpc
 from robench.core.checkpoint import Checkpoint, Weights
 from robench.core.errors import DeclarationError, did_you_mean
 from robench.datasets import DATASETS
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.declare import merge, read_registry, shipped_folder, shipped_registry
+from robench.declare.registry import sound_part_of
+from robench.declare.yaml_source import read_yaml
 from robench.models.foreign import Python, Timm
 from robench.models.layouts import LAYOUTS
 from robench.models.vit import Vit
@@ -180,6 +184,63 @@ def test_initial_weights_of_a_shipped_recipe_are_found_from_any_registry(tmp_pat
         Path(present(mine.training.initial_weights).uri)
         == shipped_folder() / "weights/wikitext-smoe-medium.safetensors"
     )
+
+
+LIKE = """\
+checkpoints:
+  base: {like: cifar10-vit, architecture: {depth: 2}, training: {num_epochs: 1}, weights: {uri: w, sha256: null}}
+  cifar10-twicing-vit:
+    FIELDS
+    weights:
+      uri: checkpoints/cifar10-twicing-vit.safetensors
+      sha256: 2543192d8164a0884862603105c5ebb57740c3612050a7cdc9ee3808db70b80b
+      by: robench
+      how_to_get: "Make it with 'robench train NAME --data-root DATA' (docs/cifar10.md)."
+    source: robench train cifar10-twicing-vit
+    licence: Apache-2.0
+    expected: {top1_accuracy: 0.7179}
+"""
+
+
+@pytest.mark.parametrize(
+    ("like", "architecture", "training"),
+    [
+        ("cifar10-vit", "{attention: {kind: twicing}}", "{}"),
+        ("cifar10-vit", "{kind: vit, attention: {kind: twicing}}", "{kind: one-cycle, seed: 0}"),
+        ("base", "{depth: 4, attention: {kind: twicing}}", "{num_epochs: 12}"),
+    ],
+)
+def test_an_entry_that_is_like_another_is_the_one_spelled_out(
+    tmp_path: Path, like: str, architecture: str, training: str
+) -> None:
+    """In the shipped registry all models of CIFAR-10 are spelled out."""
+    given = f"like: {like}\n    architecture: {architecture}\n    training: {training}"
+    found = read_registry(write(tmp_path, LIKE.replace("FIELDS", given)))["cifar10-twicing-vit"]
+    spelled = read_registry(shipped_registry())["cifar10-twicing-vit"]
+    at_home = replace(found, folder=spelled.folder, registry=spelled.registry)
+    assert at_home == spelled
+    assert replace(MEASUREMENT, checkpoint=found).key == replace(MEASUREMENT, checkpoint=spelled).key
+
+
+def test_an_entry_takes_no_weights_scores_seeds_or_sources_from_the_one_it_is_like(tmp_path: Path) -> None:
+    text = "checkpoints: {mine: {like: cifar10-vit, weights: {uri: a.safetensors, sha256: null}, trained_on: null}}\n"
+    (mine,) = read_registry(write(tmp_path, text)).values()
+    theirs = read_registry(shipped_registry())["cifar10-vit"]
+    assert (mine.architecture, mine.preprocessing, mine.training) == (
+        theirs.architecture, theirs.preprocessing, theirs.training,
+    )  # fmt: skip
+    assert mine.weights == Weights(uri="a.safetensors", sha256=None)
+    assert (mine.expected, mine.source, mine.licence, mine.paper) == ({}, "not stated", "not stated", "")
+    assert (mine.trained_on, mine.belongs_to, mine.entry) == (None, None, "mine")
+
+
+def test_an_entry_like_a_broken_one_is_kept_if_what_it_takes_is_sound(tmp_path: Path) -> None:
+    text = (
+        "checkpoints:\n  base: {like: cifar10-vit, weights: {uri: a, sha256: no-digest}}\n"
+        "  mine: {like: base, weights: {uri: b, sha256: null}}\n"
+    )
+    registry = sound_part_of(read_yaml(write(tmp_path, text)), tmp_path)
+    assert (list(registry.checkpoints), list(registry.broken)) == (["mine"], [("checkpoints", "base")])
 
 
 def test_weights_are_the_users_unless_an_entry_says_otherwise(tmp_path: Path) -> None:

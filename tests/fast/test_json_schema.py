@@ -209,6 +209,23 @@ def test_what_plug_ins_may_add_is_open(kind: str, place: tuple[str | int, ...], 
     assert SCHEMAS[kind].is_valid(damaged(kind, place, value))
 
 
+@pytest.mark.parametrize(
+    ("architecture", "is_right"),
+    [
+        ({"attention": {"kind": "rpc", "layers": [0]}}, True),
+        ({"depth": 2, "residual": {"kind": "boost"}}, True),
+        ({"attention": {"kind": "rpc", "layers": "first"}}, False),
+        ({"attention": {"kind": "rpc", "sparsities": 1}}, False),
+        ("vit", False),
+    ],
+)
+def test_a_part_of_an_architecture_is_right_beside_like_alone(architecture: Any, is_right: bool) -> None:
+    entry = {"weights": ENTRY["weights"], "architecture": architecture, "training": {"seed": 2}}
+    like = {"checkpoints": {"mine": entry | {"like": "digits-vit"}}}
+    assert (SCHEMAS["registry"].is_valid(like), not is_refused_by_robench("registry", like)) == (is_right, is_right)
+    assert not SCHEMAS["registry"].is_valid({"checkpoints": {"mine": entry | {"of": "digits-vit"}}})
+
+
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_what_robench_accepts_is_never_refused(path: Path) -> None:
     """Of mistakes of authors some are no matter of shape, but nothing that is right may be marked in an editor."""

@@ -5,13 +5,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Robench
 
+from robench.attention.rpc import Rpc
 from robench.cli.new_command import FAMILIES
 from robench.core.plugins import FAMILIES as KNOWN
+from robench.declare import find_checkpoints, read_registry
 
 # The shortest and the longest, for which lines of the templates may wrap.
 NAMES = ("q", "walk-of-twenty-chars", "walkoftwentyletterss")
@@ -90,6 +93,34 @@ def test_in_the_repository_lines_are_added_where_they_belong(robench: Robench, c
             text = (checkout / path).read_text()
             assert path.endswith(BUDGETS) or name.replace("-", "_").upper() in text.upper().replace("-", "_")
     assert is_in_style(checkout, "--config", 'lint.isort.known-first-party=["robench"]') == ""
+
+
+def test_an_entry_like_another_has_the_new_attention(robench: Robench, tmp_path: Path) -> None:
+    ended = robench("new", "attention", "my-bias", "--like", "cifar10-vit", "--output", tmp_path / "new", "--json")
+    found, file = json.loads(ended.stdout), tmp_path / "new" / "my-bias.yaml"
+    assert str(file) in found["written"]
+    assert found["next"][-1] == f"train it: robench train my-bias-cifar10-vit --registry {file}"
+    # A kind that there is, in the place of the one that would have to be installed.
+    file.write_text(file.read_text().replace("kind: my-bias", "kind: rpc"))
+    (entry,) = read_registry(file).values()
+    (theirs,) = find_checkpoints(["cifar10-vit"])
+    assert entry.architecture == replace(theirs.architecture, attention=Rpc())  # type: ignore[type-var]  # a dataclass
+    assert (entry.training, entry.weights.sha256) == (theirs.training, None)
+
+
+@pytest.mark.parametrize(
+    ("family", "like", "found"),
+    [
+        ("attack", "digits-vit", "--like is of attentions, got a plug-in of the family attack"),
+        ("attention", "digits-vitt", "unknown model 'digits-vitt'. Did you mean 'digits-vit'?"),
+    ],
+)
+def test_an_entry_like_no_other_is_refused_before_anything_is_written(
+    robench: Robench, tmp_path: Path, family: str, like: str, found: str
+) -> None:
+    ended = robench("new", family, "my-bias", "--like", like, "--output", tmp_path / "new")
+    assert (ended.code, found in ended.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_corruption_without_draws_is_listed_as_one(robench: Robench, checkout: Path) -> None:

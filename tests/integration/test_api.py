@@ -54,6 +54,21 @@ def test_a_checkpoint_is_differentiable_at_any_batch_size() -> None:
         torch.testing.assert_close(victim.outputs(pixels, seeds=list(range(size))), logits)
 
 
+def test_other_libraries_attack_a_checkpoint_as_a_module() -> None:
+    foolbox, torchattacks = pytest.importorskip("foolbox"), pytest.importorskip("torchattacks")
+    model, batch = robench.load_checkpoint("digits-vit"), robench.load_dataset("digits").batch(0, 20)
+    module, images = model.as_module(), batch.inputs
+    assert not any(part.training for part in module.modules())
+    assert not any(each.requires_grad for each in module.parameters())
+    torch.testing.assert_close(module(images), model.outputs(images), rtol=0, atol=0)
+    torch.testing.assert_close(model(images), model.outputs(images), rtol=0, atol=0)
+    right = foolbox.accuracy(foolbox.PyTorchModel(module, bounds=(0, 1)), images, batch.targets)
+    assert right == float((model(images).argmax(1) == batch.targets).float().mean()) >= 0.9
+    attacked = torchattacks.PGD(module, eps=0.1, alpha=0.03, steps=5)(images, batch.targets)
+    assert 0 <= float(attacked.min()) <= float(attacked.max()) <= 1
+    assert float((model(attacked).argmax(1) == batch.targets).float().mean()) <= 0.2
+
+
 @pytest.mark.parametrize("form", [str, Path, lambda path: [path], lambda path: (str(path),)])
 def test_a_registry_is_one_path_or_several(tmp_path: Path, form: Callable[[Path], Any]) -> None:
     victim = robench.load_checkpoint("honest", registry=form(write_registry(tmp_path)))

@@ -92,6 +92,13 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert is_made or (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_architectures_name_their_backbone_in_one_way() -> None:
+    pages = [*DOCUMENTS, *ROOT.glob("examples/**/*.yaml"), ROOT / "checkpoints.yaml"]
+    first = {key for page in pages for key in re.findall(r"architecture:\s*\{?\s*(\w+):", page.read_text())}
+    assert "backbone" in first
+    assert "kind" not in first
+
+
 def test_the_make_targets_of_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in set(re.findall(r"`?make ([a-z-]+)`?", README)):
