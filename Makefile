@@ -89,6 +89,9 @@ cifar10: $(READY) ## gains over baselines, leaderboard and figures of CIFAR-10 f
 	@$(BIN)/python scripts/cifar10_findings.py
 	@$(BIN)/python scripts/attention_findings.py
 
+texts: $(READY)   ## leaderboard and figure of SST-2 and SST-5 from the committed results: reports/texts
+	@$(BIN)/python scripts/texts_findings.py
+
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins
 	@$(BIN)/robench table --all --results reports/archive.tar.xz --device-speed 100 --output reports/tables
 	@$(BIN)/robench table --all --twin --results reports/archive.tar.xz --output reports/twins

@@ -20,6 +20,7 @@ from scipy.special import ndtr
 
 import robench
 from robench.comparison.documents import difference_text
+from robench.comparison.evidence import difference_over_seeds
 from robench.comparison.pairing import LEVEL
 from robench.comparison.spread import POWER
 from robench.core.checkpoint import entry_name
@@ -166,9 +167,44 @@ class ManyToOne:
         yield ""
 
 
-def outcomes_of(results: Path, suite: str, condition: str, prefix: str) -> dict[str, NDArray[np.bool_]]:
-    """Return which examples are right, (seeds, examples), of each published model with all examples of a condition."""
+@dataclass(frozen=True)
+class AskedAgain:
+    """Sentence on a model beside its control on the examples that a condition of a suite leaves out."""
+
+    model: str
+    control: str
+    suite: str
+    condition: str
+
+    def lines(self, results: Path) -> Iterator[str]:
+        """Yield the difference with Welch's test over seeds, and its interval over examples."""
+        conditions = robench.load_suite(self.suite).conditions
+        (used,) = [each.num_examples for each in conditions if each.name == self.condition]
+        correct = outcomes_of(results, self.suite, self.condition, self.model, whole=True)
+        control = outcomes_of(results, self.suite, self.condition, self.control, whole=True)
+        ours, theirs = correct[self.model][:, used:], control[self.control][:, used:]
+        difference, p_value = difference_over_seeds([*ours.mean(axis=1)], [*theirs.mean(axis=1)])
+        each = ours.mean(axis=0) - theirs.mean(axis=0)
+        half = stats.t.ppf(1 - LEVEL / 2, len(each) - 1) * each.std(ddof=1) / sqrt(len(each))
+        over_seeds = difference_text(difference.value, difference.low, difference.high, "share")
+        right = [f"`{name}` {100 * of.mean():.1f} %" for name, of in ((self.model, ours), (self.control, theirs))]
+        over_examples = f"[{100 * (each.mean() - half):+.1f}, {100 * (each.mean() + half):+.1f}]"
+        what = f"{len(each)} examples of {self.condition} that `{self.suite}` leaves out"
+        yield f"On the {what} {' and '.join(right)} are"
+        yield f"right: {over_seeds} points over {len(ours)} seeds (Welch's test, p = {p_value:.2g}), {over_examples}"
+        yield "over these examples."
+        yield ""
+
+
+def outcomes_of(
+    results: Path, suite: str, condition: str, prefix: str, *, whole: bool = False
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which examples are right, (seeds, examples), of each published model with all examples of a condition.
+
+    ``whole``: all examples of the dataset in place of those that the suite states.
+    """
     loaded, table = robench.load_suite(suite), Table("", prefix, suite)
+    loaded = loaded.whole() if whole else loaded
     stored = Stored(loaded, FolderStore(results), None, loaded.seed)
     column = next(each for each in loaded.columns if each.key == f"{condition}/top1_accuracy")
     rows: dict[str, list[NDArray[np.bool_]]] = {}
