@@ -25,7 +25,7 @@ def write_screenshots(page: Path, folder: Path = FOLDER) -> None:
     with chromium(width=WHOLE[0], height=WHOLE[1]) as driver:
         prefer(driver, "light")
         driver.get(page.absolute().as_uri())
-        driver.find_elements("css selector", "#board thead button")[1].click()
+        driver.find_element("css selector", "#board .unfold").click()
         driver.save_screenshot(str(folder / "desktop.png"))
         driver.get(page.absolute().as_uri())
         resize(driver, *PHONE)

@@ -173,11 +173,21 @@ def pairs_of(models: Sequence[str], testable: Mapping[str, Testable]) -> dict[tu
     return {(a, b): test for (a, first), (b, second) in pairs if (test := pair_test(first, second, may_permute=False))}
 
 
-def tests_text(tests: Sequence[str], num_columns: Sequence[int], num_models: int) -> str:
+def others_text(*num_models: int) -> str:
+    """Return the number of other models in each group of a table as text.
+
+    >>> others_text(3, 7), others_text(2)
+    ('2 or 6 other models', '1 other model')
+    """
+    others = dict.fromkeys(count - 1 for count in num_models)
+    return f"{' or '.join(map(str, others))} other model{'s' if max(others) > 1 else ''}"
+
+
+def tests_text(tests: Sequence[str], num_columns: Sequence[int], *num_models: int) -> str:
     """Return the names of tests and what their p-values are multiplied by, for notes on marks of the best.
 
-    ``num_columns`` are the numbers of columns of the suites of a table.
+    ``num_columns`` are the numbers of columns of the suites of a table, ``num_models`` those of models of its groups.
     """
     columns = " or ".join(map(str, dict.fromkeys(num_columns)))
-    others = f"{num_models - 1} other model{'s' if num_models > 2 else ''}"
-    return f"two-sided {', '.join(dict.fromkeys(tests))}; p times {columns} columns of the suite and {others}"
+    test = f"two-sided {', '.join(dict.fromkeys(tests))}"
+    return f"{test}; p times {columns} columns of the suite and {others_text(*num_models)}"

@@ -340,6 +340,10 @@ class Recipe(Declaration, Protocol):
         """Return a sentence that tables show with the numbers of these weights; usually empty."""
 
     @property
+    def is_adversarial(self) -> bool:
+        """Return whether the model is trained on adversarial examples."""
+
+    @property
     def total_epochs(self) -> int:
         """Return the number of epochs of the whole training."""
 

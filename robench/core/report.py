@@ -27,6 +27,8 @@ class Estimate:
         unit: ``share`` for proportions in [0, 1]; ``ratio`` for errors relative to a reference's; only renderers use
             per cent. Other units are printed as they are.
         of_seeds: values of the single training seeds, for a mean over them; empty for one checkpoint.
+        deviation: standard deviation over the seeds, where tables show it; or None.
+        num_lacking: number of further training seeds, which were not measured.
         bias: mean of the bootstrap's resamples less the value, for numbers that are not a mean over examples; or None.
     """
 
@@ -36,6 +38,8 @@ class Estimate:
     num_examples: int
     unit: str = "share"
     of_seeds: tuple[float, ...] = ()
+    deviation: float | None = None
+    num_lacking: int = 0
     bias: float | None = None
 
 

@@ -1,7 +1,7 @@
 """Reader of leaderboard files: title, first columns, order of rows and note of a leaderboard."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
@@ -33,12 +33,16 @@ class LeaderboardEntry:
             others are folded away. Empty for all, in the order of the suites.
         sort: order of the rows, and column of the ranks; null for rows by name, without ranks.
         note: text below the title.
+        groups: patterns of names of models, such as ``cifar10-adversarial-*``, by the name of a group with a ranking of
+            its own, in this order. A model is in the first that matches; others by whether their recipe in a registry
+            is adversarial training.
     """
 
     title: str = ""
     headline: tuple[str, ...] = ()
     sort: SortEntry | None = None
     note: str = ""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

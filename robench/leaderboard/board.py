@@ -122,7 +122,9 @@ class BoardRow(Row):
         measured: provenance by suite and condition, joined by a slash, of each checkpoint; conditions without outcomes
             are left out.
         flag_suites: the suites whose results raise each flag or not.
-        rank: rank in the column of ``Settings.sort``, ``comparison.pairing.ordinals``; ``unranked``: why it has none.
+        rank: rank in the column of ``Settings.sort`` within its group, ``comparison.pairing.ordinals``; ``unranked``:
+            why it has none.
+        group: group in which its numbers are ranked and marked; empty where there is one alone.
     """
 
     entry: Entry | None = None
@@ -130,6 +132,7 @@ class BoardRow(Row):
     flag_suites: tuple[tuple[str, ...], ...] = ()
     rank: int | None = None
     unranked: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,7 @@ class Settings:
         title: empty for the names of the suites; ``note``: text below it.
         headline: keys of the columns that come first; empty for all.
         sort: key of the column by which rows are sorted and ranked; None for rows by name, without ranks.
+        groups: patterns of models by group, in their order; see ``mechanisms.grouped``.
     """
 
     title: str = ""
@@ -177,6 +181,7 @@ class Settings:
     headline: tuple[str, ...] = ()
     sort: str | None = None
     is_worst_first: bool = False
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 # Of a leaderboard without a file of settings.
@@ -194,6 +199,8 @@ class Leaderboard(Rendered):
             why. ``lengths``: metrics against the number of steps or queries; ``profiles``: accuracy against the
             severity of a corruption.
         limited: limit of each model that a suite left out, as of ``core.report.Report``.
+        by_mechanism: the same with a row for each entry over its training seeds, which is ranked; None where no entry
+            has several.
     """
 
     renderers: ClassVar[str] = "robench.leaderboard:RENDERERS"
@@ -208,6 +215,19 @@ class Leaderboard(Rendered):
     profiles: tuple[Chart, ...] = ()
     settings: Settings = PLAIN
     limited: Mapping[str, int] = field(default_factory=dict)
+    by_mechanism: "Leaderboard | None" = None
+
+    @property
+    def shown(self) -> "Leaderboard":
+        """Leaderboard for readers: a row a mechanism."""
+        return self.by_mechanism or self
+
+    @property
+    def groups(self) -> Mapping[str, tuple[BoardRow, ...]]:
+        """Rows by group, in their order."""
+        return {
+            group: tuple(row for row in self.rows if row.group == group) for group in (row.group for row in self.rows)
+        }
 
     @property
     def title(self) -> str:

@@ -18,13 +18,16 @@ from robench.core.report import Cell, Report, Row
 from robench.core.suite import Suite
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard, Settings
 from robench.leaderboard.curves import curves_of, left_out_of, lengths_of, profiles_of
+from robench.leaderboard.mechanisms import grouped, mechanism_rows
 from robench.leaderboard.settings import columns_named
 from robench.leaderboard.suite_results import SuiteResults, columns_of_suite
 from robench.reports import report_of_store
 from robench.reports.arrangement import AnyRow, best_first, one_column
 from robench.reports.grid import cell_text
 from robench.reports.results import Stored
+from robench.reports.seeds import CROSSED_INTERVAL
 
+OF_SEEDS = "training seeds are ranked together, as their mechanism"
 BEST = "bold, or with an asterisk: the best of its column{}"
 _UNKNOWN = Cell(estimate=None, num_examples=0, missing=None)
 
@@ -62,19 +65,44 @@ def leaderboard_of(
     # Rows of several suites: of means over seeds, names are those of entries.
     entries = [*wanted, *(name for each in found for name in each.rows)]
     names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
-    rows = _ranked(
-        [_row(name, found, columns, (checkpoints or {}).get(name)) for name in names],
-        {column.key: column for column in columns},
-        testable,
-    )
-    if (sort := next((each for each in columns if each.key == settings.sort), None)) is not None:
-        rows = _sorted_and_ranked(rows, sort, testable.get(sort.key, {}), is_worst_first=settings.is_worst_first)
-    names = [row.model for row in rows]
-    curves = tuple(chart for each in found for chart in curves_of(each.suite, columns, rows))
+    known = checkpoints or {}
+    rows = grouped([_row(name, found, columns, known.get(name)) for name in names], settings.groups, known)
+    limited = {model: limit for report in reports for model, limit in report.limited.items()}
+    means, of_means = mechanism_rows(rows, testable) if is_tested and not average_seeds else ((), {})
+    if not any(row.seeds for row in means):
+        return _board(found, columns, rows, testable, settings, limited)
+    board = _board(found, columns, rows, {}, settings, limited)
+    seeds = tuple(replace(row, ranks={}, unranked=OF_SEEDS if settings.sort else "") for row in board.rows)
+    by_mechanism = _board(found, columns, means, of_means, settings, limited)
+    intervals = {"intervals over seeds": CROSSED_INTERVAL}
+    crossed = tuple(replace(each, provenance={**each.provenance, **intervals}) for each in by_mechanism.suites)
+    return replace(board, suites=crossed, rows=seeds, by_mechanism=replace(by_mechanism, suites=crossed))
+
+
+def _board(
+    found: Sequence[SuiteResults],
+    columns: Sequence[BoardColumn],
+    rows: Sequence[BoardRow],
+    testable: Mapping[str, Mapping[str, Testable]],
+    settings: Settings,
+    limited: Mapping[str, int],
+) -> Leaderboard:
+    """Return the leaderboard of some rows, which are ranked and sorted by group."""
+    suites = [each.suite for each in found]
+    by_key = {column.key: column for column in columns}
+    sort = by_key.get(settings.sort or "")
+    parts = [[row for row in rows if row.group == group] for group in dict.fromkeys(row.group for row in rows)]
+    ranked_parts = [_ranked(part, by_key, testable) for part in parts]
+    if sort is not None:
+        tested, is_worst_first = testable.get(sort.key, {}), settings.is_worst_first
+        ranked_parts = [_sorted_and_ranked(part, sort, tested, is_worst_first=is_worst_first) for part in ranked_parts]
+    ranked_rows = tuple(row for part in ranked_parts for row in part)
+    names = [row.model for row in ranked_rows]
+    curves = tuple(chart for suite in suites for chart in curves_of(suite, columns, ranked_rows))
     return Leaderboard(
         suites=tuple(each.board_suite() for each in found),
-        columns=columns,
-        rows=rows,
+        columns=tuple(columns),
+        rows=ranked_rows,
         pairs={column.key: pairs for column in columns if (pairs := pairs_of(names, testable.get(column.key, {})))},
         curves=curves,
         left_out=tuple(
@@ -82,10 +110,10 @@ def leaderboard_of(
             for suite in suites
             for each in left_out_of(suite, columns, curves)
         ),
-        lengths=tuple(chart for each in found for chart in lengths_of(each.suite, columns, rows)),
-        profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies)),
+        lengths=tuple(chart for suite in suites for chart in lengths_of(suite, columns, ranked_rows)),
+        profiles=tuple(chart for each in found for chart in profiles_of(each.suite, each.accuracies_of(ranked_rows))),
         settings=settings,
-        limited={model: limit for report in reports for model, limit in report.limited.items()},
+        limited=limited,
     ).headline_first()
 
 
@@ -122,13 +150,17 @@ def ranked(
 
 
 def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str | None = None) -> Leaderboard:
-    """Return a leaderboard with some of its columns, and its rows in order of one of them; see ``reports.arranged``."""
+    """Return a leaderboard with some of its columns, and its rows in order of one of them; see ``reports.arranged``.
+
+    Groups of rows stay together.
+    """
     shown = {column.key for name in columns for column in columns_named(board.columns, name)}
     rows = board.rows
     if sort is not None:
         wanted = one_column([each.column for each in board.columns], sort)
         found = next(each for each in board.columns if each.column is wanted)
         rows = best_first(rows, found.key, lower_is_better=found.lower_is_better)
+        rows = tuple(row for group in board.groups for row in rows if row.group == group)
     # Pairs are places of rows.
     place = {row.model: number for number, row in enumerate(rows)}
     moved = [place[row.model] for row in board.rows]
@@ -137,7 +169,8 @@ def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str
         for key, of_column in board.pairs.items()
     }
     kept = tuple(each for each in board.columns if not columns or each.key in shown)
-    return replace(board, columns=kept, rows=rows, pairs=pairs)
+    below = None if board.by_mechanism is None else arranged_board(board.by_mechanism, columns=columns, sort=sort)
+    return replace(board, columns=kept, rows=rows, pairs=pairs, by_mechanism=below)
 
 
 def _models(suites: Sequence[Suite], store: Store, seed: int | None) -> list[str]:
@@ -163,6 +196,7 @@ def _row(
         entry=None if checkpoint is None else entry_of(checkpoint),
         limit=first.limit,
         all_examples=any(row.all_examples for row in rows.values()),
+        weights=first.weights,
         batch_size=next((row.batch_size for row in rows.values() if row.batch_size is not None), None),
         cells={
             each.key: rows[each.suite].cells[each.column.key] if each.suite in rows else _UNKNOWN for each in columns

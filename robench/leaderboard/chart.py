@@ -1,4 +1,4 @@
-"""Charts as SVG, with no dependency: lines of models over budgets or severities, and bars of intervals in cells.
+"""Charts as SVG, with no dependency: lines of models over budgets or severities.
 
 Colours and widths are the page's (classes ``line-0`` to ``line-6``), so that a chart follows its light and dark theme.
 Numbers are rounded to a tenth of a unit; the same chart gives the same bytes.
@@ -11,12 +11,10 @@ from zlib import crc32
 
 from robench.core.checkpoint import entry_name
 from robench.core.inert import clipped
-from robench.core.report import Estimate
 from robench.leaderboard.board import Chart, Point
 
 _WIDTH, _HEIGHT = 360, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 12, 12, 42
-_BAR_WIDTH, _BAR_HEIGHT = 100, 8
 _MARKERS = ("circle", "box", "diamond", "triangle")
 
 
@@ -52,24 +50,6 @@ def sample_of(model: str, style: int) -> str:
     return (
         f'<svg class="sample" viewBox="0 0 32 12" aria-hidden="true"><path class="{_class(model, style)}" d="M0 6H32"/>'
         f"{_marker(model, style, 16, 6)}</svg>"
-    )
-
-
-def bar_of(estimate: Estimate, largest: float, seeds: Sequence[float] = ()) -> str:
-    """Return a number with its interval as a small bar, with numbers of single training seeds as points.
-
-    0 is at the left end and ``largest`` at the right, where infinite values lie too.
-    """
-    if largest <= 0:
-        return ""
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    value, low, high = (_BAR_WIDTH * _within(number / largest) for number in (estimate.value, low, high))
-    points = "".join(f"M{_BAR_WIDTH * _within(seed / largest):.1f} 4h0" for seed in seeds)
-    return (
-        f'<svg class="bar" viewBox="0 0 {_BAR_WIDTH} {_BAR_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path d="M{low:.1f} 4H{high:.1f}M{value:.1f} 0V{_BAR_HEIGHT}"/>'
-        f"{f'<path class={chr(34)}seeds{chr(34)} d={chr(34)}{points}{chr(34)}/>' if points else ''}</svg>"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from robench.core.report import Cell, Estimate
 from robench.core.suite import Column
 from robench.costs import Counts
-from robench.leaderboard.board import BoardColumn, Leaderboard
+from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
 
 PARAMETERS = "parameters"
 MULTIPLY_ADDS = "multiply_adds"
@@ -27,12 +27,18 @@ def with_costs(board: Leaderboard, counts: Mapping[str, Counts], rules: Sequence
             row,
             cells={
                 **row.cells,
-                **{column.key: _cell(found.get(row.model), column) for column, found in values.items()},
+                **{column.key: _cell(_first(found, row), column) for column, found in values.items()},
             },
         )
         for row in board.rows
     )
-    return replace(board, columns=(*board.columns, *values), rows=rows).headline_first()
+    below = None if board.by_mechanism is None else with_costs(board.by_mechanism, counts, rules)
+    return replace(board, columns=(*board.columns, *values), rows=rows, by_mechanism=below).headline_first()
+
+
+def _first(found: Mapping[str, float], row: BoardRow) -> float | None:
+    """Return the count of a row's model, or of the first of its seeds that has one; they have the same architecture."""
+    return next((found[name] for name in (row.model, *row.seeds) if name in found), None)
 
 
 def cost_columns(rules: Sequence[str]) -> list[BoardColumn]:

@@ -5,8 +5,9 @@ keys, versions and digests; no time, machine or path.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from math import isinf
 
@@ -31,17 +32,62 @@ def document_of(board: Leaderboard) -> dict[str, Json]:
     print it, ``is_infinite`` where its value is, and its rank: ``is_best``, ``is_close``, and ``p``, ``p_corrected``
     and ``test`` where it was tested. ``pairs`` of a column are ``[row, row, p, test]``, rows counted from 0, not
     corrected; ``num_columns`` is what they are multiplied by. With settings there are ``settings``, and where rows are
-    sorted by a column a row has its ``rank``, or why it is ``unranked``.
+    sorted by a column a row has its ``rank``, or why it is ``unranked``; its ``group`` where there are several.
+
+    Where models have several training seeds, ``rows`` are checkpoints, and ``mechanisms`` models over their seeds: they
+    are ranked, tested and paired, with a ``deviation`` over seeds. Their provenance is that of the rows.
     """
     settings = board.settings
+    by_mechanism = () if board.by_mechanism is None else board.by_mechanism.rows
+    mechanisms = [_row(replace(row, measured={}), board) for row in by_mechanism]
     return {
         **({} if settings == PLAIN else {"settings": {**asdict(settings), "headline": list(settings.headline)}}),
         "suites": [asdict(suite) for suite in board.suites],
-        "test": tests_of(board),
-        "columns": [_column(column, board.pairs.get(column.key, {})) for column in board.columns],
+        "test": tests_of(board.shown),
+        "columns": [_column(column, board.shown.pairs.get(column.key, {})) for column in board.columns],
         "rows": [_row(row, board) for row in board.rows],
-        "notes": list(notes_of(board)),
+        **({"mechanisms": mechanisms} if mechanisms else {}),
+        "notes": list(notes_of(board.shown)),
     }
+
+
+def packed(values: Sequence[Json]) -> Json:
+    """Return JSON values without repetitions, which the page's script unpacks (``elements.js``).
+
+    Of objects it has the packed values of each field, with the places of objects that lack it; where all fields hold
+    objects, or all lists, the names and the packed lists of values. Of lists it has the lengths and all items, and of
+    other values the distinct ones with their places, or, where most differ, each.
+
+    >>> packed([{"a": 5}, {"a": 5, "b": [1, 2]}])
+    {'fields': {'a': [{'of': [5]}], 'b': [{'lengths': {'of': [2]}, 'items': {'of': [1, 2]}}, [0]]}}
+    """
+    objects = [each for each in values if isinstance(each, dict)]
+    lists = [each for each in values if isinstance(each, list)]
+    if objects and len(objects) == len(values):
+        held = {type(value) for each in objects for value in each.values()}
+        if held in ({dict}, {list}):
+            return {
+                "names": _distinct([[*each] for each in objects]),
+                "values": packed([[*each.values()] for each in objects]),
+            }
+        fields: dict[str, Json] = {}
+        for name in dict.fromkeys(name for each in objects for name in each):
+            lacking: list[Json] = [place for place, each in enumerate(objects) if name not in each]
+            fields[name] = [packed([each[name] for each in objects if name in each]), *([lacking] if lacking else [])]
+        return {"fields": fields}
+    if lists and len(lists) == len(values):
+        items = [item for each in lists for item in each]
+        return {"lengths": packed([len(each) for each in lists]), "items": packed(items)}
+    return _distinct(values)
+
+
+def _distinct(values: Sequence[Json]) -> Json:
+    texts = [json.dumps(each) for each in values]
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    if len(places) > 1 and len(values) < 2 * len(places):
+        return {"of": [*values]}
+    found: dict[str, Json] = {"of": [json.loads(text) for text in places]}
+    return found if len(places) == 1 else {**found, "places": [places[text] for text in texts]}
 
 
 def _column(column: BoardColumn, pairs: Mapping[tuple[int, int], PairTest]) -> Json:
@@ -68,8 +114,7 @@ def _row(row: BoardRow, board: Leaderboard) -> Json:
         document["entry"] = {**asdict(row.entry), "links": list(row.entry.links)}
     if row.rank is not None:
         document["rank"] = row.rank
-    if row.unranked:
-        document["unranked"] = row.unranked
+    document |= {name: text for name, text in (("unranked", row.unranked), ("group", row.group)) if text}
     document |= scope_of(row)
     document["cells"] = {column.key: _cell(row, column.key) for column in board.columns}
     document["measured"] = {

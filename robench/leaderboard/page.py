@@ -7,21 +7,21 @@ its provenance.
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
-from math import isfinite
 
 from robench.core.inert import NOTE_WIDTH, clipped, is_link
-from robench.leaderboard.board import BoardColumn, BoardRow, Chart, Leaderboard
-from robench.leaderboard.chart import bar_of, sample_of, svg_of
+from robench.leaderboard.board import Chart, Leaderboard
+from robench.leaderboard.chart import sample_of, svg_of
 from robench.leaderboard.curves import chosen_lines
-from robench.leaderboard.document import document_of
-from robench.leaderboard.tables import CLOSE_MARK, about_models, grid_of_board, notes_of, provenance_lines
-from robench.reports.grid import cell_text
+from robench.leaderboard.document import document_of, packed
+from robench.leaderboard.tables import about_models, grid_of_board, notes_of, provenance_lines
 from robench.reports.notes import grouped_notes
 from robench.reports.page import page_of
 from robench.reports.table import html_table
 
 STYLES = ("page.css", "table.css")
-SCRIPTS = ("elements.js", "table.js", "details.js", "compare.js", "columns.js", "start.js")
+SCRIPTS = (
+    *("elements.js", "build.js", "table.js", "details.js", "compare.js", "columns.js", "address.js", "start.js"),
+)
 _FLAGS = """\
 A flag is a sign that a number under attack cannot be believed: gradients that are masked, an attack that
 failed where a weaker one succeeded, or predictions that change by themselves. It says nothing against the model; follow
@@ -36,6 +36,8 @@ _BODY = """\
 {sections}</main>
 <footer>
 {provenance}</footer>
+<svg id="bar" class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" hidden>\
+<path/><path class="seeds"/></svg>
 <dialog id="details" aria-labelledby="details-title"></dialog>
 <dialog id="comparison" aria-labelledby="comparison-title"></dialog>
 <dialog id="chooser" aria-labelledby="chooser-title"></dialog>
@@ -43,7 +45,8 @@ _BODY = """\
 
 
 def render_html(board: Leaderboard) -> str:
-    """Return the leaderboard as a whole page."""
+    """Return the leaderboard as a whole page, with a row a mechanism."""
+    data, board = packed([document_of(board)]), board.shown
     suites = "; ".join(suite.description for suite in board.suites if suite.description)
     body = _BODY.format(
         table=table_of(board),
@@ -53,7 +56,7 @@ def render_html(board: Leaderboard) -> str:
     return page_of(
         board.title,
         body,
-        document_of(board),
+        data,
         about=(board.settings.note, board.suite_titles if board.settings.title else "", suites),
         package="robench.leaderboard",
         styles=STYLES,
@@ -135,65 +138,14 @@ def _group(name: str, charts: Sequence[Chart]) -> str:
     )
 
 
-NOTHING = '<tr class="nothing"><td colspan="{}">No model has been measured on these suites yet.</td></tr>'
-
-
 def table_of(board: Leaderboard) -> str:
-    """Return the table as one element: a row a model, a column a number, and flags where any model was checked."""
+    """Return the table as one element of texts, in whose place the script builds its own."""
     grid = grid_of_board(board)
-    rank = -1 if board.settings.sort is None else 1
-    headers = "".join(
-        f'<th scope="col" data-place="{place}"{" class=rank" if place == rank else ""}>{escape(label)}</th>'
-        for place, label in enumerate(grid.header)
-    )
-    largest = {column.key: _largest(board, column) for column in board.columns}
-    rows = [
-        _row(board, row, place, texts, largest)
-        for place, (row, texts) in enumerate(zip(board.rows, grid.rows, strict=True))
-    ]
-    body = "\n".join(rows) if rows else NOTHING.format(len(grid.header))
-    caption = f"{escape(grid.title)}: {len(board.rows)} models, proportions in per cent, 95 % intervals in brackets"
-    return (
-        f'<table id="board">\n<caption class="hidden-text">{caption}</caption>\n'
-        f"<thead><tr>{headers}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-    )
-
-
-def _row(board: Leaderboard, row: BoardRow, place: int, texts: tuple[str, ...], largest: dict[str, float]) -> str:
-    about = "" if row.entry is None else f'<span class="about">{escape(clipped(row.entry.attention))}</span>'
-    cells = "".join(_cell(row, column, largest[column.key]) for column in board.columns)
-    kind = "flags raised" if row.raised else "flags"
-    # The model's name, perhaps its rank, the numbers, and perhaps the flags.
-    num_first = 1 if board.settings.sort is None else 2
-    checked = "".join(f'<td class="{kind}">{escape(text)}</td>' for text in texts[num_first + len(board.columns) :])
-    head = f'<th scope="row"><span class="model">{escape(texts[0])}</span>{about}</th>'
-    rank = "".join(
-        f'<td class="rank" title="{escape(clipped(row.unranked))}">{text}</td>' for text in texts[1:num_first]
-    )
-    return f'<tr data-row="{place}">{head}{rank}{cells}{checked}</tr>'
-
-
-def _cell(row: BoardRow, column: BoardColumn, largest: float) -> str:
-    cell, rank = row.cells[column.key], row.ranks.get(column.key)
-    value, bracket, interval = cell_text(cell).partition(" [")
-    if cell.estimate is None:
-        return f'<td class="missing">{escape(cell_text(cell))}</td>'
-    kinds = [*(["best"] if rank and rank.is_best else []), *(["close"] if rank and rank.is_close else [])]
-    attribute = f' class="{" ".join(kinds)}"' if kinds else ""
-    how = "" if rank is None or rank.test is None else f", p = {rank.adjusted:.2g} by {rank.test}, corrected"
-    mark = f'<sup title="not distinguishable from the best{how}">{CLOSE_MARK}</sup>' if "close" in kinds else ""
-    low_high = f' <span class="interval">[{escape(interval)}</span>' if bracket else ""
-    return (
-        f"<td{attribute}>{escape(value)}{mark}{low_high}{bar_of(cell.estimate, largest, cell.estimate.of_seeds)}</td>"
-    )
-
-
-def _largest(board: Leaderboard, column: BoardColumn) -> float:
-    """Return the right end of a column's bars: 1 of proportions, else the largest number there is."""
-    return max([1.0, *_numbers(board, column)]) if column.unit == "share" else max(_numbers(board, column), default=0.0)
-
-
-def _numbers(board: Leaderboard, column: BoardColumn) -> Iterator[float]:
-    estimates = (row.cells[column.key].estimate for row in board.rows)
-    for estimate in (each for each in estimates if each is not None):
-        yield from (number for number in (estimate.value, estimate.high) if number is not None and isfinite(number))
+    caption = f"{grid.title}: {len(board.rows)} models, proportions in per cent, 95 % intervals in brackets"
+    lines = []
+    for group, rows in groupby(zip(board.rows, grid.rows, strict=True), key=lambda each: each[0].group):
+        lines += [[f"<b>{escape(clipped(group))}</b>"]] if group else []
+        lines += [[escape(text) for text in texts] for _, texts in rows]
+    table = html_table(grid.header, lines, caption)
+    nothing = "" if board.rows else "<p>No model has been measured on these suites yet.</p>\n"
+    return f'<div id="board">{table}</div>{nothing}'

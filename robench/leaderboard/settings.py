@@ -36,6 +36,7 @@ def settings_of(document: Document, columns: Sequence[BoardColumn], costs: Seque
         headline=tuple(dict.fromkeys(headline)),
         sort=None if entry.sort is None else columns_named(columns, entry.sort.column)[0].key,
         is_worst_first=entry.sort is not None and entry.sort.direction == "worst-first",
+        groups=entry.groups,
     )
 
 

@@ -3,7 +3,7 @@
 The outcomes of one model at a time are read; contributions and proportions of them are kept.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from robench.comparison.pairing import Testable
 from robench.core.protocols import Store
@@ -40,7 +40,7 @@ class SuiteResults:
         self.report = report
         self.measured: dict[str, dict[str, tuple[ConditionProvenance, ...]]] = {}
         self.testable: dict[str, dict[str, Testable]] = {}
-        self._accuracies: dict[str, list[Accuracies]] = {}
+        self._accuracies: dict[str, Accuracies] = {}
         self._views = views_by_name(suite)
         results = Stored(suite, store, measurements, report.seed, report.precision)
         for row in self.report.rows:
@@ -54,10 +54,10 @@ class SuiteResults:
         """Rows of the report by model."""
         return {row.model: row for row in self.report.rows}
 
-    @property
-    def accuracies(self) -> dict[str, Accuracies]:
-        """Proportion of verdicts that hold by model, and by family, type and severity of corruption."""
-        return {model: mean_of(found) for model, found in self._accuracies.items()}
+    def accuracies_of(self, rows: Iterable[Row]) -> dict[str, Accuracies]:
+        """Return the proportion of verdicts that hold by model, and by family, type and severity of corruption."""
+        seeds = {row.model: [name for name in row.seeds or (row.model,) if name in self._accuracies] for row in rows}
+        return {model: mean_of([self._accuracies[name] for name in names]) for model, names in seeds.items() if names}
 
     def board_suite(self) -> BoardSuite:
         """Return the suite as the leaderboard has it."""
@@ -80,8 +80,7 @@ class SuiteResults:
             if coverage.records:
                 key = self._key(name)
                 measured[key] = (*measured.get(key, ()), _measured(checkpoint, coverage))
-        accuracies = severity_accuracies(self.suite, coverages)
-        self._accuracies.setdefault(row.model, []).append(accuracies)
+        self._accuracies[checkpoint] = severity_accuracies(self.suite, coverages)
         for column in self.suite.columns:
             estimate = row.cells[column.key].estimate
             if estimate is not None:

@@ -3,43 +3,56 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from robench.comparison.pairing import tests_text
+from robench.comparison.pairing import others_text, tests_text
 from robench.core.inert import NOTE_WIDTH, clipped, is_link
 from robench.core.report import Report
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard
 from robench.reports.grid import ONE_CHECKPOINT, grid_of
 from robench.reports.machine_readable import fields_of
-from robench.reports.table import Table, csv_of, escaped, latex_of, latex_table, markdown_of, markdown_table
+from robench.reports.table import (
+    Table,
+    csv_of,
+    escaped,
+    latex_escaped,
+    latex_of,
+    latex_table,
+    markdown_of,
+    markdown_table,
+)
 
 CLOSE_MARK = "†"
-CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column at 5 % ({{}}); the best itself has it too."
+CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column{{}} at 5 % ({{}}); the best itself has it too."
 UNTESTED = "No mark: distinguishable from the best, or not testable."
 _HEADER = (
     *("model", "family", "attention", "architecture", "limit", "suite", "column", "metric", "conditions"),
     *("value", "low", "high", "num_examples", "missing", "all_examples", "batch_size"),
     *("p", "p_corrected", "test", "is_best", "is_close", "is_headline", "rank", "unranked"),
+    *("group", "seeds"),
 )
 RANK = "rank"
 RANKED = (
-    "Rank by {}: 1 + the number of models that are significantly better in this column at 5 % (p times {} columns of "
-    "the suite and {} other model{}). Equal ranks say no more than that."
+    "Rank by {}: 1 + the number of models{} that are significantly better in this column at 5 % (p times {} columns of "
+    "the suite and {}). Equal ranks say no more than that."
 )
+OVER_SEEDS = "Of several training seeds: mean ± standard deviation over seeds [95 % interval]; tests are over seeds."
 _ABOUT = ("model", "paper", "code", "weights", "trained on", "licence", "measured")
 
 
 def notes_of(board: Leaderboard) -> tuple[str, ...]:
     """Return the sentences that belong under every leaderboard."""
     of_weights = () if all(row.seeds for row in board.rows) else (ONE_CHECKPOINT,)
-    described = tests_of(board)
-    return (*of_weights, *((CLOSE.format(described), UNTESTED) if described else ()), *_rank_notes(board))
+    of_seeds = (OVER_SEEDS,) if any(row.seeds for row in board.rows) else ()
+    of_group, described = " and group" if len(board.groups) > 1 else "", tests_of(board)
+    of_tests = (CLOSE.format(of_group, described), UNTESTED) if described else ()
+    return (*of_seeds, *of_weights, *of_tests, *_rank_notes(board))
 
 
 def _rank_notes(board: Leaderboard) -> Iterator[str]:
     """Yield the definition of a rank, and for each model without one the reason."""
     column = next((each for each in board.columns if each.key == board.settings.sort), None)
     if column is not None:
-        others = len(board.rows) - 1
-        yield RANKED.format(column.label, column.num_columns, others, "" if others == 1 else "s")
+        of_group = " of its group" if len(board.groups) > 1 else ""
+        yield RANKED.format(column.label, of_group, column.num_columns, others_text(*_sizes(board)))
         yield from (f"No rank: {clipped(row.model)}: {row.unranked}." for row in board.rows if row.unranked)
 
 
@@ -71,11 +84,12 @@ def measured_on(row: BoardRow) -> str:
 def tests_of(board: Leaderboard) -> str:
     """Return the tests behind the marks, and the numbers by which their p-values are multiplied; empty for none."""
     tests = [rank.test for row in board.rows for rank in row.ranks.values() if rank.test is not None]
-    return (
-        tests_text(tests, [column.num_columns for column in board.columns if column.suite], len(board.rows))
-        if tests
-        else ""
-    )
+    num_columns = [column.num_columns for column in board.columns if column.suite]
+    return tests_text(tests, num_columns, *_sizes(board)) if tests else ""
+
+
+def _sizes(board: Leaderboard) -> list[int]:
+    return [len(rows) for rows in board.groups.values()] or [1]
 
 
 def marked(row: BoardRow, key: str, text: str) -> str:
@@ -138,18 +152,21 @@ def render_markdown(board: Leaderboard) -> str:
     With settings there are title and note above, and below the table a second one of the columns that are not of the
     headline, and what registries say of the models.
     """
-    settings = board.settings
+    board, settings = board.shown, board.settings
+    table, *others = _headline_grids(board)
+    headings = [f"## {escaped(clipped(group))}" if group else "" for group in board.groups]
+    below = [block for each in zip(headings[1:], map(markdown_table, others), strict=True) for block in each]
     if settings == PLAIN:
-        return markdown_of(grid_of_board(board))
+        return markdown_of(table, headings[:1], below)
     above = [f"# {escaped(clipped(board.title, NOTE_WIDTH))}", escaped(clipped(settings.note, NOTE_WIDTH))]
-    below = []
+    above += headings[:1]
     if board.further:
         below += ["## Further columns", markdown_table(_without_flags(board, board.further))]
     header, rows = about_models(board)
     if rows:
         cells = tuple(tuple(map(linked, row)) for row in rows)
         below += ["## Models", markdown_table(Table(header=header, rows=cells, num_names=0))]
-    return markdown_of(_headline_grid(board), above, below)
+    return markdown_of(table, above, below)
 
 
 def linked(text: str) -> str:
@@ -158,9 +175,10 @@ def linked(text: str) -> str:
     return f"[{escaped(clipped(text))}](<{text}>)" if is_link(text) else escaped(clipped(text))
 
 
-def _headline_grid(board: Leaderboard) -> Table:
-    """Return the table of the headline, with the notes on all columns."""
-    return replace(grid_of_board(board, board.headline), notes=grid_of_board(board).notes)
+def _headline_grids(board: Leaderboard) -> list[Table]:
+    """Return the table of the headline of each group, with the notes on all columns and rows."""
+    parts, notes = [replace(board, rows=rows) for rows in board.groups.values()] or [board], grid_of_board(board).notes
+    return [replace(grid_of_board(each, each.headline), notes=notes) for each in parts]
 
 
 def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Table:
@@ -174,21 +192,25 @@ def render_latex(board: Leaderboard) -> str:
 
     With settings there are title and note above, and a second tabular of the columns that are not of the headline.
     """
-    settings = board.settings
-    if settings == PLAIN:
-        return latex_of(grid_of_board(board))
-    above = [clipped(text, NOTE_WIDTH) for text in (settings.title, settings.note) if text]
+    board, settings = board.shown, board.settings
+    (table, *others), groups = _headline_grids(board), [clipped(group) for group in board.groups]
+    above = [clipped(text, NOTE_WIDTH) for text in (settings.title, settings.note, *groups[:1]) if text]
+    parts = [
+        rf"\par\bigskip\noindent {latex_escaped(group)}\par" + f"\n{latex_table(each)}"
+        for group, each in zip(groups[1:], others, strict=True)
+    ]
     second = [f"\n\\bigskip\n{latex_table(_without_flags(board, board.further))}"] if board.further else []
-    return latex_of(_headline_grid(board), above, second)
+    return latex_of(table, above, [*parts, *second])
 
 
 def render_csv(board: Leaderboard) -> str:
     """Return the leaderboard as CSV in long form, one line a cell, numbers unrounded and proportions in [0, 1].
 
     ``p``, ``p_corrected`` and ``test`` are those of ``comparison.pairing.ranks``; missing ones are empty, as are
-    missing numbers.
+    missing numbers. Means over training seeds, whose number is in ``seeds``, follow the checkpoints.
     """
-    return csv_of(_HEADER, [line for row in board.rows for line in _lines(row, board)])
+    means = [] if board.by_mechanism is None else [row for row in board.shown.rows if row.seeds]
+    return csv_of(_HEADER, [line for row in (*board.rows, *means) for line in _lines(row, board)])
 
 
 def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
@@ -204,4 +226,5 @@ def _lines(row: BoardRow, board: Leaderboard) -> Iterator[tuple[object, ...]]:
         rank = None if key is None else row.ranks.get(key)
         found = (None,) * 5 if rank is None else (rank.p, rank.adjusted, rank.test, rank.is_best, rank.is_close)
         is_headline = None if key is None else key in headline
-        yield (row.model, *facets, row.limit, suite, *fields, *found, is_headline, row.rank, row.unranked or None)
+        ranked = (row.rank, row.unranked or None, row.group or None, len(row.seeds) or None)
+        yield (row.model, *facets, row.limit, suite, *fields, *found, is_headline, *ranked)

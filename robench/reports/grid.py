@@ -68,7 +68,10 @@ def _coverage(report: Report) -> Iterator[str]:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or how much of it is missing."""
+    """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or how much of it is missing.
+
+    Of training seeds perhaps with their deviation and number, such as ``46.5 ± 0.7 [42.5, 50.5] (3 of 5 seeds)``.
+    """
     if cell.estimate is not None:
         return _estimate_text(cell.estimate)
     if not cell.is_applicable:
@@ -80,7 +83,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def _notes(row: Row) -> list[str]:
-    seeds = [f"mean over training seeds, with Student's t intervals: {', '.join(row.seeds)}"] if row.seeds else []
+    seeds = [f"mean over training seeds: {', '.join(row.seeds)}"] if row.seeds else []
     return [*seeds, *row.notes, *(f"{flag.name}: {flag.finding}; {flag.advice}" for flag in row.raised)]
 
 
@@ -92,10 +95,12 @@ def _flags_text(row: Row) -> str:
 
 
 def _estimate_text(estimate: Estimate) -> str:
-    value = number_text(estimate.value, estimate.unit)
-    if estimate.low is None or estimate.high is None:
-        return value
-    return f"{value} [{number_text(estimate.low, estimate.unit)}, {number_text(estimate.high, estimate.unit)}]"
+    text, num_seeds = number_text(estimate.value, estimate.unit), len(estimate.of_seeds) or 1
+    if estimate.deviation is not None:
+        text += f" ± {number_text(estimate.deviation, estimate.unit)}"
+    if estimate.low is not None and estimate.high is not None:
+        text += f" [{number_text(estimate.low, estimate.unit)}, {number_text(estimate.high, estimate.unit)}]"
+    return f"{text} ({num_seeds} of {num_seeds + estimate.num_lacking} seeds)" if estimate.num_lacking else text
 
 
 def number_text(number: float, unit: str) -> str:

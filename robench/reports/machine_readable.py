@@ -116,6 +116,8 @@ def plain_cell(cell: Cell) -> dict[str, Json]:
     document |= {"num_examples": cell.num_examples, "missing": cell.missing}
     if estimate is not None and estimate.of_seeds:
         document["of_seeds"] = [_finite(value) for value in estimate.of_seeds]
+    if estimate is not None and estimate.deviation is not None:
+        document["deviation"] = estimate.deviation
     if estimate is not None and estimate.bias is not None:
         document["bias"] = _finite(estimate.bias)
     return document

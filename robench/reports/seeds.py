@@ -1,19 +1,30 @@
 """Means over the training seeds of an entry, which combine several rows of a report into one.
 
-Source of the interval: Student 1908, for the mean of n independent values, mean +- t(n - 1, 0.975) s / sqrt(n).
+Source of the interval over seeds alone: Student 1908, for the mean of n independent values, mean +- t(n - 1, 0.975) s /
+sqrt(n). Of that over seeds and examples: ``crossed_interval``.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import isfinite
-from statistics import fmean, stdev
+from math import inf, isfinite
+from statistics import NormalDist, fmean, stdev, variance
+from typing import TYPE_CHECKING, Any
 
 from robench.core.checkpoint import entry_name
 from robench.core.flags import Flag
-from robench.core.report import Cell, Estimate, Report, Row
+from robench.core.ids import order_of
+from robench.core.report import Cell, Estimate, Report
+from robench.metrics.contributions import Contributions
+from robench.metrics.intervals import wilson_interval
+from robench.reports.arrangement import AnyRow
 from robench.reports.notes import grouped_notes
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 SEED_INTERVAL = "Student's t 95 % over training seeds"
+CROSSED_INTERVAL = "crossed random effects 95 % over training seeds and examples"
 
 
 def over_seeds(report: Report, entry_of: Callable[[str], str] = entry_name) -> Report:
@@ -26,13 +37,22 @@ def over_seeds(report: Report, entry_of: Callable[[str], str] = entry_name) -> R
         report: report with a row for each checkpoint.
         entry_of: returns the entry of a checkpoint, by their names.
     """
-    groups: dict[str, list[Row]] = {}
-    for row in report.rows:
-        groups.setdefault(entry_of(row.model), []).append(row)
-    rows = tuple(_mean_row(name, _distinct(rows)) for name, rows in groups.items())
+    rows = mean_rows(report.rows, lambda key, rows: mean_cell([row.cells[key] for row in rows]), entry_of)
     if not any(row.seeds for row in rows):
         return replace(report, rows=rows)
     return replace(report, rows=rows, provenance={**report.provenance, "intervals over seeds": SEED_INTERVAL})
+
+
+def mean_rows(
+    rows: Sequence[AnyRow],
+    cell_of: Callable[[str, Sequence[AnyRow]], Cell],
+    entry_of: Callable[[str], str] = entry_name,
+) -> tuple[AnyRow, ...]:
+    """Return one row per entry, see ``over_seeds``; ``cell_of`` returns the cell of a key over the rows of seeds."""
+    groups: dict[str, list[AnyRow]] = {}
+    for row in rows:
+        groups.setdefault(entry_of(row.model), []).append(row)
+    return tuple(_mean_row(name, _distinct(rows), cell_of) for name, rows in groups.items())
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -49,8 +69,76 @@ def t_interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - half_width, mean + half_width
 
 
-def mean_cell(cells: Sequence[Cell]) -> Cell:
-    """Return the mean of one number over the rows of an entry's seeds; no number unless every seed has one."""
+def crossed_interval(seeds: Sequence[Estimate], contributions: Sequence[object]) -> tuple[float, float]:
+    """Return the bounds of the 95 % interval of the mean over other training seeds and other examples.
+
+    All k seeds see the same n examples. Seeds, examples, and both together are random effects (Searle, Casella and
+    McCulloch 1992, "Variance components", chapter 4; of readers and cases, Gallas 2006, "One-shot estimate of MRMC
+    variance"): the value of seed i on example j is m + a_i + b_j + e_ij, and the variance of the mean
+
+        var(a) / k + var(b) / n + var(e) / (k n)  =  A + B - E,
+
+    with A the variance of the seeds' numbers over k, B the variance of the examples' means over seeds over n, and E
+    the residual variance over k n, which A and B both have. The sum is at least A and at least B. Degrees of freedom
+    are Satterthwaite's (1946): (A + B - E)^2 / (A^2 / (k - 1) + B^2 / (n - 1)).
+
+    Of proportions it is Wilson's interval with Student's quantile and p (1 - p) / (A + B - E) trials (the effective
+    sample size of Korn and Graubard 1998), at most k n, and n where no two values differ. Where the number is not a
+    mean over examples, or the seeds' examples differ, the mean of the seeds' squared half-widths over 1.96^2 replaces
+    B - E: at least as much, since no correlation of two seeds is above 1. Without half-widths it is ``t_interval``.
+
+    Args:
+        seeds: numbers of at least two seeds.
+        contributions: what of each seed was tested; other than ``Contributions`` count as unknown.
+    """
+    # Imported here: it takes a tenth of a second, and most reports have one checkpoint a row.
+    from scipy.special import stdtrit
+
+    values, count = _crossed(contributions), len(seeds)
+    mean, of_seeds = fmean(seed.value for seed in seeds), variance(seed.value for seed in seeds) / count
+    normal = NormalDist().inv_cdf(0.975)
+    if values is None:
+        num_examples = min(seed.num_examples for seed in seeds)
+        halves = [(seed.high - seed.low) / 2 for seed in seeds if seed.low is not None and seed.high is not None]
+        of_examples = fmean((half / normal) ** 2 for half in halves) if len(halves) == count else 0.0
+        total = of_seeds + of_examples
+    else:
+        num_examples = values.shape[1]
+        means = values.mean(0)
+        residuals = values - means - values.mean(1, keepdims=True) + mean
+        of_examples = float(means.var(ddof=1)) / num_examples
+        of_both = float((residuals**2).sum()) / ((count - 1) * (num_examples - 1) * count * num_examples)
+        total = max(of_seeds, of_examples, of_seeds + of_examples - of_both)
+    spread = of_seeds**2 / (count - 1) + of_examples**2 / max(1, num_examples - 1)
+    quantile = float(stdtrit(total**2 / spread if spread else inf, 0.975))
+    if all(isinstance(each, Contributions) and each.is_binary for each in contributions):
+        trials = min(count * num_examples, mean * (1 - mean) / total) if total else 0.0
+        trials = trials or num_examples
+        return wilson_interval(mean * trials, trials, quantile)
+    return mean - quantile * total**0.5, mean + quantile * total**0.5
+
+
+def _crossed(contributions: Sequence[object]) -> "NDArray[np.float64] | None":
+    """Return the values (seeds, examples) whose means are the numbers; None without such, or of other examples."""
+    import numpy as np
+
+    samples = [each.samples[0] for each in contributions if isinstance(each, Contributions) and each.is_mean]
+    ordered: list[tuple[list[Any], NDArray[Any]]] = []
+    for sample in samples:
+        order = order_of(sample.ids)
+        ordered.append((sample.ids[order].tolist(), sample.values[order]))
+    if len(ordered) < len(contributions) or any(ids != ordered[0][0] for ids, _ in ordered) or len(ordered[0][0]) < 2:
+        return None
+    return np.array([values for _, values in ordered], np.float64)
+
+
+def mean_cell(
+    cells: Sequence[Cell], interval_of: Callable[[Sequence[Estimate]], tuple[float, float]] | None = None
+) -> Cell:
+    """Return the mean of one number over the rows of an entry's seeds; no number unless every seed has one.
+
+    ``interval_of`` returns the bounds for finite numbers of the seeds; None for ``t_interval``.
+    """
     estimates = [cell.estimate for cell in cells if cell.estimate is not None]
     num_examples = min(cell.num_examples for cell in cells)
     if len(estimates) < len(cells):
@@ -63,8 +151,11 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
             is_applicable=any(cell.is_applicable for cell in cells),
         )
     values = tuple(estimate.value for estimate in estimates)
+    low, high = None, None
     # The median distance of attacks that mostly fail is infinite.
-    low, high = t_interval(values) if all(map(isfinite, values)) else (None, None)
+    if all(map(isfinite, values)):
+        bounds = t_interval(values) if interval_of is None else interval_of(estimates)
+        low, high = bounds if all(map(isfinite, bounds)) else (None, None)
     unit = estimates[0].unit
     if unit == "share" and low is not None and high is not None:
         # No proportion lies outside, so that no true mean is lost.
@@ -73,9 +164,9 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
     return Cell(estimate=mean, num_examples=num_examples, missing=0)
 
 
-def _distinct(rows: Sequence[Row]) -> list[Row]:
+def _distinct(rows: Sequence[AnyRow]) -> list[AnyRow]:
     """Return the first row of each set of weights, with a note that names the others."""
-    kept: dict[str, Row] = {}
+    kept: dict[str, AnyRow] = {}
     for row in rows:
         same = kept.get(row.weights or row.model)
         if same is None:
@@ -86,7 +177,7 @@ def _distinct(rows: Sequence[Row]) -> list[Row]:
     return list(kept.values())
 
 
-def _mean_row(name: str, rows: Sequence[Row]) -> Row:
+def _mean_row(name: str, rows: Sequence[AnyRow], cell_of: Callable[[str, Sequence[AnyRow]], Cell]) -> AnyRow:
     if len(rows) == 1:
         return rows[0]
     notes = grouped_notes([(row.model, row.notes) for row in rows], of_all="all seeds: ")
@@ -95,7 +186,7 @@ def _mean_row(name: str, rows: Sequence[Row]) -> Row:
         model=name,
         weights=None,
         seeds=tuple(row.model for row in rows),
-        cells={key: mean_cell([row.cells[key] for row in rows]) for key in rows[0].cells},
+        cells={key: cell_of(key, rows) for key in rows[0].cells},
         notes=tuple(notes),
         flags=_joined_flags(rows),
         is_audited=all(row.is_audited for row in rows),
@@ -103,7 +194,7 @@ def _mean_row(name: str, rows: Sequence[Row]) -> Row:
     )
 
 
-def _joined_flags(rows: Sequence[Row]) -> tuple[Flag, ...] | None:
+def _joined_flags(rows: Sequence[AnyRow]) -> tuple[Flag, ...] | None:
     """Return each flag once: raised if it is for any seed, with the names of those in its finding."""
     if all(row.flags is None for row in rows):
         return None

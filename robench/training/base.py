@@ -55,6 +55,11 @@ class TrainingBase(DeclarationBase):
         return False
 
     @property
+    def is_adversarial(self) -> bool:
+        """Return whether the model is trained on adversarial examples."""
+        return False
+
+    @property
     def total_epochs(self) -> int:
         """Return the number of epochs of the whole training."""
         return self.num_epochs

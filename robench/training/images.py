@@ -41,6 +41,11 @@ class ImageTraining(TrainingBase):
     saved_as: Literal["float32", "float16"] = "float32"
 
     @property
+    def is_adversarial(self) -> bool:
+        """Return whether adversarial examples replace the images."""
+        return bool(self.adversarial_epsilon)
+
+    @property
     def variant(self) -> str:
         """Return the budget of adversarial training, and the weights of a spectral penalty."""
         phrases = []

@@ -1,8 +1,7 @@
-"""Parts of leaderboards: ranks with corrected tests, pairs, charts and bars, columns of costs, plots against them."""
+"""Parts of leaderboards: ranks with corrected tests, pairs, charts, columns of costs, plots against them."""
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,13 +14,12 @@ from scipy.stats import binomtest, ttest_ind
 from robench.comparison import pairing
 from robench.comparison.pairing import PairTest, pair_test, pairs_of, ranks
 from robench.core.errors import IncompleteError, UsageError
-from robench.core.report import Estimate
 from robench.costs import Counts
 from robench.costs.stored import stored_costs
 from robench.figures import CostAxis, cost_plot, seconds_axis
 from robench.leaderboard import RENDERERS
 from robench.leaderboard.board import Chart, Point
-from robench.leaderboard.chart import bar_of, colour_of, sample_of, svg_of
+from robench.leaderboard.chart import colour_of, sample_of, svg_of
 from robench.leaderboard.costs import with_costs
 from robench.leaderboard.curves import MOST_LINES, chosen_lines
 from robench.metrics.contributions import Contributions, Sample
@@ -200,29 +198,6 @@ class TestCharts:
     def test_samples_have_the_markers_of_lines(self) -> None:
         shapes = [ElementTree.fromstring(sample_of("m", style)).findall("path")[1].get("d") for style in range(4)]
         assert len(set(shapes)) == 4
-
-
-class TestBars:
-    def test_a_bar_goes_from_low_to_high_with_a_mark_at_the_value(self) -> None:
-        svg = ElementTree.fromstring(bar_of(Estimate(value=0.5, low=0.25, high=0.8, num_examples=9), 1.0))
-        assert [path.get("d") for path in svg] == ["M25.0 4H80.0M50.0 0V8"]
-        assert svg.get("aria-hidden") == "true"
-
-    def test_seeds_are_points(self) -> None:
-        estimate = Estimate(value=0.5, low=0.2, high=0.8, num_examples=9, of_seeds=(0.4, 0.6))
-        svg = ElementTree.fromstring(bar_of(estimate, 2.0, estimate.of_seeds))
-        assert [path.get("d") for path in svg] == ["M10.0 4H40.0M25.0 0V8", "M20.0 4h0M30.0 4h0"]
-
-    def test_without_an_interval_there_is_the_mark_alone(self) -> None:
-        text = bar_of(Estimate(value=0.5, low=None, high=None, num_examples=1), 1.0)
-        assert "M50.0 4H50.0M50.0 0V8" in text
-
-    def test_what_is_infinite_or_beyond_stays_inside(self) -> None:
-        text = bar_of(Estimate(value=float("inf"), low=-1.0, high=float("inf"), num_examples=1), float(Fraction(1, 2)))
-        assert "M0.0 4H100.0M100.0 0V8" in text
-
-    def test_a_column_of_zeros_has_none(self) -> None:
-        assert bar_of(Estimate(value=0.0, low=0.0, high=0.0, num_examples=1), 0.0) == ""
 
 
 COLUMN = "clean/top1_accuracy"

@@ -14,14 +14,14 @@ const SAME = [
 const distinct = (values) => [...new Set(values)].join("; ");
 
 function suiteOf(name) {
-  return data.suites.find((suite) => suite.name === name);
+  return content.suites.find((suite) => suite.name === name);
 }
 
 function rankText(cell) {
   if (cell.is_best) return "the best of its column";
   if (cell.p === undefined) return "not tested";
   const verdict = cell.is_close ? "not distinguishable" : "distinguishable";
-  return `${verdict} from the best: p ${pText(cell.p)} (${cell.test}), ${pText(cell.p_corrected)} corrected (${data.test})`;
+  return `${verdict} from the best: p ${pText(cell.p)} (${cell.test}), ${pText(cell.p_corrected)} corrected (${content.test})`;
 }
 
 function conditionTable(measured) {
@@ -61,6 +61,15 @@ function section(title, ...content) {
   return make("section", {}, make("h3", {}, title), ...content.filter((child) => child !== null));
 }
 
+function seedTexts(row, cell, column) {
+  if (!cell.of_seeds) return "one checkpoint";
+  // Of seeds that are rows of their own, those without the number are left out.
+  const having = row.below.length ? row.below.filter((seed) => seed.cells[column.key].num_examples).map((seed) => seed.model)
+    : row.seeds;
+  return cell.of_seeds.map((value, place) =>
+    `${having.length === cell.of_seeds.length ? `${having[place]}: ` : ""}${numberText(value, column)}`).join(", ");
+}
+
 function showNumber(row, column) {
   const cell = row.cells[column.key];
   const suite = suiteOf(column.suite);
@@ -68,10 +77,9 @@ function showNumber(row, column) {
   const number = definitions([
     ["number", isPerCent(column) ? `${cell.text} per cent` : cell.text],
     ["metric", column.title],
-    ["interval", cell.low === null ? "none" : cell.of_seeds ? "Student's t 95 % over training seeds" : column.interval],
-    ["training seeds", cell.of_seeds ? cell.of_seeds.map((value, place) =>
-      `${row.seeds.length === cell.of_seeds.length ? `${row.seeds[place]}: ` : ""}${numberText(value, column)}`).join(", ")
-      : "one checkpoint"],
+    ["interval", cell.low === null ? "none" : cell.of_seeds ? suite.provenance["intervals over seeds"] : column.interval],
+    ["standard deviation over seeds", cell.deviation === undefined ? "" : numberText(cell.deviation, column)],
+    ["training seeds", seedTexts(row, cell, column)],
     ["examples", suite === undefined ? "" : cell.missing ? `${cell.num_examples}, ${cell.missing} missing` : String(cell.num_examples)],
     ["beside the others", cell.value === null ? "" : rankText(cell)],
     ["suite", suite ? `${suite.name}, version ${suite.version}` : "none: a count of the architecture"],
@@ -79,7 +87,7 @@ function showNumber(row, column) {
     ["measured on", row.all_examples ? "all examples, whatever number the suite states" : ""],
     ["batch size", row.batch_size === undefined ? "" : `holds at ${row.batch_size} only: its rows are coupled`],
   ]);
-  openDialog(byId("details"), `${row.model}: ${column.label}`, number,
+  openDialog(byId("details"), `${rowName(row)}: ${column.label}`, number,
     section("Provenance", ...provenanceOf(measured)), section("Flags of the model", ...flagList(row)));
 }
 
@@ -98,23 +106,7 @@ function showModel(row) {
     ["rank", row.rank === undefined ? row.unranked && `none: ${row.unranked}` : String(row.rank)],
   ]) : make("p", {}, "No registry that was read has this model.");
   const notes = (row.notes || []).map((note) => make("li", {}, shown(note)));
-  openDialog(byId("details"), row.model, about,
+  openDialog(byId("details"), rowName(row), about,
     notes.length ? section("Notes", make("ul", {}, ...notes)) : "",
     section("Flags", ...flagList(row)), section("Provenance", ...provenanceOf(Object.values(row.measured).flat())));
-}
-
-// Wrap what a cell shows into a button, which keyboards reach and screen readers name.
-function makeOpening(element, onclick, label) {
-  element.replaceChildren(make("button", { type: "button", class: "open", onclick, title: label }, ...element.childNodes));
-}
-
-function makeCellsOpening() {
-  data.rows.forEach((row, index) => {
-    const cells = trs[index].cells;
-    data.columns.forEach((column, place) => {
-      makeOpening(cells[place + FIRST], () => showNumber(row, column), "provenance");
-    });
-    if (flagsPlace >= 0) makeOpening(cells[flagsPlace], () => showModel(row), "flags in words");
-    makeOpening(cells[MODEL].querySelector(".model"), () => showModel(row), "about the model");
-  });
 }

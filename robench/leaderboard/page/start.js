@@ -1,17 +1,18 @@
 // Everything put in place.
-function start() {
-  makeHeadersSortable();
-  makeCellsOpening();
-  const compare = makeRowsChoosable();
+function begin() {
+  buildTable();
+  const place = sorted ? columns.findIndex((column) => column.key === sorted) : -1;
+  if (place >= 0) {
+    start.place = place + FIRST;
+    start.descending = firstDescending(place + FIRST) !== content.settings.is_worst_first;
+  }
+  compareButton = button("Compare two", showComparison, { id: "compare", disabled: true });
   byId("tools").append(searchField(), ...FACETS.map(facetSelect),
-    button("Columns", showChooser, { id: "columns" }), makeFolding(), compare,
-    themeSwitch());
+    button("Columns", showChooser, { id: "columns" }), makeFolding(), compareButton, themeSwitch());
   byId("tools").hidden = false;
   makeMore();
-  showPortion();
-  const place = sorted ? data.columns.findIndex((column) => column.key === sorted) : -1;
-  if (place < 0) showStatus();
-  else sortBy(place + FIRST, firstDescending(place + FIRST) !== data.settings.is_worst_first);
+  readAddress();
+  addEventListener("hashchange", readAddress);
 }
 
-start();
+if (models.length) begin();
