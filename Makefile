@@ -89,7 +89,7 @@ cifar10: $(READY) ## gains over baselines, leaderboard and figures of CIFAR-10 f
 	@$(BIN)/python scripts/cifar10_findings.py
 	@$(BIN)/python scripts/attention_findings.py
 
-texts: $(READY)   ## leaderboard and figure of SST-2 and SST-5 from the committed results: reports/texts
+texts: $(READY)   ## leaderboard and figure of SST-2 from the committed results: reports/texts
 	@$(BIN)/python scripts/texts_findings.py
 
 tables: $(READY) ## the papers' tables and their twins from the archive of results: reports/tables and reports/twins

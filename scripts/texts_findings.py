@@ -1,4 +1,4 @@
-"""Writes reports/texts from reports/texts.tar.xz (``make texts``): the leaderboard, and accuracy against queries."""
+"""Writes reports/texts from reports/texts.tar.xz (``make texts``): the leaderboard of SST-2, and accuracy against queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from results_pages import PAGES
 from robench.papers.archive import unpacked
 
 FOLDER = Path(__file__).parents[1] / "reports" / "texts"
-SUITES = ("sst2-swap", "sst2-search", "sst5-swap")
+SUITES = ("sst2-swap", "sst2-search")
 # In the figure, means over seeds.
 MODELS = "sst2-*"
 
