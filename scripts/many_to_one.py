@@ -201,7 +201,7 @@ def outcomes_of(
 ) -> dict[str, NDArray[np.bool_]]:
     """Return which examples are right, (seeds, examples), of each published model with all examples of a condition.
 
-    ``whole``: all examples of the dataset in place of those that the suite states.
+    ``whole``: all examples of the dataset in place of the number that the suite states.
     """
     loaded, table = robench.load_suite(suite), Table("", prefix, suite)
     loaded = loaded.whole() if whole else loaded
