@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from torch import nn
 
@@ -127,7 +128,7 @@ def run(
     executor: str | ExecutorBase = AUTO,
     shard_timeout: float | None = None,
     data_root: str | Path | None = None,
-    audit: bool = True,
+    audit: bool | Literal["full"] = True,
     keep_adversarial: KeptDtype | None = None,
     precision: Precision = EXACT_DTYPE,
     batch_size: BatchSize = "suite",
@@ -149,7 +150,8 @@ def run(
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
     ``all_examples`` measures whole datasets. With ``all_seeds`` a row is the mean over a model's training seeds, with a
-    t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
+    t interval. Models of suites with attacks are audited first, unless ``audit`` is False: on 32 examples with
+    ``full``, else on as many of these as take at most a quarter of the attacks' passes. ``keep_adversarial`` also
     stores adversarial examples, exactly (``float32``) or rounded toward the clean image before scoring (``float16``,
     ``uint8``). ``precision`` is that of the models' passes, which have half as many rows where memory is exhausted, or
     with ``batch_size`` auto as many as fit. ``part``, such as (2, 8), measures the second of eight parts, so that cells
