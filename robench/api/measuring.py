@@ -150,10 +150,9 @@ def run(
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
     ``all_examples`` measures whole datasets. With ``all_seeds`` a row is the mean over a model's training seeds, with a
-    t interval. Models of suites with attacks are audited first, unless ``audit`` is False: on 32 examples with
-    ``full``, else on as many of these as take at most a quarter of the attacks' passes. ``keep_adversarial`` also
-    stores adversarial examples, exactly (``float32``) or rounded toward the clean image before scoring (``float16``,
-    ``uint8``). ``precision`` is that of the models' passes, which have half as many rows where memory is exhausted, or
+    t interval. Models are audited for at most a quarter of the attacks' passes, not (``audit`` False) or in ``full``.
+    ``keep_adversarial`` also stores adversarial examples, exactly (``float32``) or rounded toward the clean image
+    (``float16``, ``uint8``). ``precision`` is that of the models' passes, of half as many rows if memory is short, or
     with ``batch_size`` auto as many as fit. ``part``, such as (2, 8), measures the second of eight parts, so that cells
     stay incomplete, and ``take_over`` then the rest. ``smoke`` measures 4 examples of each condition, without audits or
     keys, and stores nothing. ``random_weights`` rehearses models of the registry with random weights, with results in

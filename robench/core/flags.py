@@ -30,9 +30,9 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """What a check of an audit observed in one shard, from which a rule (``metrics.audits``) makes its flag.
+    """Observations of one check of an audit in a shard, from which a rule (``metrics.audits``) makes its flag.
 
-    Those of several shards are joined by rows, so that their flag is that of one shard of all their examples.
+    Observations of several shards are joined row by row, so that the flag is that of one shard of all their examples.
 
     Attributes:
         check: name of the flag.

@@ -259,8 +259,8 @@ def pieces_of(measurement: Measurement, size: int, count: int) -> Iterator[Shard
 def rest_of(shard: Shard, kept: Collection[str]) -> Shard | None:
     """Return the part of a shard that is not ``kept``, keys of shards; None if nothing is left of it.
 
-    Runs with other limits keep its beginning, a part that follows it, or the whole shard that it begins. Earlier ones
-    kept the whole batch that the shard of an audit is a part of.
+    Runs with other limits keep its beginning, a part that follows it, or the whole shard that it begins. The shard of
+    an audit is part of a batch, which earlier releases measured as one.
     """
     key, batch_size, start = shard.measurement.key, shard.measurement.batch_size, shard.start
     if shard.key in kept:

@@ -39,7 +39,7 @@ OFF_CENTRE, SPREAD = 1.0, 2.0
 
 
 def model_checks(probe: Probe) -> list[Observations]:
-    """Return what the checks for randomness, probabilities, zero gradients, and coupled rows observe."""
+    """Return the observations of the checks for randomness, probabilities, zero gradients, and coupled rows."""
     problem = probe.problem(Fgsm(epsilon=probe.epsilon)).within("checks").at(search=0, step=0)
     passes = [problem.evaluate(problem.inputs, probe.objective).outputs for _ in range(NUM_PASSES)]
     loss = probe.objective if probe.has_many else dlr_loss if passes[0].shape[1] > 2 else margin_loss

@@ -170,7 +170,7 @@ def observed(
 
 
 def indicators(probe: Probe) -> list[Observations]:
-    """Return what the six indicators observe, in the order of the paper."""
+    """Return the observations of the six indicators, in the order of the paper."""
     attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
     unavailable, is_differentiable = _unavailable_gradients(probe)
     # There is no margin of many answers.
@@ -189,7 +189,7 @@ def indicators(probe: Probe) -> list[Observations]:
 
 
 def _unavailable_gradients(probe: Probe) -> tuple[Observations, bool]:
-    """Return what the indicator observes, and whether any example has a gradient, be it of a saturated one."""
+    """Return the observations of the indicator, and whether any example has a gradient, be it a saturated one."""
     error = ""
     try:
         # Attacks continue a cross-entropy that rounds to 0; this one is as it is.
@@ -281,7 +281,7 @@ def _right_by_another(probe: Probe) -> Tensor:
 
 
 def comparisons(probe: Probe, num_classes: int, *, compares: bool = True) -> list[Observations]:
-    """Return what attacks within the probe's budget leave, to be compared; none if torch finds no gradient.
+    """Return the examples that attacks within the probe's budget leave; none if torch finds no gradient.
 
     That with random search is left out where none works on the axes of the inputs, and without ``compares`` all that
     need several examples.

@@ -1,7 +1,7 @@
 """Rules of an audit: from what checks observed of single examples to flags, without model or torch.
 
-The rules of the indicators, and those of AutoAttack's checks, are described where they are observed
-(``evaluation.probe``, ``evaluation.model_checks``); those that compare attacks are ``metrics.sanity``.
+The indicators are described in ``evaluation.probe``, AutoAttack's checks in ``evaluation.model_checks``, comparisons of
+attacks in ``metrics.sanity``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ COUPLED_ADVICE = (
 def judged(observed: Iterable[Observations]) -> list[Flag]:
     """Return the flags of an audit from the observations of its shards, whose examples count as those of one shard.
 
-    Attacks are chosen in a shard by its own flags: without a raised one of all examples nothing is said of them.
+    Shards choose attacks by their own flags; their results are left out where no check of all examples is raised.
     """
     by_check: dict[str, list[Observations]] = {}
     for each in observed:
