@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from torch import nn
 
@@ -130,7 +131,7 @@ def run(
     executor: str | ExecutorBase = AUTO,
     shard_timeout: float | None = None,
     data_root: str | Path | None = None,
-    audit: bool = True,
+    audit: bool | Literal["full"] = True,
     keep_adversarial: KeptDtype | None = None,
     precision: Precision = EXACT_DTYPE,
     batch_size: BatchSize = "suite",
@@ -152,9 +153,9 @@ def run(
     place of a digest of its state and source. A suite that names no dataset is measured on ``dataset``.
 
     ``all_examples`` measures whole datasets. With ``all_seeds`` a row is the mean over a model's training seeds, with a
-    t interval. Models of suites with attacks are audited first, unless ``audit`` is False. ``keep_adversarial`` also
-    stores adversarial examples, exactly (``float32``) or rounded toward the clean image before scoring (``float16``,
-    ``uint8``). ``precision`` is that of the models' passes, which have half as many rows where memory is exhausted, or
+    t interval. Models are audited for at most a quarter of the attacks' passes, not (``audit`` False) or in ``full``.
+    ``keep_adversarial`` also stores adversarial examples, exactly (``float32``) or rounded toward the clean image
+    (``float16``, ``uint8``). ``precision`` is that of the models' passes, of half as many rows if memory is short, or
     with ``batch_size`` auto as many as fit. ``part``, such as (2, 8), measures the second of eight parts, so that cells
     stay incomplete, and ``take_over`` then the rest. ``smoke`` measures 4 examples of each condition, without audits or
     keys, and stores nothing. ``random_weights`` rehearses models of the registry with random weights, with results in

@@ -298,8 +298,23 @@ log_to_option = option(
     metavar="TRACKER",
     help="Log the rows of the tables to mlflow or wandb too, where the tracker's own environment variables say.",
 )
-no_audit_option = option("--no-audit", is_flag=True, help="Skip the audit of every model before attacks.")
 json_option = option("--json", "as_json", is_flag=True, help="Print JSON and nothing else on stdout.")
+
+
+def audit_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of audits, which give a request's ``audit``."""
+
+    @wraps(command)
+    def with_audit(*, audit: str, no_audit: bool, **values: Any) -> int:
+        return command(audit={"quarter": True, "none": False}.get("none" if no_audit else audit, audit), **values)
+
+    text = (
+        "Audit of every model before attacks: on as many of 32 examples as take at most a quarter of the passes of the"
+        " suite's attacks, on all of them, or none."
+    )
+    sizes: dict[str, Any] = {"type": click.Choice(["quarter", "full", "none"]), "default": "quarter"}
+    size = option("--audit", show_default=True, help=text, **sizes)
+    return added(with_audit, (size, option("--no-audit", is_flag=True, help="Short for --audit none.")))
 
 
 def measuring_options(command: Callable[..., int]) -> Callable[..., int]:

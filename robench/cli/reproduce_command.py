@@ -9,11 +9,11 @@ import click
 
 from robench.cli.main import INTERRUPTED, TERMINATED
 from robench.cli.options import (
+    audit_options,
     device_speed_option,
     executor_options,
     format_option,
     measuring_options,
-    no_audit_option,
     number_option,
     option,
     part_option,
@@ -57,7 +57,7 @@ seeds_option = number_option(
 @part_option(help="Of the trainings, each n-th from the i-th, such as 2/8; then measure beside the other parts.")
 @measuring_options
 @executor_options
-@no_audit_option
+@audit_options
 @option("--dry-run", is_flag=True, help="List trainings and measurements with their hours, without data or weights.")
 @device_speed_option
 @format_option(sorted(FORMATS), "tables")
@@ -71,7 +71,6 @@ def command(
     dry_run: bool,
     device_speed: float | None,
     format_name: str,
-    no_audit: bool,
     # Further options have the names and types of the fields of requests.
     **settings: Any,
 ) -> int:
@@ -96,9 +95,7 @@ def command(
     further = {"micro_batch_size": micro_batch_size, "precision": training_precision}
     if code := _train(reproduction, plan, jobs, {**further, **settings}):
         return code
-    code = _measure(
-        reproduction, store, {**settings, "audit": not no_audit, "part": part, "take_over": part is not None}
-    )
+    code = _measure(reproduction, store, {**settings, "part": part, "take_over": part is not None})
     if code not in (INTERRUPTED, TERMINATED):
         print_tables(chosen.tables(chosen.measured(chosen.results), chosen.results), format_name)
     return code

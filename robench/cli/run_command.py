@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from robench.cli.options import (
     all_seeds_option,
+    audit_options,
     checked_trackers,
     device_speed_option,
     executor_options,
@@ -18,7 +19,6 @@ from robench.cli.options import (
     keep_adversarial_option,
     log_to_option,
     measuring_options,
-    no_audit_option,
     only_option,
     option,
     part_option,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from robench.scheduling import Progress
     from robench.scheduling.estimates import Source
 
+# Seconds of audits from which the plan names what shortens them.
+LONG_AUDIT = 60
 # Options that would change where or how much a smoke run measures or stores.
 _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 
@@ -53,7 +55,7 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
     "--ignore-ranks", is_flag=True, help="Measure everything here, also where srun or torchrun started more processes."
 )
 @keep_adversarial_option
-@no_audit_option
+@audit_options
 @option(
     "--smoke",
     is_flag=True,
@@ -78,7 +80,6 @@ _CONTRADICTING = ("results", "limit", "all_examples", "keep_adversarial")
 @json_option
 def command(
     selection: Selection,
-    no_audit: bool,
     smoke: bool,
     random_weights: bool,
     ignore_ranks: bool,
@@ -100,7 +101,7 @@ def command(
     from robench.runs import REHEARSALS, PreparedRun, in_rounds, prepare, rehearsal_request, smoke_request
     from robench.runs.ranks import ALONE, as_rank, rank_of
 
-    request = selection.request(audit=not no_audit, **settings)
+    request = selection.request(**settings)
     if random_weights:
         request, results = rehearsal_request(request), results / REHEARSALS
     if smoke:
@@ -224,7 +225,7 @@ def print_plan(prepared: PreparedRun, store: Store, flops_per_second: float | No
         return
     out(f"{num_shards} shards, {num_shards - len(todo)} kept, {len(todo)} to do ({num_examples} examples)")
     if todo:
-        out(*_lines(outlook))
+        out(*_lines_of_audits(prepared.request, outlook), *_lines(outlook))
         left = [each for each in outlook.conditions if each.num_examples]
         rows = [
             [
@@ -266,6 +267,17 @@ def _document(outlook: Outlook) -> dict[str, object]:
             for each in outlook.conditions
         ],
     }
+
+
+def _lines_of_audits(request: RunRequest, outlook: Outlook) -> list[str]:
+    """Return a line on audits, with what shortens them, if they take half of the time or more."""
+    from robench.scheduling.display import duration
+
+    seconds, of_all = outlook.of_audits.known_seconds, outlook.work.known_seconds
+    if seconds < LONG_AUDIT or 2 * seconds < of_all:
+        return []
+    advice = "--audit quarter has fewer examples" if request.audit == "full" else "--audit none leaves them out"
+    return [f"audits take {duration(seconds)} of {duration(of_all)}: {advice}"]
 
 
 def _lines(outlook: Outlook) -> list[str]:

@@ -13,10 +13,10 @@ import click
 from robench.cli.main import GIVEN_UP
 from robench.cli.options import (
     all_seeds_option,
+    audit_options,
     keep_adversarial_option,
     measuring_options,
     model_option,
-    no_audit_option,
     number_option,
     only_option,
     option,
@@ -51,7 +51,7 @@ _SELECTING = (
 @selecting(_SELECTING)
 @measuring_options
 @keep_adversarial_option
-@no_audit_option
+@audit_options
 @_jobs_option("--jobs", "num_jobs", required=True, help="Number of jobs, a node each.")
 @_jobs_option("--at-once", help="Largest number of jobs at a time.")
 @option("--time", metavar="LIMIT", help="Time limit of a job, such as 12:00:00; at the limit it is queued again.")

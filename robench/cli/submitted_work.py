@@ -18,7 +18,7 @@ from robench.core.shard import EXACT_DTYPE
 
 Words = tuple[str, ...]
 # Names of options that both kinds of work take and the jobs pass on, and of the options of one kind alone.
-COMMON = ("data_root", "no_audit", "device", "workers", "shard_timeout")
+COMMON = ("data_root", "audit", "device", "workers", "shard_timeout")
 OF_TABLES = ("rows", "columns", "of_twins", "seeds")
 REQUIRED = ("suites", "models")
 OF_MODELS = (
@@ -126,8 +126,9 @@ def _checked(common: Mapping[str, Any]) -> dict[str, Any]:
     return {name: common[name] for name in ("workers", "shard_timeout")}
 
 
-def _command(name: str, *, device: str, **options: object) -> Words:
-    words = _words(**options, device=None if device == "auto" else device)
+def _command(name: str, *, device: str, audit: bool | str, **options: object) -> Words:
+    size = audit if isinstance(audit, str) else None
+    words = _words(**options, no_audit=not audit, audit=size, device=None if device == "auto" else device)
     return (name, *(word for each in words for word in each))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 # Flags that other code looks up by name: numbers that hold at one batch size, and gradients that must be averaged.
 COUPLED_ROWS = "coupled rows"
 RANDOM_VICTIM = "random victim"
+NOTHING_TO_ATTACK = "nothing to attack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,25 @@ class Flag:
     advice: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """Observations of one check of an audit in a shard, from which a rule (``metrics.audits``) makes its flag.
+
+    Observations of several shards are joined row by row, so that the flag is that of one shard of all their examples.
+
+    Attributes:
+        check: name of the flag.
+        columns: equally many values each: of the examples that the check is about, or of what else it counts.
+        settings: further arguments of the rule, the same in all shards of an audit.
+    """
+
+    check: str
+    columns: tuple[tuple[bool | float | str, ...], ...]
+    settings: tuple[float | str, ...] = ()
+
+
 # Of checks of the model itself; all others say how far a number under attack can be trusted.
-_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, "nothing to attack", "clean accuracy", RANDOM_VICTIM})
+_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, NOTHING_TO_ATTACK, "clean accuracy", RANDOM_VICTIM})
 
 
 def concerns(flag: Flag, *, is_attacked: bool) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from robench.core.columns import Outcomes
 from robench.core.errors import IncompleteError
-from robench.core.flags import Flag
+from robench.core.flags import Flag, Observations
 from robench.core.shard import ShardHeader
 
 
@@ -34,12 +34,19 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Outcomes of a finished shard, in example order; ``flags`` are the checks of the model, for audits."""
+    """Outcomes of a finished shard, in example order.
+
+    Attributes:
+        flags: of an audit, the checks of the model on the examples of the shard alone.
+        observations: what they were made from, to be joined with those of other shards; empty in records from before
+            audits had several.
+    """
 
     shard: ShardHeader
     outcomes: Outcomes
     provenance: Provenance
     flags: tuple[Flag, ...] = ()
+    observations: tuple[Observations, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,23 +239,36 @@ def into_shards(
     the beginning of one.
     """
     for measurement in measurements:
-        batch_size, num_examples = measurement.batch_size, measurement.num_examples
-        size = batch_size * batches_per_shard
-        wanted = num_examples if limit is None else min(limit + -limit % batch_size, num_examples)
-        for start in range(0, wanted, size):
-            whole = min(start + size, num_examples)
-            stop = min(whole, wanted)
-            yield Shard(measurement=measurement, start=start, stop=stop, whole_stop=None if stop == whole else whole)
+        yield from pieces_of(measurement, measurement.batch_size * batches_per_shard, num_asked(measurement, limit))
+
+
+def num_asked(measurement: Measurement, limit: int | None) -> int:
+    """Return how many examples of a measurement a run with a limit computes."""
+    num_examples, batch_size = measurement.num_examples, measurement.batch_size
+    return num_examples if limit is None else min(limit + -limit % batch_size, num_examples)
+
+
+def pieces_of(measurement: Measurement, size: int, count: int) -> Iterator[Shard]:
+    """Yield the first ``count`` examples of a measurement in shards of ``size`` examples."""
+    for start in range(0, count, size):
+        whole = min(start + size, measurement.num_examples)
+        stop = min(whole, count)
+        yield Shard(measurement=measurement, start=start, stop=stop, whole_stop=None if stop == whole else whole)
 
 
 def rest_of(shard: Shard, kept: Collection[str]) -> Shard | None:
     """Return the part of a shard that is not ``kept``, keys of shards; None if nothing is left of it.
 
-    Runs with other limits keep its beginning, a part that follows it, or the whole shard that it begins.
+    Runs with other limits keep its beginning, a part that follows it, or the whole shard that it begins. The shard of
+    an audit is part of a batch, which earlier releases measured as one.
     """
+    key, batch_size, start = shard.measurement.key, shard.measurement.batch_size, shard.start
     if shard.key in kept:
         return None
-    key, batch_size, start = shard.measurement.key, shard.measurement.batch_size, shard.start
+    first = start - start % batch_size
+    batch = first, min(first + batch_size, shard.measurement.num_examples)
+    if (first < start or shard.stop < batch[1]) and shard_key(key, *batch) in kept:
+        return None
     last = shard.whole_stop or shard.stop
     while start < shard.stop:
         stops = {shard.stop, last, *range(start + batch_size, last, batch_size)}

@@ -3,7 +3,7 @@
 Both keep the identity from when they were perturbations, so that their records keep their keys.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
@@ -18,9 +18,13 @@ from robench.perturbations.clean import Clean
 from robench.tasks import TASKS
 
 AUDIT_EXAMPLES = 32
+# Examples of a shard, on any number of workers.
+AUDIT_SHARD = 8
 # Forward and backward passes of an example in all probes of ``evaluation.probe``; not in attacks that an audit chooses
 # where a check is raised (``evaluation.chosen_attacks``), which change no other check: the version is not about them.
 AUDIT_PASSES = (1200, 600)
+# The same without comparisons.
+FEW_PASSES = (430, 320)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,8 @@ class Audit(DeclarationBase, Action):
 
     Attributes:
         epsilon: budget of the probes in l-infinity, in units of the inputs.
+        compares: whether attacks are compared with each other, which tells nothing of very few examples; the examples
+            of a shard decide it, and no identity has it.
     """
 
     kind: ClassVar[str] = "audit"
@@ -38,14 +44,15 @@ class Audit(DeclarationBase, Action):
     goes_first: ClassVar[bool] = True
 
     epsilon: Annotated[Fraction, Gt(0), Le(LARGEST)] = Fraction(8, 255)
+    compares: bool = True
 
     def identity_with(self, perturbation: PerturbationDeclaration) -> Plain:
         """Return the audit alone: its inputs are always clean."""
-        return to_plain(self)
+        return to_plain(replace(self, compares=True))
 
     def most_passes(self, perturbation: PerturbationDeclaration) -> tuple[int, int]:
         """Return the passes of the probes."""
-        return AUDIT_PASSES
+        return AUDIT_PASSES if self.compares else FEW_PASSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +88,7 @@ class Rescore(DeclarationBase, Action):
 
 
 def audits_of(suite: Suite) -> tuple[Condition, ...]:
-    """Return the audit of each dataset that a suite attacks, measured in a single batch of its own size.
+    """Return the audit of each dataset that a suite attacks, measured with a batch size of its own.
 
     Tasks without audit checks have none, nor have domains without a budget for it, such as texts, nor datasets
     whose examples have several sizes and form no batch.

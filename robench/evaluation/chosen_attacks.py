@@ -17,9 +17,9 @@ from robench.attacks.minimum_norm import MinimumNormAttack
 from robench.attacks.pgd import Pgd
 from robench.attacks.rays import Rays
 from robench.attacks.rows import length_of
-from robench.core.flags import COUPLED_ROWS, RANDOM_VICTIM, Flag
-from robench.evaluation.probe import NO_GRADIENT, QUARTER, Probe
-from robench.metrics.sanity import SOURCE
+from robench.core.flags import COUPLED_ROWS, RANDOM_VICTIM, Flag, Observations
+from robench.evaluation.probe import NO_GRADIENT, QUARTER, Probe, observed
+from robench.metrics.audits import BY_GRADIENTS, CHOSEN, WITHOUT_GRADIENTS
 from robench.perturbations.dispatch import perturb
 
 # Queries of an example: with scores, and by labels alone.
@@ -28,41 +28,28 @@ WITH_SCORES, BY_LABELS = 2000, 1000
 ROUNDING = 1e-6
 # Steps of the search for the nearest point, and of ascent on the mean over draws.
 NUM_STEPS, EXPECTED_STEPS, NUM_DRAWS = 100, 20, 20
-ADVICE = "report the number under the strongest of all attacks, and write one that knows the defence"
 
 
-def chosen_attacks(probe: Probe, flags: Sequence[Flag]) -> list[Flag]:
-    """Return the accuracy that further attacks leave, if ``flags`` are raised; nothing otherwise, or for many answers.
+def chosen_attacks(probe: Probe, flags: Sequence[Flag]) -> list[Observations]:
+    """Return how many examples further attacks fool, if ``flags`` are raised; nothing otherwise, or for many answers.
 
-    Raised if they fool an example that APGD of 50 steps left, or if they fool none of those.
+    In an audit of several shards each chooses by its own flags, and attacks its own examples. A comparison that only
+    all examples together decide chooses nothing; a flag of one shard that these do not raise is not reported.
     """
     reasons = [flag.name for flag in flags if flag.is_raised and flag.name != COUPLED_ROWS]
     if not reasons or probe.has_many:
         return []
-    begun, has_gradients = _left_by_apgd(probe)
-    left, found = begun.copy(), []
+    left, has_gradients = _left_by_apgd(probe)
+    titles = [BY_GRADIENTS if has_gradients else WITHOUT_GRADIENTS]
+    num_attacked, num_left = [len(left)], [int(left.sum())]
     for title, declaration in attacks(probe, has_gradients=has_gradients, is_random=RANDOM_VICTIM in reasons):
         rows = left.nonzero()[0]
         if len(rows):
             left[rows] = survivors(_only(probe, rows), declaration)
-            found.append(f"{title} fools {len(rows) - int(left[rows].sum())} of {len(rows)}")
-    before, after, broken = float(begun.mean()), float(left.mean()), int(begun.sum() - left.sum())
-    what = f"{before:.0%} of the examples survive {'APGD' if has_gradients else 'without gradients'}"
-    if not begun.any():
-        what = "no example survives APGD"
-    elif not broken:
-        what = f"{what}, and the audit could not break them"
-    return [
-        Flag(
-            name="attacks chosen by the audit",
-            source=SOURCE,
-            value=after,
-            limit=before,
-            is_raised=bool(begun.any()),
-            finding="; ".join([what, *found, f"{after:.0%} survive all"][: None if begun.any() else 1]),
-            advice=ADVICE,
-        )
-    ]
+            titles.append(title)
+            num_attacked.append(len(rows))
+            num_left.append(int(left.sum()))
+    return [observed(CHOSEN, titles, np.array(num_attacked), np.array(num_attacked) - num_left)]
 
 
 def _left_by_apgd(probe: Probe) -> tuple[NDArray[np.bool_], bool]:

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from robench.attacks.backends.shown import undisturbed
-from robench.core.flags import COUPLED_ROWS, Flag
+from robench.core.flags import COUPLED_ROWS, Observations
 from robench.core.protocols import Model
 
 LOGITS_LIMIT = 1e-4
@@ -34,10 +34,6 @@ NOISE_FACTOR = 4.0
 FLAT = 1e-6
 # Successive calls that are compared with each other, at any distance.
 NUM_CALLS = 8
-ADVICE = (
-    "use evaluation-mode statistics, so that each row depends on itself alone; if the mechanism needs its batch, say "
-    "`coupled: true` in the registry entry and compare numbers at equal batch sizes only"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +185,11 @@ def _moved(num_rows: int) -> Tensor:
     return order
 
 
-def coupling_flag(coupling: Coupling | None) -> Flag:
-    """Return the coupling as a flag, whose value is the largest difference as a multiple of its limit."""
-    return Flag(
-        name=COUPLED_ROWS,
-        source="robench",
-        value=None if coupling is None else coupling.excess,
-        limit=None if coupling is None else 1.0,
-        is_raised=coupling is not None and coupling.is_coupled,
-        finding="not measured on a single example" if coupling is None else coupling.finding,
-        advice=ADVICE,
-    )
+def coupling_observed(coupling: Coupling | None) -> Observations:
+    """Return the largest difference as a multiple of its limit, with the finding; none of a single row."""
+    found = [] if coupling is None else [coupling]
+    columns = tuple(each.excess for each in found), tuple(each.finding for each in found)
+    return Observations(check=COUPLED_ROWS, columns=columns)
 
 
 def _pass(model: Model, inputs: Tensor, seeds: Sequence[int], rows: Tensor, labels: Tensor | None = None) -> _Pass:

@@ -8,16 +8,18 @@ one that returns probabilities for logits, and one without gradients. Whether Sq
 from collections.abc import Sequence
 from itertools import combinations
 
+import torch
 from torch import Tensor
 
 from robench.attacks.fgsm import Fgsm
 from robench.attacks.problem import Problem
 from robench.core.errors import UsageError
-from robench.core.flags import RANDOM_VICTIM, Flag
+from robench.core.flags import RANDOM_VICTIM, Flag, Observations
 from robench.core.protocols import Batch, Model
 from robench.domains import domain_of
-from robench.evaluation.coupling import coupling_flag, measure_coupling
-from robench.evaluation.probe import NO_GRADIENT, Probe
+from robench.evaluation.coupling import coupling_observed, measure_coupling
+from robench.evaluation.probe import NO_GRADIENT, Probe, observed
+from robench.metrics.audits import PROBABILITIES, in_place_of_logits
 from robench.tasks import task_of
 from robench.tasks.base import Loss, ManyAnswers
 from robench.tasks.classification_impl import (
@@ -27,14 +29,7 @@ from robench.tasks.classification_impl import (
     margin_loss,
 )
 
-SOURCE = "auto-attack, checks.py"
 NUM_PASSES = 5
-RANDOM = 1e-4
-# Tolerance of the sum of a row of probabilities, from AutoAttack's code (checks.py).
-SIMPLEX = 1e-5
-# From so many values on, logits hardly all lie in [0, 1] by chance; of sigmoids the largest is hardly below this one.
-ENOUGH_VALUES, LEAST_SIGMOID = 8, 0.5
-PROBABILITIES = "probabilities"
 # Each of them needs a pass of as many rows: with 32, about as many passes as one of the audit's attacks of 40 steps.
 COUPLING_ROWS = 32
 # Probability with which guesses are right as often: from it on, the model may be guessing.
@@ -43,12 +38,17 @@ NEAR_CHANCE = 0.01
 OFF_CENTRE, SPREAD = 1.0, 2.0
 
 
-def model_checks(probe: Probe) -> list[Flag]:
-    """Return the checks for randomness, probabilities, zero gradients, and coupled rows."""
+def model_checks(probe: Probe) -> list[Observations]:
+    """Return the observations of the checks for randomness, probabilities, zero gradients, and coupled rows."""
     problem = probe.problem(Fgsm(epsilon=probe.epsilon)).within("checks").at(search=0, step=0)
     passes = [problem.evaluate(problem.inputs, probe.objective).outputs for _ in range(NUM_PASSES)]
     loss = probe.objective if probe.has_many else dlr_loss if passes[0].shape[1] > 2 else margin_loss
-    return [_random(passes, problem), _probabilities(passes[0]), _zero_gradients(probe, loss), _coupled(probe)]
+    return [
+        _random(passes, problem),
+        observed("probabilities for logits", *_ranges(passes[0])),
+        _zero_gradients(probe, loss),
+        _coupled(probe),
+    ]
 
 
 def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float | None) -> Flag:
@@ -97,30 +97,17 @@ def clean_accuracy(model: Model, batch: Batch, logits: Tensor, expected: float |
     )
 
 
-def _random(passes: list[Tensor], problem: Problem) -> Flag:
+def _random(passes: list[Tensor], problem: Problem) -> Observations:
     rows = [each.flatten(1) for each in passes]
     unit = [each / each.norm(dim=1, keepdim=True).clamp(min=1e-12) for each in rows]
-    value = max(float((first - second).norm(dim=1).max()) for first, second in combinations(unit, 2))
-    counts = {int(problem.num_right(each).sum()) for each in passes}
-    total = int(problem.num_answers().sum())
-    finding = f"{len(passes)} repeated predictions are equal"
-    if value > 0 or len(counts) > 1:
-        right = f"{min(counts)} to {max(counts)} of {total}" if len(counts) > 1 else "equally many"
-        finding = f"{len(passes)} repeated predictions differ by at most {value:.2g}; {right} are correct"
-    return Flag(
-        name=RANDOM_VICTIM,
-        source=SOURCE,
-        value=value,
-        limit=RANDOM,
-        is_raised=value > RANDOM or len(counts) > 1,
-        finding=finding,
-        advice="average gradients over draws (num_draws), and report several predictions",
-    )
+    distances = [(first - second).norm(dim=1) for first, second in combinations(unit, 2)]
+    num_right = [problem.num_right(each) for each in passes]
+    return observed(RANDOM_VICTIM, torch.stack(distances).amax(0), problem.num_answers(), *num_right)
 
 
-def _coupled(probe: Probe) -> Flag:
+def _coupled(probe: Probe) -> Observations:
     inputs, seeds = probe.batch.inputs[:COUPLING_ROWS], probe.draws.prediction_seeds[:COUPLING_ROWS]
-    return coupling_flag(measure_coupling(probe.model, inputs, seeds))
+    return coupling_observed(measure_coupling(probe.model, inputs, seeds))
 
 
 def require_logits(outputs: Sequence[Tensor], model: str) -> None:
@@ -129,7 +116,9 @@ def require_logits(outputs: Sequence[Tensor], model: str) -> None:
     Raises:
         UsageError: the message says what they are, and what to do.
     """
-    if not (found := _in_place_of_logits(outputs)):
+    least, highest, off_one, counts = (torch.cat(each) for each in zip(*map(_ranges, outputs), strict=True))
+    found = in_place_of_logits(float(least.min()), float(highest.max()), float(off_one.max()), int(counts.sum()))
+    if not found:
         return
     advice = "a softmax or sigmoid flattens gradients, so that attacks look weak; leave it out of the model"
     if found != PROBABILITIES:
@@ -137,51 +126,17 @@ def require_logits(outputs: Sequence[Tensor], model: str) -> None:
     raise UsageError(f"model {model!r} gives {found}, wanted logits: {advice}")
 
 
-def _in_place_of_logits(outputs: Sequence[Tensor]) -> str:
-    """Name outputs (B, classes, ...) that are not logits: probabilities, or all in [0, 1]; "" for all others."""
-    highest = max(float(each.max()) for each in outputs)
-    if not all(float(each.min()) > -SIMPLEX and float(each.max()) < 1 + SIMPLEX for each in outputs):
-        return ""
-    if max(map(_off_one, outputs)) < SIMPLEX:
-        return PROBABILITIES
-    is_clear = sum(each.numel() for each in outputs) >= ENOUGH_VALUES and highest >= LEAST_SIGMOID
-    return "outputs that all lie in [0, 1]" if is_clear else ""
+def _ranges(outputs: Tensor) -> list[Tensor]:
+    """Return (B,) least and largest outputs (B, classes, ...), deviations of sums over classes from one, and counts."""
+    rows = outputs.flatten(1)
+    off_one = (outputs.sum(1) - 1).abs().reshape(len(outputs), -1)
+    return [rows.amin(1), rows.amax(1), off_one.amax(1), torch.full((len(rows),), rows.shape[1])]
 
 
-def _off_one(outputs: Tensor) -> float:
-    """Return the largest deviation from one of the sums over the classes of outputs (B, classes, ...)."""
-    return float((outputs.sum(1) - 1).abs().max())
-
-
-def _probabilities(outputs: Tensor) -> Flag:
-    found = _in_place_of_logits([outputs])
-    finding = "the outputs are not probabilities"
-    if found:
-        finding = "the outputs are probabilities" if found == PROBABILITIES else f"the model gives {found}"
-    return Flag(
-        name="probabilities for logits",
-        source=SOURCE,
-        value=_off_one(outputs),
-        limit=SIMPLEX,
-        is_raised=bool(found),
-        finding=finding,
-        advice="return logits: a softmax flattens the gradients, and attacks look weak",
-    )
-
-
-def _zero_gradients(probe: Probe, loss: Loss) -> Flag:
+def _zero_gradients(probe: Probe, loss: Loss) -> Observations:
     try:
-        gradient = probe.gradient(loss)
-        value = float((gradient.flatten(1).abs().sum(1) == 0).double().mean())
+        is_zero = probe.gradient(loss).flatten(1).abs().sum(1) == 0
     except NO_GRADIENT:
-        value = 1.0
+        is_zero = torch.ones(len(probe), dtype=torch.bool)
     named = "".join(f" ({each.kind})" for each in probe.random_searches)
-    return Flag(
-        name="zero gradients",
-        source=SOURCE,
-        value=value,
-        limit=0.0,
-        is_raised=value > 0,
-        finding=f"{value:.0%} of the examples have a gradient of exactly zero",
-        advice=f"attack without gradients{named}, or through a differentiable stand-in (BPDA)",
-    )
+    return observed("zero gradients", is_zero, settings=(named,))

@@ -19,7 +19,6 @@ the place of each. Stability, which needs a margin, and rightness at any distanc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import fsum
 from typing import Literal
 
 import numpy as np
@@ -39,23 +38,20 @@ from robench.attacks.search import Kept
 from robench.attacks.square import RandomSearch, random_searches
 from robench.core.budgets import spelling_of
 from robench.core.errors import NoGradientError
-from robench.core.flags import Flag
+from robench.core.flags import Observations
 from robench.core.protocols import Batch, Draws, Model
 from robench.core.seeds import Stream
 from robench.domains import Domain, domain_of
-from robench.metrics.sanity import MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET, beaten, right_at_any_distance
+from robench.metrics.sanity import ANY_DISTANCE, MORE_STEPS, RANDOM_SEARCH, SINGLE_STEP, SMALLER_BUDGET
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import predict
 from robench.tasks import task_of
 from robench.tasks.base import Loss, ManyAnswers, resolved
 from robench.tasks.classification_impl import margin_loss
 
-SOURCE = "Pintor et al. 2022"
 NUM_STEPS = 100
 NUM_NEIGHBOURS = 100
-UNSTABLE = 0.10
 LAST_STEPS = 10
-INCOMPLETE = 0.05
 NUM_QUERIES = 500
 QUARTER = Fraction(1, 4)
 # Of models whose graph is missing, or broken on the way to the inputs.
@@ -124,10 +120,6 @@ class Probe:
         num_right = problem.num_right(problem.predict(made.inputs)).cpu().numpy()
         return num_right / problem.num_answers().cpu().numpy() if self.has_many else num_right > 0
 
-    def text_of(self, proportion: float) -> str:
-        """Return a proportion of the examples, or of their answers, in words."""
-        return f"{proportion:.0%} of the {'answers' if self.has_many else 'examples'}"
-
 
 def clean_correct(model: Model, batch: Batch, draws: Draws, epsilon: Fraction, batch_size: int) -> Probe:
     """Return a probe of the examples of a batch that the final prediction classifies correctly.
@@ -169,8 +161,16 @@ class Path:
     predicted: Tensor
 
 
-def indicators(probe: Probe) -> list[Flag]:
-    """Return the six indicators, in the order of the paper."""
+def observed(
+    check: str, *columns: Tensor | NDArray[np.generic] | list[str], settings: tuple[float | str, ...] = ()
+) -> Observations:
+    """Return observations of a check: columns (N,) of examples, or of what else it counts."""
+    plain = tuple(tuple(each if isinstance(each, list) else each.tolist()) for each in columns)
+    return Observations(check=check, columns=plain, settings=settings)
+
+
+def indicators(probe: Probe) -> list[Observations]:
+    """Return the observations of the six indicators, in the order of the paper."""
     attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
     unavailable, is_differentiable = _unavailable_gradients(probe)
     # There is no margin of many answers.
@@ -181,33 +181,25 @@ def indicators(probe: Probe) -> list[Flag]:
     return [
         unavailable,
         *unstable,
-        _silent_success(path),
+        observed("silent success", path.fewest < path.returned),
         _incomplete_optimisation(path),
-        _transfer_failure(path),
+        observed("transfer failure", path.returned < path.predicted),
         _unconstrained_failure(probe),
     ]
 
 
-def _unavailable_gradients(probe: Probe) -> tuple[Flag, bool]:
-    """Return the indicator, and whether any example has a gradient, be it of a saturated cross-entropy."""
-    stand_in = "attack through a differentiable stand-in (BPDA)"
+def _unavailable_gradients(probe: Probe) -> tuple[Observations, bool]:
+    """Return the observations of the indicator, and whether any example has a gradient, be it a saturated one."""
+    error = ""
     try:
         # Attacks continue a cross-entropy that rounds to 0; this one is as it is.
         rounding = probe.objective if probe.has_many else _rounding_cross_entropy
         is_missing, is_zero = (_without_gradient(probe, loss) for loss in (probe.objective, rounding))
-    except NO_GRADIENT as error:
-        finding = f"the backward pass fails: {str(error).partition(chr(10))[0]}"
-        return _flag("unavailable gradients", 1.0, 0.0, finding, stand_in), False
-    missing, zero = float(is_missing.double().mean()), float(is_zero.double().mean())
-    finding, advice = f"{missing:.0%} of the examples have no gradient at all", stand_in
-    if zero > missing:
-        finding += (
-            f"; {zero - missing:.0%} have one, but their cross-entropy is saturated: float32 rounds its gradient to 0, "
-            "which robench's attacks rescale and other libraries' may not"
-        )
-        remedy = "attack saturated examples with a margin or DLR loss"
-        advice = f"{advice}, and {remedy}" if missing else remedy
-    return _flag("unavailable gradients", zero, 0.0, finding, advice), missing < 1
+    except NO_GRADIENT as found:
+        error = str(found).partition("\n")[0] or type(found).__name__
+        is_missing = is_zero = torch.ones(len(probe), dtype=torch.bool)
+    seen = observed("unavailable gradients", is_missing, is_zero, [error] * len(probe))
+    return seen, not bool(is_missing.all())
 
 
 def _without_gradient(probe: Probe, loss: Loss) -> Tensor:
@@ -219,7 +211,7 @@ def _rounding_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(logits, labels, reduction="none")
 
 
-def _unstable_predictions(probe: Probe) -> Flag:
+def _unstable_predictions(probe: Probe) -> Observations:
     attack = Apgd(epsilon=probe.epsilon, num_steps=NUM_STEPS)
     problem = probe.problem(attack).within("neighbours").at(search=0, step=0)
     base = problem.evaluate(problem.inputs, margin_loss).values
@@ -233,12 +225,11 @@ def _unstable_predictions(probe: Probe) -> Flag:
         noise = problem.region.freed((draws - 0.5) * float(radius))
         change = problem.evaluate(problem.inputs + noise, margin_loss).values - base
         unexplained += (change - (gradient * noise).flatten(1).sum(1)).abs() / NUM_NEIGHBOURS
-    # An example counts as changed by at most its margin, so that a single one cannot decide.
-    value = float(torch.minimum(unexplained, base.abs()).sum() / base.abs().sum().clamp(min=1e-12))
     levels = probe.domain.levels
     within = f"{float(radius) / 2:g}" if levels is None else f"{float(radius * levels) / 2:g}/{levels}"
-    finding = f"margins change by {value:.1%} more than gradients explain within {within}"
-    return _flag("unstable predictions", value, UNSTABLE, finding, "average gradients over noise or draws (num_draws)")
+    # An example counts as changed by at most its margin, so that a single one cannot decide.
+    margins = base.abs()
+    return observed("unstable predictions", torch.minimum(unexplained, margins), margins, settings=(within,))
 
 
 def _walk(problem: Problem, attack: Apgd) -> Path:
@@ -262,45 +253,22 @@ def _walk(problem: Problem, attack: Apgd) -> Path:
     )
 
 
-def _silent_success(path: Path) -> Flag:
-    value = float((path.fewest < path.returned).double().mean())
-    finding = f"{value:.0%} of the examples were fooled during the search, but not at the returned point"
-    return _flag("silent success", value, 0.0, finding, "return the best point (returns: best), average over draws")
-
-
-def _incomplete_optimisation(path: Path) -> Flag:
-    survives = path.predicted > 0
-    if not bool(survives.any()):
-        return _flag("incomplete optimisation", 0.0, INCOMPLETE, "no example survives", "")
-    best = path.values[:, survives].cummax(0).values
+def _incomplete_optimisation(path: Path) -> Observations:
+    best = path.values[:, path.predicted > 0].cummax(0).values
     span = (best[-1] - best[0]).clamp(min=1e-12)
-    value = float(((best[-1] - best[-1 - LAST_STEPS]) / span).mean())
-    finding = f"{value:.1%} of the rise of the loss came in the last {LAST_STEPS} of {NUM_STEPS} steps"
-    return _flag("incomplete optimisation", value, INCOMPLETE, finding, "take more steps, or longer ones")
+    late = (best[-1] - best[-1 - LAST_STEPS]) / span
+    return observed("incomplete optimisation", late, settings=(LAST_STEPS, NUM_STEPS))
 
 
-def _transfer_failure(path: Path) -> Flag:
-    value = float((path.returned < path.predicted).double().mean())
-    finding = f"{value:.0%} of the examples are fooled in the attack's passes and not in the prediction"
-    return _flag(
-        "transfer failure", value, 0.0, finding, "attack the predicting model: average over its draws (num_draws)"
-    )
-
-
-def _unconstrained_failure(probe: Probe) -> Flag:
+def _unconstrained_failure(probe: Probe) -> Observations:
     survives = probe.survives(Apgd(epsilon=2 * probe.half_range, num_steps=NUM_STEPS))
-    value, limit = fsum(survives) / len(survives), 0.0
-    finding = f"{probe.text_of(value)} survive without any constraint"
-    if probe.has_many:
-        limit = _right_by_another(probe)
-        finding = f"{finding}; {limit:.0%} do in the best other example's place"
-    other = "masked-ce, js" if probe.has_many else "margin, dlr"
-    advice = f"try another loss ({other}) or a black-box attack"
-    return _flag("unconstrained attack failure", value, limit, finding, advice)
+    others = _right_by_another(probe) if probe.has_many else torch.zeros(0)
+    settings = ("answers", "masked-ce, js") if probe.has_many else ("examples", "margin, dlr")
+    return observed("unconstrained attack failure", survives, others, settings=settings)
 
 
-def _right_by_another(probe: Probe) -> float:
-    """Return the proportion of many answers that stay right if each example becomes the other one that leaves least.
+def _right_by_another(probe: Probe) -> Tensor:
+    """Return (B,) the proportion of answers that stay right if an example becomes the other that leaves least.
 
     Without any constraint an attack can do that. It is 1 for a single example.
     """
@@ -309,26 +277,32 @@ def _right_by_another(probe: Probe) -> float:
     fewest = num_answers
     for shift in range(1, len(probe)):
         fewest = torch.minimum(fewest, problem.num_right(outputs.roll(shift, 0)))
-    return float((fewest / num_answers).double().mean())
+    return (fewest / num_answers).double()
 
 
-def _flag(name: str, value: float, limit: float, finding: str, advice: str) -> Flag:
-    return Flag(
-        name=name, source=SOURCE, value=value, limit=limit, is_raised=value > limit, finding=finding, advice=advice
-    )
+def comparisons(probe: Probe, num_classes: int, *, compares: bool = True) -> list[Observations]:
+    """Return the examples that attacks within the probe's budget leave; none if torch finds no gradient.
 
-
-def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
-    """Return the comparisons, by attacks within the probe's budget; none if torch finds no gradient.
-
-    That with random search is left out where none works on the axes of the inputs.
+    That with random search is left out where none works on the axes of the inputs, and without ``compares`` all that
+    need several examples.
     """
-    epsilon, half_range = probe.epsilon, probe.half_range
-    twice = max(epsilon, 2 * min(epsilon, half_range))
     try:
         probe.gradient(probe.objective)
     except NO_GRADIENT:
         return []
+    seen = _compared(probe) if compares else []
+    # Of many answers chance level depends on their frequencies: one mask may be right about most pixels of all images.
+    if not probe.has_many:
+        half_range = probe.half_range
+        anywhere = probe.survives(Pgd(epsilon=half_range, relative_step=QUARTER, num_steps=100))
+        what = f"PGD of 100 steps at linf {spelling_of(half_range)}"
+        seen.append(observed(ANY_DISTANCE.name, anywhere, settings=(num_classes, what)))
+    return seen
+
+
+def _compared(probe: Probe) -> list[Observations]:
+    epsilon = probe.epsilon
+    twice = max(epsilon, 2 * min(epsilon, probe.half_range))
     pgd = probe.survives(Pgd(epsilon=epsilon, relative_step=QUARTER, num_steps=20))
     apgd = probe.survives(Apgd(epsilon=epsilon, num_steps=50))
     fgsm = probe.survives(Fgsm(epsilon=epsilon))
@@ -340,15 +314,9 @@ def comparisons(probe: Probe, num_classes: int) -> list[Flag]:
     larger = probe.survives(Apgd(epsilon=twice, num_steps=50))
     longer = probe.survives(Apgd(epsilon=epsilon, num_steps=100))
     what = f"Square of {NUM_QUERIES} queries against APGD of 50 steps"
-    flags = [
-        beaten(SINGLE_STEP, pgd, fgsm, "FGSM against PGD of 20 steps"),
-        *(beaten(RANDOM_SEARCH, apgd, square, what) for square in squares),
-        beaten(SMALLER_BUDGET, larger, apgd, "epsilon against twice epsilon"),
-        beaten(MORE_STEPS, apgd, longer, "APGD of 100 steps against 50"),
+    return [
+        observed(SINGLE_STEP.name, pgd, fgsm, settings=("FGSM against PGD of 20 steps",)),
+        *(observed(RANDOM_SEARCH.name, apgd, square, settings=(what,)) for square in squares),
+        observed(SMALLER_BUDGET.name, larger, apgd, settings=("epsilon against twice epsilon",)),
+        observed(MORE_STEPS.name, apgd, longer, settings=("APGD of 100 steps against 50",)),
     ]
-    # Of many answers chance level depends on their frequencies: one mask may be right about most pixels of all images.
-    if not probe.has_many:
-        anywhere = probe.survives(Pgd(epsilon=half_range, relative_step=QUARTER, num_steps=100))
-        what = f"PGD of 100 steps at linf {spelling_of(half_range)}"
-        flags.append(right_at_any_distance(anywhere, num_classes, what))
-    return flags

@@ -17,7 +17,7 @@ from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Column, Suite, View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, Readings, unit_of
-from robench.reports.flags import flags_of, is_audited_attack, tried_of
+from robench.reports.flags import flags_of, is_audited_attack, notes_of_audits, tried_of
 from robench.reports.notes import (
     are_coupled,
     bias_notes,
@@ -223,7 +223,8 @@ def measured(
     _check(suite, limit)
     found = results.of(model)
     coverages = cover(suite.conditions, found, dataset_sizes=results.sizes, limit=limit)
-    audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=limit)
+    # A limit is of the suite's conditions: flags are of all that was audited.
+    audits = cover(audits_of(suite), found, dataset_sizes=results.sizes, limit=None)
     row = _row_of(suite, model, coverages, audits, limit, is_coupled)
     is_limited_alone = (
         limit is None
@@ -274,7 +275,14 @@ def _row_of(
         limit=limit,
         all_examples=suite.all_examples,
         batch_size=batch_size,
-        notes=(*coupled, *caveats_of(covered), *findings, *bias_notes(suite.columns, cells), *without_number),
+        notes=(
+            *coupled,
+            *caveats_of(covered),
+            *findings,
+            *notes_of_audits(audits.values()),
+            *bias_notes(suite.columns, cells),
+            *without_number,
+        ),
         flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
         is_audited=any(coverage.records for coverage in audits.values()),
         is_attacked=any(is_audited_attack(each) and coverages[each.name].num_in for each in suite.conditions),

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from robench.core.budgets import ThreatModel
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
-from robench.core.flags import Flag
+from robench.core.flags import NOTHING_TO_ATTACK, Flag
+from robench.core.records import Record
 from robench.core.suite import Condition, views_of
 from robench.domains import DOMAINS
+from robench.metrics.audits import judged
 from robench.metrics.sanity import (
     KNOWS_ATTENTION,
+    LEAST_COMPARED,
     MORE_STEPS,
     PLAIN_LOSS,
     RANDOM_SEARCH,
@@ -51,15 +54,40 @@ class Tried:
 
 def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, ...] | None:
     """Return the flags of one model, raised or not; None if neither audits nor comparisons are available."""
-    covered = [(coverage.condition, record) for coverage in audits for record in coverage.records]
+    covered = [coverage for coverage in audits if coverage.records]
     several = len(covered) > 1
     kept = [
-        replace(flag, name=f"{flag.name} ({condition})") if several else flag
-        for condition, record in covered
-        for flag in record.flags
+        replace(flag, name=f"{flag.name} ({coverage.condition})") if several else flag
+        for coverage in covered
+        for flag in flags_of_audit(coverage.records)
     ]
     compared = [*_compared(tried), *_knowing(tried), *_at_any_distance(tried)]
     return (*kept, *compared) if covered or compared else None
+
+
+def flags_of_audit(records: Sequence[Record]) -> Sequence[Flag]:
+    """Return the flags of an audit from the records of its shards; one from before there were several is whole."""
+    seen = [each for record in records for each in record.observations]
+    return judged(seen) if seen else records[0].flags
+
+
+def notes_of_audits(audits: Iterable[Coverage]) -> list[str]:
+    """Return a sentence on each audit of fewer examples than a full one, or of too few for comparisons."""
+    notes = []
+    for coverage in audits:
+        num_in = sum(record.shard.stop - record.shard.start for record in coverage.records)
+        most = coverage.num_wanted or 0
+        if not num_in or num_in == most >= LEAST_COMPARED:
+            continue
+        power = f"comparisons of attacks, which need {LEAST_COMPARED}, are left out"
+        if num_in >= LEAST_COMPARED:
+            least = -(-100 * LEAST_COMPARED // num_in)
+            power = f"comparisons of attacks find only what changes {least} % of them or more"
+        if any(flag.name == NOTHING_TO_ATTACK for flag in flags_of_audit(coverage.records)):
+            power = "the model is right about none of them, so that nothing was checked"
+        full = "" if num_in == most else " (--audit full: all)"
+        notes.append(f"{coverage.condition}: on {num_in} of {most} examples{full}; {power}")
+    return notes
 
 
 def is_audited_attack(condition: Condition) -> bool:

@@ -26,7 +26,6 @@ from robench.core.suite import Condition
 from robench.declarations.base import imported
 from robench.domains import DOMAINS
 from robench.evaluation.coupling import (
-    ADVICE,
     LOGITS_LIMIT,
     NUM_CALLS,
     difference_of_calls,
@@ -34,6 +33,7 @@ from robench.evaluation.coupling import (
     measure_padding,
 )
 from robench.evaluation.model_checks import require_logits
+from robench.metrics.audits import COUPLED_ADVICE
 from robench.tasks import TASKS
 from robench.tasks.base import Contradiction, ModelCheck
 
@@ -240,7 +240,7 @@ def _check_rows_are_independent(
     if coupling is not None and coupling.changes:
         raise UsageError(f"model {checkpoint.name!r} is not the same function at every call: {coupling.finding}")
     if coupling is not None and coupling.is_coupled:
-        raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {ADVICE}")
+        raise UsageError(f"model {checkpoint.name!r} couples the rows of a batch: {coupling.finding}; {COUPLED_ADVICE}")
     seconds = time.perf_counter() - started
     return seconds / (COUPLING_PASSES * COUPLING_ROWS) if is_real_valued else None
 

@@ -9,6 +9,7 @@ from robench.core.protocols import Store
 from robench.core.shard import Shard
 from robench.costs import DEFAULT_RULE
 from robench.costs.counting import counts_of
+from robench.evaluation.actions import Audit
 from robench.runs.prepare import PreparedRun
 from robench.scheduling.estimates import (
     BACKWARD_TO_INPUTS,
@@ -46,7 +47,7 @@ class Outlook:
 
     Attributes:
         todo: shards that are left.
-        work: their work; a shard of several suites counts once.
+        work: their work; a shard of several suites counts once. ``of_audits``: the part of audits.
         device: kind of device; None if workers are elsewhere.
         num_workers: number of worker processes; 0 for none, when the run measures in its own process.
         elsewhere: kind of the executor whose workers are on other machines; None for this machine's.
@@ -57,6 +58,7 @@ class Outlook:
 
     todo: Sequence[Shard]
     work: Work
+    of_audits: Work
     device: str | None
     num_workers: int
     elsewhere: str | None
@@ -81,6 +83,7 @@ def outlook_of(run: PreparedRun, store: Store, flops_per_second: float | None = 
     return Outlook(
         todo=todo,
         work=work,
+        of_audits=work_of([each for each in todo if isinstance(each.measurement.condition.action, Audit)], estimates),
         device=run.device_kind,
         num_workers=count if workers.are_processes else 0,
         elsewhere=workers.executor.kind if workers.executor.is_elsewhere else None,

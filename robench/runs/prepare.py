@@ -1,5 +1,6 @@
 """Plan of a run: the measurements and shards of a request, and what a store lacks of them."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,15 +16,16 @@ from robench.core.library_watch import replaced_by_imports
 from robench.core.protocols import Claims, Executor, Store
 from robench.core.records import Failure, Manifest, Record
 from robench.core.report import Report
-from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards, rest_of
+from robench.core.shard import EXACT_DTYPE, Measurement, Shard, into_shards, pieces_of, rest_of
 from robench.core.suite import Suite
-from robench.evaluation.actions import AUDIT_EXAMPLES, audits_of
+from robench.evaluation.actions import AUDIT_EXAMPLES, AUDIT_SHARD, audits_of
 from robench.evaluation.arithmetic import device_kind
 from robench.evaluation.evaluator import Evaluator
 from robench.executors import IN_PROCESS, WorkerPool
 from robench.models.loaded import LoadedModel
 from robench.models.state_files import digest_of, load_state
 from robench.reports import report_of_store
+from robench.runs.audits import num_audited, of_size
 from robench.runs.checks import Checked, check
 from robench.runs.devices import AUTO, Workers, choose_workers
 from robench.runs.finding import Found, find
@@ -285,15 +287,26 @@ def plan(checked: Checked) -> PreparedRun:
     request = checked.found.request
     files = checked.found.files
     tensors = {each.name: _tensors_digest(each, files[each.name][0]) for each in request.checkpoints}
-    measurements: dict[str, tuple[Measurement, ...]] = {}
-    shards: list[Shard] = []
+    planned: dict[str, tuple[tuple[Measurement, ...], tuple[Measurement, ...]]] = {}
+    counts: Counter[str] = Counter()
     for suite in request.suites:
         # With a batch size of their own, so that all suites share them.
         asked = audits_of(suite) if request.audit else ()
         audit = replace(suite, conditions=asked, batch_size=AUDIT_EXAMPLES)
         audits, measured = (_measurements(each, checked.found, tensors) for each in (audit, suite))
+        planned[suite.name] = audits, measured
+        for each in audits:
+            is_full = request.audit == "full"
+            count = each.num_examples if is_full else num_audited(each, measured, request.limit)
+            counts[each.key] = max(count, counts[each.key])
+    measurements: dict[str, tuple[Measurement, ...]] = {}
+    shards: list[Shard] = []
+    for suite in request.suites:
+        audits, measured = planned[suite.name]
+        audits = tuple(of_size(each, counts[each.key]) for each in audits)
         measurements[suite.name] = (*audits, *measured)
-        shards += into_shards(audits, 1, request.limit)
+        for each in audits:
+            shards += pieces_of(each, AUDIT_SHARD, counts[each.key])
         shards += into_shards(measured, suite.batches_per_shard, request.limit)
     return PreparedRun(
         request=request,
@@ -351,11 +364,12 @@ def part_of(shards: Iterable[Shard], number: int, count: int) -> list[Shard]:
 def missing(shards: Iterable[Shard], kept: Collection[str], *, in_parts: bool = True) -> list[Shard]:
     """Return the shards whose keys are not ``kept``, each once, in order.
 
-    ``in_parts``: where runs with other limits kept a part of a shard, the rest alone.
+    Where runs with other limits kept a part of a shard, the rest alone; without ``in_parts`` not of shards that make
+    inputs.
     """
     todo: dict[str, Shard] = {}
     for shard in shards:
-        rest = rest_of(shard, kept) if in_parts else shard
+        rest = rest_of(shard, kept) if in_parts or not shard.measurement.condition.makes_inputs else shard
         if rest is not None and rest.key not in kept:
             todo.setdefault(rest.key, rest)
     return list(todo.values())

@@ -50,7 +50,8 @@ class RunRequest:
         part: number, from 1, and count of parts of the plan, for a run of one; None for everything.
         take_over: whether to go on with what is left of the other parts.
         data_root: folder of datasets that are not embedded.
-        audit: whether to measure the audits of suites that have one.
+        audit: whether to measure the audits of suites that have one: True for as many examples as take at most a
+            quarter of the passes of the suite's attacks, ``full`` for all.
         shard_timeout: time limit in seconds of a shard in a worker process; None for a day.
         keep_adversarial: whether to store adversarial examples, exactly (``float32``) or in half the space
             (``float16``) or as images of 8 bits a value (``uint8``), rounded toward the clean input before scoring;
@@ -73,7 +74,7 @@ class RunRequest:
     part: tuple[int, int] | None = None
     take_over: bool = False
     data_root: Path | None = None
-    audit: bool = True
+    audit: bool | Literal["full"] = True
     keep_adversarial: KeptDtype | None = None
     shard_timeout: float | None = None
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
@@ -87,8 +88,7 @@ class RunRequest:
             raise UsageError(f"--limit must be at least 1, got {self.limit}")
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers must be at least 1, got {self.workers}")
-        if self.batch_size not in get_args(BatchSize):
-            raise UsageError(f"--batch-size must be suite or auto, got {self.batch_size!r}; set others in the suite")
+        self._check_choices()
         asked = executor_asked(self.executor)
         self._check_modules(asked)
         if asked is not None and asked.is_in_process and self.workers not in (None, 1):
@@ -128,6 +128,12 @@ class RunRequest:
             f"limit {self.limit}: passes have whole batches, so that up to {computed} examples of a condition are"
             " computed, and kept for later runs; a smoke run tries models with 4"
         )
+
+    def _check_choices(self) -> None:
+        if self.audit not in (True, False, "full"):
+            raise UsageError(f"audit must be True, False or 'full', got {self.audit!r}")
+        if self.batch_size not in get_args(BatchSize):
+            raise UsageError(f"--batch-size must be suite or auto, got {self.batch_size!r}; set others in the suite")
 
     def _check_precision(self) -> None:
         known = get_args(Precision)

@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from robench.core.errors import StoreError
-from robench.core.flags import Flag
+from robench.core.flags import Flag, Observations
 from robench.core.records import Failure, Manifest, Provenance, Record
 from robench.core.shard import DatasetIdentity, ShardHeader
 from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal, with_blank_seal
@@ -75,12 +75,36 @@ def shard_of(members: Mapping[str, Any]) -> ShardHeader:
     return build(ShardHeader, {**fields, "dataset": build(DatasetIdentity, _member(fields, "dataset"))})
 
 
-def flags_of(members: Mapping[str, Any]) -> tuple[Flag, ...]:
-    """Return the flags of an envelope, which only audits have."""
-    flags = members.get("flags", [])
-    if not isinstance(flags, list) or not all(isinstance(flag, dict) for flag in flags):
-        raise DamagedError("its flags are not a list of JSON objects")
-    return tuple(build(Flag, flag) for flag in flags)
+def members_of_audit(record: Record) -> dict[str, list[dict[str, Any]]]:
+    """Return the fields of a record that only audits have as JSON values, without empty ones."""
+    found = {
+        "flags": [dataclasses.asdict(each) for each in record.flags],
+        "observations": [dataclasses.asdict(each) for each in record.observations],
+    }
+    return {name: each for name, each in found.items() if each}
+
+
+def audit_of(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that only audits have, read back from an envelope."""
+    flags = tuple(build(Flag, flag) for flag in _objects(members, "flags"))
+    observations = tuple(build(Observations, _as_tuples(each)) for each in _objects(members, "observations"))
+    if any(len(set(map(len, each.columns))) > 1 for each in observations):
+        raise DamagedError("its observations have columns of several lengths")
+    return {"flags": flags, "observations": observations}
+
+
+def _objects(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = members.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise DamagedError(f"its {name} are not a list of JSON objects")
+    return found
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return JSON values with tuples in the place of lists."""
+    if isinstance(value, dict):
+        return {name: _as_tuples(each) for name, each in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def provenance_of(members: Mapping[str, Any]) -> Provenance:

@@ -5,7 +5,6 @@ envelope, every distinct header and provenance once, and a list of parts: each w
 holds shards of equal size from the first example on, so that its name says which shards it has.
 """
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +16,17 @@ import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow ships no types
 
 from robench.core.columns import Outcomes
 from robench.core.errors import StoreError
-from robench.core.flags import Flag
 from robench.core.records import Provenance, Record
 from robench.core.shard import ShardHeader, shard_key
-from robench.store.envelope import flags_of, members_of, provenance_members, provenance_of, shard_of, whole_number
+from robench.store.envelope import (
+    audit_of,
+    members_of,
+    members_of_audit,
+    provenance_members,
+    provenance_of,
+    shard_of,
+    whole_number,
+)
 from robench.store.parquet import envelope_of, opened, outcomes_of, sealed, table_of
 from robench.store.paths import Extent, extent_named
 from robench.store.sealed import PACK_FORMAT, DamagedError, NewerFormatError, with_blank_seal
@@ -79,12 +85,12 @@ def decode_pack_description(content: bytes) -> list[Record]:
     return _described(envelope_of(opened(content)))[0]
 
 
-def described_record(shard: ShardHeader, provenance: Provenance, flags: tuple[Flag, ...] = ()) -> Record:
+def described_record(shard: ShardHeader, provenance: Provenance) -> Record:
     """Return a record without outcomes."""
     if shard.task not in TASKS:
         raise NewerFormatError(f"its task {shard.task!r} is unknown to this robench")
     empty = Outcomes(TASKS[shard.task].outcome, {}, 0)
-    return Record(shard=shard, outcomes=empty, provenance=provenance, flags=flags)
+    return Record(shard=shard, outcomes=empty, provenance=provenance)
 
 
 def _described(members: Mapping[str, Any]) -> tuple[list[Record], list[int]]:
@@ -95,7 +101,7 @@ def _described(members: Mapping[str, Any]) -> tuple[list[Record], list[int]]:
         shard = _shard_of_part(part, headers)
         times = {name: part[name] for name in ("seconds", "finished_at") if name in part}
         provenance = provenance_of({"provenance": _listed(part, "provenance", provenances) | times})
-        records.append(described_record(shard, provenance, flags_of(part)))
+        records.append(replace(described_record(shard, provenance), **audit_of(part)))
     return records, [whole_number(part, "rows") for part in parts]
 
 
@@ -114,7 +120,7 @@ def _part(record: Record, headers: dict[str, int], provenances: dict[str, int]) 
         "seconds": provenance.seconds,
         "finished_at": provenance.finished_at,
     }
-    return part | ({"flags": [dataclasses.asdict(flag) for flag in record.flags]} if record.flags else {})
+    return part | members_of_audit(record)
 
 
 def pack_at(path: Path, content: bytes, decode: Callable[[bytes], list[Record]] = decode_pack) -> list[Record]:

@@ -7,7 +7,6 @@ records give equal bytes under one release of pyarrow, which names itself in the
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,7 @@ from robench.core.columns import Field, Outcomes, Values, fields_of, lists_of
 from robench.core.errors import ContractError, StoreError
 from robench.core.outcomes import Outcome
 from robench.core.records import Manifest, Record
-from robench.store.envelope import envelope_text, flags_of, provenance_of, read_envelope, shard_of
+from robench.store.envelope import audit_of, envelope_text, members_of_audit, provenance_of, read_envelope, shard_of
 from robench.store.sealed import DamagedError, NewerFormatError, check_seal, seal
 from robench.tasks import TASKS
 
@@ -51,9 +50,7 @@ def schema_of(outcome_type: type[Outcome]) -> pa.Schema:
 
 def encode_record(record: Record) -> bytes:
     """Return a record as sealed Parquet; raises like ``table_of``."""
-    # Omitted if there are none.
-    flags = {"flags": [asdict(flag) for flag in record.flags]} if record.flags else {}
-    text = envelope_text(record.shard, record.provenance, **flags)
+    text = envelope_text(record.shard, record.provenance, **members_of_audit(record))
     return sealed(table_of(record), text)
 
 
@@ -90,7 +87,7 @@ def decode_record(content: bytes) -> Record:
         shard=shard,
         outcomes=outcomes_of(file, shard.task),
         provenance=provenance_of(members),
-        flags=flags_of(members),
+        **audit_of(members),
     )
 
 

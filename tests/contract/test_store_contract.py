@@ -9,7 +9,7 @@ import pytest
 
 from examples import PROVENANCE, everything, failure_of, header_of, outcomes_of, record_of
 from robench.core.errors import RobenchError
-from robench.core.flags import Flag
+from robench.core.flags import Flag, Observations
 from robench.core.protocols import Store
 from robench.core.records import Failure, Record
 from robench.core.shard import ShardHeader
@@ -52,7 +52,11 @@ class TestEveryStore:
 
     def test_flags_come_back_as_they_were_put(self, store: Store) -> None:
         flag = Flag(name="n", source="s", value=None, limit=0.1, is_raised=True, finding="f \u2013 \ud800", advice="a")
-        flagged = dataclasses.replace(record_of(), flags=(flag, dataclasses.replace(flag, value=0.1 + 0.2)))
+        seen = Observations(check="n", columns=((True, False), (0.1 + 0.2, 3), ("", "\ud800")), settings=(10, "w"))
+        flags = flag, dataclasses.replace(flag, value=0.1 + 0.2)
+        flagged = dataclasses.replace(
+            record_of(), flags=flags, observations=(seen, Observations(check="m", columns=()))
+        )
         store.put(flagged)
         assert everything(store) == [flagged]
 

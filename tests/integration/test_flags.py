@@ -18,9 +18,9 @@ AUDITED = {"audit: false": "audit: true", "num_examples: 150": "num_examples: 50
 MODELS = ("--model", "honest", "--model", "noisy")
 
 
-def kept(results: Path) -> dict[str, tuple[Flag, ...]]:
+def kept(results: Path) -> dict[tuple[str, int], tuple[Flag, ...]]:
     return {
-        record.shard.checkpoint: record.flags
+        (record.shard.checkpoint, record.shard.start): record.flags
         for record in FolderStore(results).records(lambda shard: shard.condition == "audit-digits")
     }
 
@@ -48,6 +48,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [MODELS[1], MODELS[3]],
         registry=registry,
         results=folder / "results",
+        audit="full",
         device="cpu",
         executor="serial",
     )
@@ -62,7 +63,10 @@ def test_every_model_has_the_flags_of_its_audit_and_raised_ones_are_told(robench
     assert lines["noisy"].endswith("raised")
     assert re.search(r"- noisy: random victim: \d+ repeated predictions differ by at most", ended.stdout)
     assert "average gradients over draws (num_draws)" in ended.stdout
-    assert all(len(flags) == 15 for flags in kept(audited / "results").values())
+    found = kept(audited / "results")
+    assert found.keys() == {(model, start) for model in ("honest", "noisy") for start in (0, 8, 16, 24)}
+    assert all(len(flags) >= 15 for flags in found.values())
+    assert "examples (--audit full: all)" not in ended.stdout
 
 
 @pytest.mark.slow

@@ -44,15 +44,15 @@ def test_an_array_and_a_job_of_tables_after_it_are_submitted(
 
 def test_all_options_reach_the_jobs(robench: Robench, slurm: FakeSlurm, tmp_path: Path) -> None:
     what = ("--limit", 5, "--seed", 3, "--all-examples", "--all-seeds")
-    run = ("--no-audit", "--keep-adversarial", "float32", "--data-root", "d", "--device", "cuda")
+    run = ("--audit", "full", "--keep-adversarial", "float32", "--data-root", "d", "--device", "cuda")
     workers = ("--workers", 3, "--shard-timeout", 60)
     tables = ("--tables", "t.md", "--tables", "a b.html")
     assert robench(*ASKED, *what, *run, *workers, *tables, "--python", slurm.program, "--output", "scripts").code == 0
     common = ["--suite", "digits-adv", "--model", "digits-vit", "--limit", "5", "--seed", "3"]
     common += ["--all-examples", "--all-seeds", "--results", f"{tmp_path}/results"]
     assert slurm.run_task(tmp_path / "scripts" / "measure.sbatch", 2).returncode == 0
-    measured = ["--take-over", "--keep-adversarial", "float32", "--data-root", f"{tmp_path}/d", "--no-audit"]
-    measured += ["--workers", "3", "--shard-timeout", "60.0", "--device", "cuda", "--part", "2/2"]
+    measured = ["--take-over", "--keep-adversarial", "float32", "--data-root", f"{tmp_path}/d"]
+    measured += ["--workers", "3", "--shard-timeout", "60.0", "--audit", "full", "--device", "cuda", "--part", "2/2"]
     assert slurm.words == ["-P", "-m", "robench", "run", *common, *measured]
     (slurm.folder / "program").unlink()
     assert slurm.run_task(tmp_path / "scripts" / "tables.sbatch").returncode == 0
@@ -99,8 +99,8 @@ class TestTables:
         common = ["rpc:1", "rpc:3", "--rows", "rpc*", "--rows", "SymViT*", "--columns", "IN-R*", "--limit", "5"]
         common += ["--results", f"{tmp_path}/r"]
         assert slurm.run_task(tmp_path / "r" / "slurm" / "measure.sbatch", 2).returncode == 0
-        reproduced = ["--seeds", "2", "--jobs", "1", "--data-root", f"{tmp_path}/d", "--no-audit", "--workers", "3"]
-        reproduced += ["--shard-timeout", "60.0", "--device", "cuda", "--part", "2/2"]
+        reproduced = ["--seeds", "2", "--jobs", "1", "--data-root", f"{tmp_path}/d", "--workers", "3"]
+        reproduced += ["--shard-timeout", "60.0", "--no-audit", "--device", "cuda", "--part", "2/2"]
         assert slurm.words == ["-P", "-m", "robench", "reproduce", *common, *reproduced]
         (slurm.folder / "program").unlink()
         assert slurm.run_task(tmp_path / "r" / "slurm" / "tables.sbatch").returncode == 0

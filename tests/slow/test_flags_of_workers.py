@@ -19,6 +19,8 @@ def test_a_worker_keeps_the_same_flags_as_a_serial_run(robench: Robench, audited
         "cpu",
         "--registry",
         audited / "registry.yaml",
+        "--audit",
+        "full",
     )
     ended = robench("run", "--suite", audited / "small.yaml", *MODELS, *options)
     assert ended.code == 0, ended.stderr

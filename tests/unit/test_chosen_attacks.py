@@ -12,13 +12,18 @@ import robench
 from robench.core.flags import COUPLED_ROWS, Flag
 from robench.core.protocols import Batch, Dataset
 from robench.evaluation import chosen_attacks
-from robench.evaluation.chosen_attacks import chosen_attacks as chosen
+from robench.evaluation.probe import Probe
+from robench.metrics.audits import flag_of
 
 EPSILON, NUM_IMAGES = Fraction(16, 255), 10
 
 
 def raised(name: str) -> Flag:
     return Flag(name=name, source="", value=1.0, limit=0.0, is_raised=True, finding="", advice="")
+
+
+def chosen(probe: Probe, flags: list[Flag]) -> list[Flag]:
+    return [flag_of(each) for each in chosen_attacks.chosen_attacks(probe, flags)]
 
 
 @pytest.fixture(scope="module")

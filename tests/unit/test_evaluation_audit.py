@@ -115,7 +115,7 @@ def audited(victim: Any, num_examples: int, dataset: Dataset = DIGITS) -> list[F
 def without_attacks(victim: Any, num_examples: int = 24, dataset: Dataset = DIGITS) -> dict[str, Flag]:
     """Return all checks but those that compare long attacks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audits, "comparisons", lambda probe, num_classes: [])
+        patch.setattr(audits, "comparisons", lambda probe, num_classes, compares: [])
         return {flag.name: flag for flag in audited(victim, num_examples, dataset)}
 
 

@@ -17,9 +17,10 @@ from robench.evaluation.coupling import (
     Coupling,
     Difference,
     _moved,
-    coupling_flag,
+    coupling_observed,
     measure_coupling,
 )
+from robench.metrics.audits import flag_of
 
 NUM_ROWS = 8
 SEEDS = [100 + row for row in range(NUM_ROWS)]
@@ -221,7 +222,7 @@ class TestModelsThatChange:
         found = measured(lambda inputs: linear(inputs) * (1 if next(calls) < after else 1.5))
         assert (found.is_coupled, found.changes) == (False, True)
         assert "changes with its calls or with time" in found.finding
-        assert not coupling_flag(found).is_raised
+        assert not flag_of(coupling_observed(found)).is_raised
 
     def test_one_that_is_random_does_not_change(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -263,7 +264,7 @@ class TestPasses:
     def test_a_single_row_has_no_company(self) -> None:
         victim: Model = Calls(linear)  # type: ignore[assignment]
         assert measure_coupling(victim, images(1), SEEDS[:1]) is None
-        flag = coupling_flag(None)
+        flag = flag_of(coupling_observed(None))
         assert (flag.name, flag.value, flag.limit, flag.is_raised) == (COUPLED_ROWS, None, None, False)
         assert "single example" in flag.finding
 
@@ -333,7 +334,9 @@ class TestNumbersThatAreNone:
 
 class TestFlag:
     def test_it_has_the_excess_the_figures_and_what_to_do(self) -> None:
-        flag = coupling_flag(Coupling(num_rows=32, among_others=Difference(0.03, 0.4), repeated=Difference(0.0, 0.0)))
+        flag = flag_of(
+            coupling_observed(Coupling(num_rows=32, among_others=Difference(0.03, 0.4), repeated=Difference(0.0, 0.0)))
+        )
         assert (flag.name, flag.limit, flag.is_raised) == (COUPLED_ROWS, 1.0, True)
         assert flag.value == pytest.approx(400)
         for figure in ("3.00%", "0.01%", "40.0%", "0.1%", "batches of 32"):

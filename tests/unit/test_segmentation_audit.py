@@ -26,6 +26,7 @@ from robench.evaluation.actions import audits_of
 from robench.evaluation.audit import audit
 from robench.evaluation.model_checks import clean_accuracy, model_checks
 from robench.evaluation.probe import clean_correct
+from robench.metrics.audits import judged
 from robench.perturbations.dispatch import perturb
 from robench.perturbations.draws import ExampleDraws
 from robench.reports.flags import Tried, flags_of
@@ -71,7 +72,7 @@ class Probable(Tiny):
 def raised(victim: Any) -> set[str]:
     """Return the raised checks of the model itself."""
     found = clean_correct(victim, BATCH, ExampleDraws(range(10)), EPSILON, 10)
-    return {flag.name for flag in model_checks(found) if flag.is_raised}
+    return {flag.name for flag in judged(model_checks(found)) if flag.is_raised}
 
 
 def test_an_honest_model_is_not_flagged_and_every_check_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

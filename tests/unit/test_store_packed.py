@@ -19,7 +19,7 @@ from leaderboard_examples import adv_suite, fill, shift_suite
 from examples import HEADER, NEXT_HEADER, PROVENANCE, everything, failure_of, outcomes_of, record_of
 from robench.core.columns import Outcomes, Values
 from robench.core.errors import UsageError
-from robench.core.flags import Flag
+from robench.core.flags import Flag, Observations
 from robench.core.records import Record
 from robench.core.shard import ShardHeader, shard_key
 from robench.reports import RENDERERS, Listing, holdings_of, report_of_store
@@ -78,7 +78,8 @@ class TestPack:
     def test_what_differs_between_records_stays_with_each(self) -> None:
         flag = Flag(name="n", source="s", value=None, limit=0.1, is_raised=True, finding="f \u2013 \ud800", advice="a")
         first, second, third = measured(6)
-        first = dataclasses.replace(first, flags=(flag,))
+        seen = Observations(check="n", columns=((True, 0.5, "a"),))
+        first = dataclasses.replace(first, flags=(flag,), observations=(seen,))
         second = dataclasses.replace(
             second,
             shard=dataclasses.replace(second.shard, checkpoint="renamed", coupled=True, budget="8/255"),
@@ -118,6 +119,12 @@ class TestPack:
             broken[place] ^= 1
             with pytest.raises(DamagedError):
                 decode_pack(bytes(broken))
+
+    def test_observations_of_several_lengths_are_damaged(self) -> None:
+        seen = Observations(check="n", columns=((True, False), (1.0,)))
+        records = [dataclasses.replace(each, observations=(seen,)) for each in measured(5)]
+        with pytest.raises(DamagedError, match="its observations have columns of several lengths"):
+            decode_pack(encode_pack(records))
 
     def test_readers_of_plain_parquet_see_one_table(self, tmp_path: Path) -> None:
         (tmp_path / "pack.parquet").write_bytes(encode_pack(measured(9)))
