@@ -1,4 +1,4 @@
-"""Writes reports/texts from reports/texts.tar.xz (``make texts``): the leaderboard of SST-2, and accuracy by queries."""
+"""Writes reports/texts from reports/texts.tar.xz (``make texts``): leaderboard of SST-2, and accuracy by queries."""
 
 from __future__ import annotations
 

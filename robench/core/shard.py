@@ -243,7 +243,7 @@ def into_shards(
 
 
 def num_asked(measurement: Measurement, limit: int | None) -> int:
-    """Return how many examples of a measurement a run with a limit computes."""
+    """Return the number of examples of a measurement that a run with a limit computes."""
     num_examples, batch_size = measurement.num_examples, measurement.batch_size
     return num_examples if limit is None else min(limit + -limit % batch_size, num_examples)
 

@@ -31,7 +31,7 @@ NUM_STEPS, EXPECTED_STEPS, NUM_DRAWS = 100, 20, 20
 
 
 def chosen_attacks(probe: Probe, flags: Sequence[Flag]) -> list[Observations]:
-    """Return how many examples further attacks fool, if ``flags`` are raised; nothing otherwise, or for many answers.
+    """Return the examples that further attacks fool, if ``flags`` are raised; nothing otherwise, or for many answers.
 
     In an audit of several shards each chooses by its own flags, and attacks its own examples. A comparison that only
     all examples together decide chooses nothing; a flag of one shard that these do not raise is not reported.
