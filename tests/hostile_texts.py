@@ -60,6 +60,7 @@ class Page(HTMLParser):
 
 
 def bare_latex(text: str) -> str:
-    """Return LaTeX without the escapes that robench writes."""
+    """Return LaTeX without the escapes that robench writes, and headings of several lines in one."""
+    text = re.sub(r"\\shortstack\[[lrc]\]", "", text).replace(r" \\ ", " ")
     words = r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|textquotedbl|ldots)\{\}"
     return re.sub(r"\\[&%$#_{}]", "", re.sub(words, "", text))

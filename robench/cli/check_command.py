@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import isnan
 from pathlib import Path
@@ -29,9 +30,11 @@ from robench.cli.options import (
     workers_option,
 )
 from robench.cli.selection import OF_MODELS, OF_SUITES, Selection, selecting
+from robench.cli.style_options import columns_option, style_options
 from robench.cli.terminal import out_document, say
 from robench.core.errors import UsageError
 from robench.core.files import write_whole, writing
+from robench.core.rendered import Style
 
 # The file to which a step of a workflow appends Markdown.
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -175,7 +178,7 @@ def _append_summary(text: str) -> None:
 
 
 # ``md`` as robench report calls it.
-FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "json", "csv": "csv"}
+FORMATS = {name: name for name in ("text", "markdown", "latex", "json", "csv")} | {"md": "markdown"}
 
 
 @click.command("compare")
@@ -184,7 +187,17 @@ FORMATS = {"text": "text", "markdown": "markdown", "md": "markdown", "json": "js
 @selecting((*OF_SUITES, all_seeds_option))
 @option("--flipped", is_flag=True, help="Also list the examples that only one of the two is right about.")
 @format_option(FORMATS, "table")
-def compare_command(selection: Selection, first: str, second: str, flipped: bool, format_name: str) -> int:
+@columns_option
+@style_options()
+def compare_command(
+    selection: Selection,
+    first: str,
+    second: str,
+    flipped: bool,
+    format_name: str,
+    columns: tuple[str, ...],
+    style: Style,
+) -> int:
     """Compare models A and B example by example, on all columns of the suites.
 
     Differences are A less B, with 95 % intervals; p-values are two-sided, and multiplied by the suite's number of
@@ -192,12 +205,16 @@ def compare_command(selection: Selection, first: str, second: str, flipped: bool
     means over training seeds are compared.
     """
     from robench.comparison import RENDERERS, compare_models
+    from robench.comparison.documents import table_of
     from robench.declare import seeds_of_models
+    from robench.reports.table import with_labels
 
     suites = selection.found_suites()
     seeds = seeds_of_models((first, second), selection.registries) if selection.all_seeds else None
     comparison = compare_models(
         suites, selection.store(), first, second, limit=selection.limit, seed=selection.seed, seeds=seeds
-    )
+    ).arranged(columns)
+    labels = {row.column.key: row.column.label for row in comparison.rows}
+    comparison = replace(comparison, style=with_labels(style, labels, table_of(comparison).texts))
     out_document(RENDERERS[FORMATS[format_name]](comparison, flipped=flipped))
     return 0

@@ -1,7 +1,7 @@
 """Papers' tables that a command is about, and their numbers in a results folder; of ``table`` and ``reproduce``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import click
 from robench.cli.options import gathered, limit_option, option, registry_option, results_option
 from robench.cli.terminal import out_document, out_encoding
 from robench.core.errors import UsageError
+from robench.core.rendered import PLAIN_STYLE, Style
 from robench.costs.stored import stored_costs
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers import (
@@ -107,10 +108,10 @@ class ChosenTables:
         return [part_of(each, self.cells) for each in tables] if self.rows or self.columns else tables
 
 
-def print_tables(tables: Sequence[PaperTable | TwinTable], format_name: str) -> None:
-    """Print tables, with signs that the encoding of stdout has."""
+def print_tables(tables: Sequence[PaperTable | TwinTable], format_name: str, style: Style = PLAIN_STYLE) -> None:
+    """Print tables in a style, with signs that the encoding of stdout has."""
     for table in tables:
-        out_document(encodable(table.render(format_name), out_encoding()))
+        out_document(encodable(replace(table, style=style).render(format_name), out_encoding()))
 
 
 choosing_tables = gathered("chosen", ChosenTables, OPTIONS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -19,15 +20,20 @@ from robench.cli.options import (
     precision_option,
 )
 from robench.cli.selection import OF_RESULTS, Selection, selecting
+from robench.cli.style_options import columns_option, style_options
 from robench.cli.terminal import out_document, put, say
 from robench.core.errors import RobenchError, UsageError
+from robench.core.rendered import Style
 from robench.core.report import Report
 from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Suite
 from robench.costs import DEFAULT_RULE, RULES
 from robench.leaderboard import MANIFEST_NAME, SUFFIXES, arranged_board, ranked, render_manifest
 from robench.leaderboard import RENDERERS as BOARD_RENDERERS
+from robench.leaderboard.tables import grid_of_board
 from robench.reports import RENDERERS, arranged, needs, report_of_store
+from robench.reports.grid import grid_of
+from robench.reports.table import with_labels
 from robench.store import FolderStore
 from robench.store.upkeep import UNUSED, shards_aside
 
@@ -38,20 +44,15 @@ NAME = "leaderboard"
 @selecting((*OF_RESULTS, only_option, precision_option, all_seeds_option))
 @format_option(sorted(RENDERERS), "table")
 @option("--sort", metavar="COLUMN", help="Order rows by this column, best first, such as pgd/top1_accuracy.")
-@option(
-    "--columns",
-    multiple=True,
-    metavar="NAME|PATTERN",
-    help="Only these columns: keys, metrics, conditions or patterns such as 'pgd*'.",
-)
-@option("--transpose", is_flag=True, help="Models as columns, in text, Markdown and LaTeX.")
+@columns_option
+@style_options()
 @log_to_option
 def command(
     selection: Selection,
     format_name: str,
     sort: str | None,
     columns: tuple[str, ...],
-    transpose: bool,
+    style: Style,
     log_to: tuple[str, ...],
 ) -> int:
     """Print the leaderboard of a suite from stored results; no model, data or GPU is needed.
@@ -77,8 +78,8 @@ def command(
         board = selection.leaderboard()
         if board.rows:
             out_document(BOARD_RENDERERS["html"](arranged_board(board, columns=columns, sort=sort)))
-    has_rows, whole = True, []
-    for given, suite in zip(dict.fromkeys(selection.suites), found, strict=True):
+    whole = []
+    for suite in found:
         report = report_of_store(
             suite,
             store,
@@ -88,19 +89,20 @@ def command(
             average_seeds=selection.all_seeds,
             precision=selection.precision,
         )
-        report = ranked(report, suite, store, limit=limit)
-        whole.append((suite, report))
-        report = arranged(report, columns=columns, sort=sort, is_transposed=transpose)
-        has_rows = has_rows and bool(report.rows) and not is_empty
+        whole.append((suite, ranked(report, suite, store, limit=limit)))
+    shown = [arranged(report, columns=columns, sort=sort) for _, report in whole]
+    labels = {column.key: column.label for report in shown for column in report.columns}
+    style = with_labels(style, labels, {text for report in shown for text in grid_of(report).texts})
+    for given, suite, report in zip(dict.fromkeys(selection.suites), found, shown, strict=True):
         # A table without rows says nothing, but a program that reads JSON expects some. One page has all suites.
         if format_name == "json" or (report.rows and not is_empty and format_name != "html"):
-            out_document(RENDERERS[format_name](report))
+            out_document(RENDERERS[format_name](replace(report, style=style)))
         if not is_empty:
             _explain_lack(report, store.path, given)
         if is_empty or not report.rows or not report.is_complete:
             say_moved(store, [suite])
     log_tables(log_to, whole, limit)
-    return 0 if has_rows else 1
+    return 0 if not is_empty and all(report.rows for report in shown) else 1
 
 
 def log_tables(trackers: Sequence[str], tables: Sequence[tuple[Suite, Report]], limit: int | None) -> None:
@@ -189,6 +191,8 @@ def say_moved(store: FolderStore, suites: Sequence[Suite] = ()) -> None:
     "FILE|FOLDER",
     f"File to write, or existing folder for {NAME}.html and the like; default: standard output.",
 )
+@columns_option
+@style_options()
 def leaderboard_command(
     selection: Selection,
     formats: tuple[str, ...],
@@ -196,6 +200,8 @@ def leaderboard_command(
     rules: tuple[str, ...],
     settings: Path | None,
     output: Path | None,
+    columns: tuple[str, ...],
+    style: Style,
 ) -> int:
     """Write one table over one or several suites from kept results; no model, data or GPU is needed.
 
@@ -213,6 +219,9 @@ def leaderboard_command(
             say_moved(selection.store(), selection.found_suites())
         return 1
     board = selection.with_costs(board, rules) if has_costs else board
+    board = arranged_board(board, columns=columns)
+    labels = {key: each.label for each in board.columns for key in (each.key, each.column.key)}
+    board = replace(board, style=with_labels(style, labels, grid_of_board(board).texts))
     texts = [BOARD_RENDERERS[name](board) for name in names]
     for text, path in zip(texts, paths, strict=True):
         put(text, path)

@@ -8,8 +8,10 @@ import click
 
 from robench.cli.options import device_speed_option, format_option, path_option
 from robench.cli.paper_tables import ChosenTables, choosing_tables, print_tables
+from robench.cli.style_options import LATEX, style_options
 from robench.cli.terminal import out
 from robench.core.files import write_whole, writing
+from robench.core.rendered import Style
 from robench.declare import published_tables
 from robench.papers import (
     FORMATS,
@@ -38,8 +40,14 @@ from robench.store import FolderStore
     "Add the results behind the tables to this archive (.tar.xz), reduced to the columns that they need.",
 )
 @device_speed_option
+@style_options(LATEX)
 def command(
-    chosen: ChosenTables, format_name: str, output: Path | None, archive: Path | None, device_speed: float | None
+    chosen: ChosenTables,
+    format_name: str,
+    output: Path | None,
+    archive: Path | None,
+    device_speed: float | None,
+    style: Style,
 ) -> int:
     """Print papers' tables with the measured numbers from stored results, such as rpc:1.
 
@@ -59,7 +67,7 @@ def command(
         if output is not None:
             _write(tables, measured, folder, output)
             return 0
-    print_tables(tables, format_name)
+    print_tables(tables, format_name, style)
     return 0
 
 

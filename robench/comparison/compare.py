@@ -1,5 +1,7 @@
 """Two models on the same examples: every column of some suites, with its difference and a test of it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -12,10 +14,12 @@ from robench.comparison.spread import POWER, detectable, std_range
 from robench.core.errors import UsageError
 from robench.core.inert import clipped
 from robench.core.protocols import Store
+from robench.core.rendered import PLAIN_STYLE, Style
 from robench.core.report import Cell
 from robench.core.suite import Column, Suite, views_of
 from robench.metrics import METRICS, unit_of
 from robench.metrics.intervals import wilson_interval
+from robench.reports.arrangement import places_named
 from robench.reports.build import ModelResults, measured
 from robench.reports.grid import number_text
 from robench.reports.notes import provenance_of
@@ -109,6 +113,12 @@ class Comparison:
     limit: int | None = None
     seeds: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     all_examples: bool = False
+    style: Style = PLAIN_STYLE
+
+    def arranged(self, columns: Sequence[str]) -> Comparison:
+        """Return the comparison in some columns; see ``reports.arranged``."""
+        places = places_named([row.column for row in self.rows], [row.suite for row in self.rows], columns)
+        return replace(self, rows=tuple(self.rows[place] for place in places))
 
     @property
     def is_complete(self) -> bool:

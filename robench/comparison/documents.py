@@ -1,4 +1,4 @@
-"""Renderers of comparisons (text, Markdown, CSV, JSON) and of checks (text, Markdown, JSON, JUnit XML).
+"""Renderers of comparisons (text, Markdown, LaTeX, CSV, JSON) and of checks (text, Markdown, JSON, JUnit XML).
 
 Names come from files that strangers write: they are printable in all formats, literal in Markdown, and no formula in
 CSV.
@@ -14,6 +14,7 @@ from robench.comparison.evidence import Difference
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json, printable
 from robench.core.report import Cell
 from robench.reports.grid import cell_text, number_text
+from robench.reports.latex import latex_of
 from robench.reports.table import Table, csv_of, escaped, markdown_of, markdown_table, text_of
 
 NOTHING = "—"
@@ -27,18 +28,22 @@ _CSV_HEADER = (
 def table_of(comparison: Comparison, *, flipped: bool = False) -> Table:
     """Return the comparison as texts; ``flipped`` adds the ids of the examples that only one model is right about."""
     several = len(comparison.suites) > 1
-    header = [
-        *(["suite"] if several else []),
-        *("column", clipped(comparison.first), clipped(comparison.second)),
-        *("difference", "test", "p", "p (corrected)", "only A right", "only B right"),
-    ]
     return Table(
-        header=tuple(header),
-        rows=tuple((*([clipped(row.suite)] if several else []), *_texts(row)) for row in comparison.rows),
+        header=(
+            *("column", clipped(comparison.first), clipped(comparison.second)),
+            *("difference", "test", "p", "p (corrected)", "only A right", "only B right"),
+        ),
+        rows=tuple(
+            (
+                clipped(f"{row.suite}: {row.column.label}" if several else row.column.label),
+                *_texts(row, comparison.style.digits),
+            )
+            for row in comparison.rows
+        ),
         paragraphs=tuple(_flipped(comparison)) if flipped else (),
         notes=tuple(clipped(note, NOTE_WIDTH) for note in comparison.notes),
         closing=(comparison.conclusion, _provenance(comparison)),
-        num_names=header.index("column") + 1,
+        style=comparison.style,
     )
 
 
@@ -87,6 +92,7 @@ def render_json(comparison: Comparison, *, flipped: bool = False) -> str:
 RENDERERS: Mapping[str, Callable[..., str]] = {
     "text": lambda comparison, flipped=False: text_of(table_of(comparison, flipped=flipped)),
     "markdown": lambda comparison, flipped=False: markdown_of(table_of(comparison, flipped=flipped)),
+    "latex": lambda comparison, flipped=False: latex_of(table_of(comparison, flipped=flipped)),
     "json": render_json,
     "csv": render_csv,
 }
@@ -97,28 +103,27 @@ def p_text(p_value: float | None) -> str:
     return NOTHING if p_value is None else f"{p_value:.2g}"
 
 
-def difference_text(value: float, low: float | None, high: float | None, unit: str) -> str:
+def difference_text(value: float, low: float | None, high: float | None, unit: str, digits: int | None = None) -> str:
     """Return a difference with its sign and interval, such as ``+2.5 [-0.1, +5.1]``."""
     if low is None or high is None:
-        return _signed(value, unit)
-    return f"{_signed(value, unit)} [{_signed(low, unit)}, {_signed(high, unit)}]"
+        return _signed(value, unit, digits)
+    return f"{_signed(value, unit, digits)} [{_signed(low, unit, digits)}, {_signed(high, unit, digits)}]"
 
 
-def _signed(number: float, unit: str) -> str:
-    text = number_text(number, unit)
+def _signed(number: float, unit: str, digits: int | None) -> str:
+    text = number_text(number, unit, digits)
     if not text.strip("-0."):
         return text.removeprefix("-")
     return f"+{text}" if number > 0 else text
 
 
-def _texts(row: ComparedColumn) -> list[str]:
-    difference = row.difference
-    shown = difference and difference_text(difference.value, difference.low, difference.high, row.unit)
+def _texts(row: ComparedColumn, digits: int | None) -> list[str]:
+    found = row.difference
+    shown = found and difference_text(found.value, found.low, found.high, row.unit, digits)
     flips = [NOTHING if ids is None else str(len(ids)) for ids in (row.only_first, row.only_second)]
     return [
-        clipped(row.column.label),
-        cell_text(row.first),
-        cell_text(row.second),
+        cell_text(row.first, digits),
+        cell_text(row.second, digits),
         shown or (f"{NOTHING} (missing)" if any(map(_is_missing, (row.first, row.second))) else NOTHING),
         row.test or NOTHING,
         p_text(row.p_value),

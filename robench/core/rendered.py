@@ -1,14 +1,38 @@
 """Results that are rendered as text in several formats: reports, leaderboards and papers' tables."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from robench.core.errors import StoreUnwritableError, UsageError
 from robench.core.files import absolute, write_whole
 from robench.core.plugins import imported
 
 SUFFIXES = {".txt": "text", ".md": "md", ".csv": "csv", ".json": "json", ".html": "html", ".tex": "latex"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """Appearance of a table in text, Markdown and LaTeX.
+
+    Attributes:
+        renames: new names of models, columns and words of their headings by the old ones.
+        intervals: place of an interval: ``cell`` beside its number, ``row`` in a row below, ``none`` for no intervals.
+        digits: decimals of all numbers; None for one of a per cent, and four significant digits of other units.
+        is_transposed: whether models are columns.
+        caption, label: of a floating table of LaTeX, as LaTeX; a table without caption does not float.
+    """
+
+    renames: Mapping[str, str] = field(default_factory=dict)
+    intervals: Literal["cell", "row", "none"] = "cell"
+    digits: int | None = None
+    is_transposed: bool = False
+    caption: str = ""
+    label: str = ""
+
+
+PLAIN_STYLE = Style()
 
 
 class Rendered:

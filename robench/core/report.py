@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from robench.core.plugins import imported
-from robench.core.rendered import Rendered
+from robench.core.rendered import PLAIN_STYLE, Rendered, Style
 from robench.core.shard import EXACT_DTYPE
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Report(Rendered):
         notes: sentences about the whole table, such as that it is of a smoke run.
         limited: limit of each model that has no row because only the first examples were measured, by name; the
             largest one, if there are several.
-        is_transposed: whether formats for readers have models as columns.
+        tests: names of the tests behind ranks, and what their p-values are multiplied by; empty where none were made.
         precision: number format of the passes of all models.
     """
 
@@ -147,7 +147,8 @@ class Report(Rendered):
     provenance: Mapping[str, str]
     notes: tuple[str, ...] = ()
     limited: Mapping[str, int] = field(default_factory=dict)
-    is_transposed: bool = False
+    tests: str = ""
+    style: Style = PLAIN_STYLE
     precision: str = EXACT_DTYPE
 
     @property

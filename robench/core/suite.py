@@ -150,6 +150,8 @@ class Column:
         unit: unit of a distance in the dataset's domain; empty for the unit of the metric.
         of_class: class of the dataset that the column is about.
         averages: types of corruption whose mean the column is, if it can be one over fewer; else ().
+        group: what adjacent columns have in common, such as the attack ``pgd``; empty for a column of its own.
+        setting: how it differs from others of its group, such as by the budget ``8/255``; empty beside its metric.
     """
 
     key: str
@@ -163,6 +165,8 @@ class Column:
     unit: str = ""
     of_class: int | None = None
     averages: tuple[str, ...] = ()
+    group: str = ""
+    setting: str = ""
 
     @property
     def reads(self) -> tuple[tuple[str, Role], ...]:

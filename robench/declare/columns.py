@@ -8,16 +8,20 @@ attack, or per distance listed by a condition.
 A metric over corruptions has a column for each type, or for each family (the published files, or corruptions of one
 dataset): over the clean condition, if there is one, and then five severities of each type. A metric of detection has
 one for each condition that names its negatives.
+
+Conditions that differ in their budget, or in the number at the end of their name, are one group of columns, ascending.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from robench.core.budgets import ThreatModel
 from robench.core.suite import CLEAN, MEASURED, NEGATIVES, Column, Condition, Distance, Role, View, views_of
 from robench.corruptions import SEVERITIES
 from robench.datasets.base import corrupted_of, uncorrupted_of
 from robench.declarations.base import FieldProblem
+from robench.declare.column_order import amount_of, ascending, setting_of
 from robench.domains import DOMAINS
 from robench.metrics import METRICS, Metric, title_of
 from robench.metrics.metric import DISTANCE
@@ -28,8 +32,10 @@ Types = dict[str, dict[int, "Condition"]]
 
 
 def columns_of(conditions: Sequence[Condition], metrics: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns by condition, budget and metric, followed by those of threat models by metric."""
-    single = [column for condition in conditions for column in _single_columns(condition, metrics)]
+    """Return the columns by condition, budget and metric, followed by those of threat models by metric and budget."""
+    settings = {condition.name: setting_of(views_of(condition)[0]) for condition in conditions}
+    ordered = ascending(conditions, lambda each: settings[each.name][0], lambda each: settings[each.name][2])
+    single = [column for condition in ordered for column in _single_columns(condition, metrics)]
     shifts = [*detection_columns(conditions, metrics), *corruption_columns(conditions, metrics)]
     worst = [
         _threat_column(threat, name, several=len({condition.dataset.name for condition in conditions}) > 1)
@@ -92,9 +98,14 @@ def _threats(conditions: Sequence[Condition]) -> list[_Threat]:
         # Attacks with labels predicted do not refer to the true classes, so no robust accuracy is computed.
         if model is not None and model.labels == "true":
             attacks.setdefault((view.condition.dataset.name, model), []).append(view)
+    ordered = ascending(
+        attacks.items(),
+        lambda each: (each[0][0], replace(each[0][1], epsilon=Fraction(0), support=None)),
+        lambda each: amount_of(each[0][1]),
+    )
     return [
         _Threat(dataset=dataset, model=model, clean=clean_beside(found[0], conditions), attacks=tuple(found))
-        for (dataset, model), found in attacks.items()
+        for (dataset, model), found in ordered
         # Under noise alone nothing was attacked.
         if any(view.attack.reads_outputs for view in found)
     ]
@@ -144,10 +155,13 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
                     conditions=(condition.name,),
                     distance=distance,
                     norm=distance.norm,
+                    group=condition.name,
+                    setting=str(distance),
                 )
 
 
 def _view_column(view: View, metric: str) -> Column:
+    group, setting, _ = setting_of(view)
     column = Column(
         key=f"{view.name}/{metric}",
         label="",
@@ -155,6 +169,8 @@ def _view_column(view: View, metric: str) -> Column:
         conditions=(view.name,),
         norm=view.attack.search_norm if METRICS[metric].scope == "search" else None,
         unit=_unit_of(view) if METRICS[metric].unit == DISTANCE else "",
+        group=group,
+        setting=setting,
     )
     return replace(column, label=f"{view.label} {title_of(column)}")
 
@@ -170,6 +186,8 @@ def _class_columns(view: View, metric: str) -> Iterator[Column]:
             metric=metric,
             conditions=(view.name,),
             of_class=of_class,
+            group=view.label,
+            setting=name,
         )
 
 
@@ -184,12 +202,15 @@ def _unit_of(view: View) -> str:
 def _threat_column(threat: _Threat, metric: str, *, several: bool) -> Column:
     clean = () if threat.clean is None else (threat.clean,)
     names = (threat.dataset, str(threat.model)) if several else (str(threat.model),)
+    budget = threat.model.epsilon_text
     return Column(
         key="/".join((*names, metric)),
         label=" ".join((*names, METRICS[metric].title)),
         metric=metric,
         conditions=tuple(view.name for view in (*clean, *threat.attacks)),
         roles=(CLEAN,) * len(clean) + (MEASURED,) * len(threat.attacks),
+        group=" ".join(names).replace(f"-{budget}", "", 1),
+        setting=budget,
     )
 
 
@@ -225,6 +246,7 @@ def detection_columns(conditions: Sequence[Condition], metrics: Sequence[str]) -
                     metric=name,
                     conditions=(condition.name, condition.negatives),
                     roles=(MEASURED, NEGATIVES),
+                    group=condition.name,
                 )
 
 
@@ -368,4 +390,6 @@ def _column(subject: str, family: str, metric: str, clean: Sequence[Condition], 
         roles=tuple(role for _, role in reads),
         family=family,
         averages=averages if can_be_narrowed else (),
+        group=family,
+        setting=subject.removeprefix(family).strip(),
     )

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from robench.comparison.pairing import PairTest
 from robench.core.inert import is_link
-from robench.core.rendered import Rendered
+from robench.core.rendered import PLAIN_STYLE, Rendered, Style
 from robench.core.report import Row
 from robench.core.suite import Column
 
@@ -214,6 +214,7 @@ class Leaderboard(Rendered):
     lengths: tuple[Chart, ...] = ()
     profiles: tuple[Chart, ...] = ()
     settings: Settings = PLAIN
+    style: Style = PLAIN_STYLE
     limited: Mapping[str, int] = field(default_factory=dict)
     by_mechanism: "Leaderboard | None" = None
 

@@ -28,7 +28,6 @@ from robench.reports.results import Stored
 from robench.reports.seeds import CROSSED_INTERVAL
 
 OF_SEEDS = "training seeds are ranked together, as their mechanism"
-BEST = "bold, or with an asterisk: the best of its column{}"
 _UNKNOWN = Cell(estimate=None, num_examples=0, missing=None)
 
 
@@ -142,11 +141,8 @@ def ranked(
     found = SuiteResults(suite, store, report, limit=limit, measurements=measurements)
     columns = {column.column.key: column for column in columns_of_suite(suite, several=False)}
     rows = _ranked(found.report.rows, columns, found.testable)
-    found_ranks = [each for row in rows for each in row.ranks.values()]
-    tests = [each.test for each in found_ranks if each.test is not None]
-    described = tests_text(tests, [len(suite.columns)], len(rows))
-    notes = [BEST.format(f", or not distinguishable from it at 5 % ({described})" if tests else "")]
-    return replace(found.report, rows=rows, notes=(*found.report.notes, *(notes if found_ranks else [])))
+    tests = [rank.test for row in rows for rank in row.ranks.values() if rank.test is not None]
+    return replace(found.report, rows=rows, tests=tests_text(tests, [len(suite.columns)], len(rows)) if tests else "")
 
 
 def arranged_board(board: Leaderboard, *, columns: Sequence[str] = (), sort: str | None = None) -> Leaderboard:

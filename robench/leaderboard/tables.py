@@ -8,17 +8,9 @@ from robench.core.inert import NOTE_WIDTH, clipped, is_link
 from robench.core.report import Report
 from robench.leaderboard.board import PLAIN, BoardColumn, BoardRow, Entry, Leaderboard
 from robench.reports.grid import ONE_CHECKPOINT, grid_of
+from robench.reports.latex import latex_escaped, latex_of, latex_table
 from robench.reports.machine_readable import fields_of
-from robench.reports.table import (
-    Table,
-    csv_of,
-    escaped,
-    latex_escaped,
-    latex_of,
-    latex_table,
-    markdown_of,
-    markdown_table,
-)
+from robench.reports.table import Table, csv_of, escaped, markdown_of, markdown_table
 
 CLOSE_MARK = "†"
 CLOSE = f"{CLOSE_MARK} not distinguishable from the best of its column{{}} at 5 % ({{}}); the best itself has it too."
@@ -92,49 +84,53 @@ def _sizes(board: Leaderboard) -> list[int]:
     return [len(rows) for rows in board.groups.values()] or [1]
 
 
-def marked(row: BoardRow, key: str, text: str) -> str:
-    """Return a cell's text with the mark of models not distinguishable from the best, where others were tested."""
-    rank = row.ranks.get(key)
-    return f"{text} {CLOSE_MARK}" if rank is not None and rank.is_close else text
-
-
 def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = None) -> Table:
     """Return the table as texts, before any markup; of ``chosen`` columns, or of all with ranks and flags."""
-    columns = tuple(
-        replace(each.column, key=each.key, label=each.label) for each in (board.columns if chosen is None else chosen)
-    )
+    columns = board.columns if chosen is None else chosen
     report = Report(
         suite="",
         version=0,
         seed=0,
-        columns=columns,
-        # Marks are those of ``marked``.
-        rows=tuple(replace(row, ranks={}) for row in board.rows),
+        columns=tuple(replace(each.column, key=each.key, label=each.label) for each in columns),
+        rows=board.rows,
         provenance={},
         # The grid itself adds notes on weights.
-        notes=(
-            *(note for note in notes_of(board) if note != ONE_CHECKPOINT),
-            *(note for suite in board.suites for note in suite.notes),
-        ),
+        notes=(*_rank_notes(board), *(note for suite in board.suites for note in suite.notes)),
+        tests=tests_of(board),
+        style=board.style,
     )
-    grid = grid_of(report)
-    keys = [each.key for each in columns]
-    is_ranked = board.settings.sort is not None
-    rows = [
-        (
-            *((name, rank_text(row)) if is_ranked else (name,)),
-            *(marked(row, key, text) for key, text in zip(keys, texts, strict=False)),
-            *texts[len(keys) :],
-        )
-        for row, (name, *texts) in zip(board.rows, grid.rows, strict=True)
-    ]
-    return replace(
-        grid,
+    grid = replace(
+        grid_of(report, [each.suite for each in columns] if len(board.suites) > 1 else ()),
         title=clipped(board.title, NOTE_WIDTH),
-        header=(grid.header[0], RANK, *grid.header[1:]) if is_ranked else grid.header,
-        rows=tuple(rows),
         closing=("; ".join(provenance_lines(board)),),
     )
+    if board.settings.sort is None:
+        return grid
+    return replace(
+        grid,
+        header=(grid.header[0], RANK, *grid.header[1:]),
+        headings=(grid.headings[0], ("", "", RANK), *grid.headings[1:]),
+        rows=tuple((name, rank_text(row), *texts) for row, (name, *texts) in zip(board.rows, grid.rows, strict=True)),
+        marks={(row, column + 1): mark for (row, column), mark in grid.marks.items()},
+    )
+
+
+def without_repetition(board: Leaderboard) -> list[BoardColumn]:
+    """Return the columns, one for several of the same name, metric and measurements, such as clean accuracies.
+
+    The one stands where the first did, and belongs to no suite.
+    """
+    groups: dict[tuple[object, ...], list[BoardColumn]] = {}
+    for column in board.columns:
+        measured = [each for row in board.rows for key in column.measurements for each in row.measured.get(key, ())]
+        numbers = [(each.checkpoint, each.measurement_key, each.num_examples) for each in measured]
+        is_single = len(column.measurements) == 1
+        named = (column.column.label, column.metric, *numbers) if is_single else (column.key,)
+        groups.setdefault(named, []).append(column)
+    return [
+        replace(column, suite="", label=column.column.label) if others else column
+        for column, *others in groups.values()
+    ]
 
 
 def provenance_lines(board: Leaderboard) -> list[str]:
@@ -161,7 +157,7 @@ def render_markdown(board: Leaderboard) -> str:
     above = [f"# {escaped(clipped(board.title, NOTE_WIDTH))}", escaped(clipped(settings.note, NOTE_WIDTH))]
     above += headings[:1]
     if board.further:
-        below += ["## Further columns", markdown_table(_without_flags(board, board.further))]
+        below += ["## Further columns", markdown_table(_further_grid(board))]
     header, rows = about_models(board)
     if rows:
         cells = tuple(tuple(map(linked, row)) for row in rows)
@@ -177,14 +173,19 @@ def linked(text: str) -> str:
 
 def _headline_grids(board: Leaderboard) -> list[Table]:
     """Return the table of the headline of each group, with the notes on all columns and rows."""
+    first = {each.key for each in board.headline}
+    columns = [each for each in without_repetition(board) if each.key in first]
     parts, notes = [replace(board, rows=rows) for rows in board.groups.values()] or [board], grid_of_board(board).notes
-    return [replace(grid_of_board(each, each.headline), notes=notes) for each in parts]
+    return [replace(grid_of_board(each, columns), notes=notes) for each in parts]
 
 
-def _without_flags(board: Leaderboard, columns: Sequence[BoardColumn]) -> Table:
-    """Return the table of some columns alone, which says neither ranks nor flags a second time."""
+def _further_grid(board: Leaderboard) -> Table:
+    """Return the table of the other columns alone, which says neither ranks nor flags a second time."""
     bare = replace(board, settings=PLAIN, rows=tuple(replace(row, flags=None, is_attacked=False) for row in board.rows))
-    return grid_of_board(bare, columns)
+    further = {each.key for each in board.further}
+    grid = grid_of_board(bare, [each for each in without_repetition(board) if each.key in further])
+    # Headings of LaTeX may leave out another metric than those of the first table.
+    return replace(grid, headings=())
 
 
 def render_latex(board: Leaderboard) -> str:
@@ -199,7 +200,7 @@ def render_latex(board: Leaderboard) -> str:
         rf"\par\bigskip\noindent {latex_escaped(group)}\par" + f"\n{latex_table(each)}"
         for group, each in zip(groups[1:], others, strict=True)
     ]
-    second = [f"\n\\bigskip\n{latex_table(_without_flags(board, board.further))}"] if board.further else []
+    second = [f"\n\\bigskip\n{latex_table(_further_grid(board))}"] if board.further else []
     return latex_of(table, above, [*parts, *second])
 
 

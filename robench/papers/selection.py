@@ -4,13 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from robench.core.errors import UsageError
+from robench.core.errors import UsageError, did_you_mean
 from robench.declare.printed import PublishedCell, PublishedTable
 from robench.papers.table import PaperTable
 from robench.papers.twins import TwinTable
-
-# Labels that are shown of all that a pattern might have meant.
-MOST_SHOWN = 12
 
 
 def chosen_cells(
@@ -18,7 +15,8 @@ def chosen_cells(
 ) -> list[PublishedCell]:
     """Return the cells whose row and column match a pattern, without patterns all of them.
 
-    A row matches by its label, its model or its twin's model, a column by its name; case does not count.
+    A row matches by its label, its model or its twin's model, a column by its name; case does not count. Cells come in
+    the order of the patterns of rows.
 
     Raises:
         UsageError: a pattern matches nothing in any table, or no cell has both a row and a column that match.
@@ -27,14 +25,11 @@ def chosen_cells(
     _check("--rows", rows, [name for cell in cells for name in _names(cell)])
     _check("--columns", columns, [cell.column for cell in cells])
     found = [
-        cell
-        for cell in cells
-        if (not rows or any(_matches(name, rows) for name in _names(cell)))
-        and (not columns or _matches(cell.column, columns))
+        cell for cell in cells if (not rows or _has(cell, rows)) and (not columns or _matches(cell.column, columns))
     ]
     if not found:
         raise UsageError("no number has both a row of --rows and a column of --columns; choose others")
-    return found
+    return sorted(found, key=lambda cell: next((i for i, each in enumerate(rows) if _has(cell, [each])), 0))
 
 
 def part_of(table: PaperTable, cells: Collection[PublishedCell]) -> PaperTable:
@@ -43,9 +38,10 @@ def part_of(table: PaperTable, cells: Collection[PublishedCell]) -> PaperTable:
     Verdicts stay those of the whole table, since they depend on the number of claims.
     """
     places = {(cell.row, cell.column) for cell in cells}
+    labels = [cell.row for cell in cells]
     rows = [
         replace(row, cells={name: each for name, each in row.cells.items() if (row.label, name) in places})
-        for row in table.rows
+        for row in sorted(table.rows, key=lambda row: labels.index(row.label) if row.label in labels else 0)
     ]
     claims = [
         each for each in table.claims if not {(each.row, each.column), (each.column, each.row)}.isdisjoint(places)
@@ -62,17 +58,28 @@ def part_of(table: PaperTable, cells: Collection[PublishedCell]) -> PaperTable:
 
 def part_of_twins(table: TwinTable, cells: Collection[PublishedCell]) -> TwinTable:
     """Return the twins of some of a table's printed cells."""
-    places = {(cell.row, cell.column) for cell in cells}
+    places = {(cell.row, cell.column): place for place, cell in reversed(list(enumerate(cells)))}
     rows = [
-        replace(row, cells={name: each for name, each in row.cells.items() if not places.isdisjoint(each.twin_of)})
+        replace(
+            row, cells={name: each for name, each in row.cells.items() if not places.keys().isdisjoint(each.twin_of)}
+        )
         for row in table.rows
     ]
+    rows.sort(
+        key=lambda row: min(
+            (places[each] for of in row.cells.values() for each in of.twin_of if each in places), default=0
+        )
+    )
     kept = {name for row in rows for name in row.cells}
     return replace(
         table,
         rows=tuple(row for row in rows if row.cells),
         columns=tuple(column for column in table.columns if column.name in kept),
     )
+
+
+def _has(cell: PublishedCell, patterns: Sequence[str]) -> bool:
+    return any(_matches(name, patterns) for name in _names(cell))
 
 
 def _names(cell: PublishedCell) -> list[str]:
@@ -86,8 +93,6 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _check(option: str, patterns: Sequence[str], names: Sequence[str]) -> None:
-    known = list(dict.fromkeys(names))
     for pattern in patterns:
-        if not any(_matches(name, [pattern]) for name in known):
-            shown = ", ".join(map(repr, known[:MOST_SHOWN])) + (", ..." if len(known) > MOST_SHOWN else "")
-            raise UsageError(f"{option} {pattern!r} matches nothing; there are {shown}")
+        if not any(_matches(name, [pattern]) for name in names):
+            raise UsageError(f"{option} {pattern!r} matches nothing.{did_you_mean(pattern, {*names})}")

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from robench.core.rendered import Rendered
+from robench.core.rendered import PLAIN_STYLE, Rendered, Style
 from robench.declare.printed import PublishedCell, PublishedTable, Reading
 from robench.papers.basis import READINGS, Basis, Number
 from robench.papers.claims import JudgedClaim, judged_claims
@@ -65,6 +65,7 @@ class PaperTable(Rendered):
     command: str = ""
     hours: Mapping[str, str] = field(default_factory=dict)
     hours_are: str = ""
+    style: Style = PLAIN_STYLE
 
     @property
     def cells(self) -> tuple[TableCell, ...]:

@@ -1,4 +1,4 @@
-"""Renderers of twins: texts for readers, JSON, CSV and rows of LaTeX."""
+"""Renderers of twins: texts for readers, JSON, CSV and LaTeX."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from robench.comparison.spread import PER_CENT
 from robench.core.inert import NOTE_WIDTH, clipped, inert_json
 from robench.papers.basis import Number
 from robench.papers.documents import NUMBER_FIELDS, csv_number, json_number, rounded
-from robench.papers.latex import latex_column, latex_number, latex_rows
+from robench.papers.latex import latex_of_page
 from robench.papers.layout import Grid
 from robench.papers.notes import grouped
 from robench.papers.page import NOT_MEASURED, Page, Section, basis_of, number_text, only
@@ -60,7 +60,8 @@ def _section(table: TwinTable) -> Section:
                 clipped(f"{each.heading} ({more})", 120) for each, more in zip(table.columns, of_columns, strict=True)
             ),
             cells=tuple(
-                tuple(_cell_text(row.cells.get(column.name)) for column in table.columns) for row in table.rows
+                tuple(_cell_text(row.cells.get(column.name), table.style.digits) for column in table.columns)
+                for row in table.rows
             ),
             facts={name: tuple(text or NOTHING for text in texts) for name, texts in facts.items() if any(texts)},
         ),
@@ -80,14 +81,16 @@ def _section(table: TwinTable) -> Section:
     )
 
 
-def _cell_text(cell: TwinCell | None) -> str:
+def _cell_text(cell: TwinCell | None, digits: int | None) -> str:
     if cell is None:
         return NOTHING
-    return sign_of(NOT_MEASURED) if cell.ours.measured is None else number_text(cell.ours, _decimals(cell.ours))
-
-
-def _decimals(number: Number) -> int:
-    return 2 if number.unit != PER_CENT and abs(number.measured or 0) < 10 else 1
+    number = cell.ours
+    decimals = 2 if number.unit != PER_CENT and abs(number.measured or 0) < 10 else 1
+    return (
+        sign_of(NOT_MEASURED)
+        if number.measured is None
+        else number_text(number, decimals if digits is None else digits)
+    )
 
 
 def _seeds_text(numbers: Sequence[Number]) -> str:
@@ -139,15 +142,5 @@ def twin_csv(table: TwinTable) -> str:
 
 
 def twin_latex(table: TwinTable) -> str:
-    """Render the twins as rows of LaTeX."""
-    rows, columns = [], []
-    for row in table.rows:
-        seeds = _seeds_text([cell.ours for cell in row.cells.values()]) or NOT_MEASURED
-        found = [row.cells.get(column.name) for column in table.columns]
-        texts = ["--" if cell is None else latex_number(cell.ours, _decimals(cell.ours)) for cell in found]
-        rows.append((row.model, texts, f"twin of {row.twin_of}, {seeds}"))
-    for column in table.columns:
-        name = f"{column.heading} ({column.unit})" if column.unit else column.heading
-        numbers = [row.cells[column.name].ours for row in table.rows if column.name in row.cells]
-        columns.append(latex_column(name, numbers))
-    return latex_rows([f"Twins of {table.name} on small data, not the paper's numbers", table.source], columns, rows)
+    """Render the twins as a tabular."""
+    return latex_of_page(page_of_twins(table), table.style)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from robench.core.rendered import Rendered
+from robench.core.rendered import PLAIN_STYLE, Rendered, Style
 from robench.core.suite import Column
 from robench.declare.printed import PublishedCell, PublishedTable, PublishedTwin
 from robench.metrics import METRICS
@@ -71,6 +71,7 @@ class TwinTable(Rendered):
     rows: tuple[TwinRow, ...]
     trained_on: tuple[str, ...] = ()
     measured_with: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    style: Style = PLAIN_STYLE
 
     @property
     def suites(self) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from robench.reports.build import build_report, report_of_store
 from robench.reports.explanation import Explanation, explain
 from robench.reports.grid import grid_of
 from robench.reports.holdings import Holding, Unused, holdings_of, unused_in, without_shared
+from robench.reports.latex import latex_of
 from robench.reports.machine_readable import render_csv, render_json
 from robench.reports.results import Listing
 from robench.reports.seeds import over_seeds
 from robench.reports.selection import needs
-from robench.reports.table import html_of, latex_of, markdown_of, text_of
+from robench.reports.table import html_of, markdown_of, text_of
 
 Renderer = Callable[[Report], str]
 

@@ -13,9 +13,7 @@ from robench.metrics import METRICS
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-def arranged(
-    report: Report, *, columns: Sequence[str] = (), sort: str | None = None, is_transposed: bool = False
-) -> Report:
+def arranged(report: Report, *, columns: Sequence[str] = (), sort: str | None = None) -> Report:
     """Return the report with some of its columns, and its rows in order of one of them.
 
     Args:
@@ -24,7 +22,6 @@ def arranged(
             condition selects all of its columns. All if empty; the order is the suite's.
         sort: key of the column by which the best row comes first; rows without the number come last, and equal ones
             stay in order. A metric or condition with one column names it.
-        is_transposed: whether formats for readers have models as columns.
 
     Raises:
         UsageError: no column is so named, or several are by ``sort``.
@@ -37,7 +34,7 @@ def arranged(
     if sort is not None:
         column = one_column(report.columns, sort)
         rows = best_first(rows, column.key, lower_is_better=METRICS[column.metric].lower_is_better)
-    return replace(report, columns=shown, rows=rows, is_transposed=is_transposed)
+    return replace(report, columns=shown, rows=rows)
 
 
 def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
@@ -48,10 +45,21 @@ def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
         if name in (column.key, column.metric) or (name,) == column.conditions or fnmatchcase(column.key, name)
     ]
     if not found:
-        keys = [column.key for column in columns]
-        hint = did_you_mean(name, keys) or f" Columns are {', '.join(keys)}."
-        raise UsageError(f"no column is named {name!r}.{hint}")
+        known = {each for column in columns for each in (column.key, column.metric, *column.conditions[:1])}
+        raise UsageError(f"no column is named {name!r}.{did_you_mean(name, known)}")
     return found
+
+
+def places_named(columns: Sequence[Column], suites: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the places of the columns that any of the names names, also with the column's suite and a slash before it.
+
+    Without names all.
+    """
+    both = [
+        (column, replace(column, key=f"{suite}/{column.key}")) for column, suite in zip(columns, suites, strict=True)
+    ]
+    found = [column for name in names for column in named_columns([each for pair in both for each in pair], name)]
+    return [place for place, pair in enumerate(both) if not names or any(each in found for each in pair)]
 
 
 def one_column(columns: Sequence[Column], name: str) -> Column:

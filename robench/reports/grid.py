@@ -6,11 +6,12 @@ machines (json, csv) keep them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
+from robench.reports.headings import headings_of
 from robench.reports.notes import grouped_notes
 from robench.reports.table import Table, fragment_of
 from robench.tasks import TASKS
@@ -19,37 +20,53 @@ ONE_CHECKPOINT = "Example intervals concern these weights on other examples; the
 _NOTHING_MEASURED = "no model has been measured on this suite yet"
 
 
-def grid_of(report: Report) -> Table:
-    """Return the report's table, notes and provenance as texts; best numbers are emphasised."""
+def grid_of(report: Report, suites: Sequence[str] = ()) -> Table:
+    """Return the report's table, notes and provenance as texts, in the report's style.
+
+    ``suites`` are those of the columns, where there are several.
+    """
     of_rows = grouped_notes([(_row_name(row), _notes(row)) for row in report.rows])
     of_weights = [] if all(row.seeds for row in report.rows) else [ONE_CHECKPOINT]
     notes = tuple(clipped(note, NOTE_WIDTH) for note in (*_coverage(report), *report.notes, *of_rows, *of_weights))
-    is_checked = any(row.flags is not None or row.is_attacked for row in report.rows)
+    flags = ["flags"] if any(row.flags is not None or row.is_attacked for row in report.rows) else []
     # Where another row is a mean over seeds.
     says_one = any(row.seeds for row in report.rows)
     title = clipped(f"{report.suite}, version {report.version}")
     facts = [f"{name} {text}" for name, text in report.provenance.items()]
-    table = Table(
+    labels = {column.key: clipped(column.label) for column in report.columns}
+    suites = suites or [""] * len(labels)
+    headings, usual = headings_of(report.columns, [*labels.values()], suites, report.style.renames)
+    return Table(
         title=title,
-        header=("model", *(clipped(column.label) for column in report.columns), *(["flags"] if is_checked else [])),
+        header=("model", *labels.values(), *flags),
         rows=tuple(
             (
                 _row_name(row, says_one),
-                *(cell_text(row.cells[column.key]) for column in report.columns),
-                *([_flags_text(row)] if is_checked else []),
+                *(cell_text(row.cells[column.key], report.style.digits) for column in report.columns),
+                *(_flags_text(row) for _ in flags),
             )
             for row in report.rows
         ),
         notes=notes if report.rows else (*report.notes, _NOTHING_MEASURED),
         closing=(clipped("; ".join([title, *facts, "proportions in per cent"]), NOTE_WIDTH),),
-        bold=frozenset(
-            (place, 1 + number)
-            for place, row in enumerate(report.rows)
-            for number, column in enumerate(report.columns)
-            if (rank := row.ranks.get(column.key)) is not None and (rank.is_best or rank.is_close)
-        ),
+        marks=_marks(report),
+        tests=report.tests if any(row.ranks for row in report.rows) else None,
+        headings=(("", "", "model"), *headings, *(("", "", each) for each in flags)),
+        usual=usual,
+        style=report.style,
     )
-    return table.transposed if report.is_transposed else table
+
+
+def _marks(report: Report) -> dict[tuple[int, int], str]:
+    """Return the marks of the table, see ``Table.marks``."""
+    marks: dict[tuple[int, int], str] = {}
+    for number, column in enumerate(report.columns, start=1):
+        ranks = {place: row.ranks[column.key] for place, row in enumerate(report.rows) if column.key in row.ranks}
+        close = [place for place, rank in ranks.items() if rank.is_best or rank.is_close]
+        is_tested = all(rank.is_best or rank.adjusted is not None for rank in ranks.values())
+        if len(close) < len(ranks):
+            marks |= {(place, number): "bold" if len(close) == 1 and is_tested else "underlined" for place in close}
+    return marks
 
 
 def fragment(report: Report) -> str:
@@ -67,13 +84,13 @@ def _coverage(report: Report) -> Iterator[str]:
             yield f"{column.label}: {what} {', '.join(column.conditions)}"
 
 
-def cell_text(cell: Cell) -> str:
+def cell_text(cell: Cell, digits: int | None = None) -> str:
     """Return the number with its interval, such as ``46.5 [42.5, 50.5]``, or how much of it is missing.
 
     Of training seeds perhaps with their deviation and number, such as ``46.5 ± 0.7 [42.5, 50.5] (3 of 5 seeds)``.
     """
     if cell.estimate is not None:
-        return _estimate_text(cell.estimate)
+        return _estimate_text(cell.estimate, digits)
     if not cell.is_applicable:
         # A note says why there is no number.
         return "—"
@@ -94,18 +111,23 @@ def _flags_text(row: Row) -> str:
     return raised if row.is_audited else f"{raised} (not audited)"
 
 
-def _estimate_text(estimate: Estimate) -> str:
-    text, num_seeds = number_text(estimate.value, estimate.unit), len(estimate.of_seeds) or 1
+def _estimate_text(estimate: Estimate, digits: int | None) -> str:
+    def shown(number: float) -> str:
+        return number_text(number, estimate.unit, digits)
+
+    text, num_seeds = shown(estimate.value), len(estimate.of_seeds) or 1
     if estimate.deviation is not None:
-        text += f" ± {number_text(estimate.deviation, estimate.unit)}"
+        text += f" ± {shown(estimate.deviation)}"
     if estimate.low is not None and estimate.high is not None:
-        text += f" [{number_text(estimate.low, estimate.unit)}, {number_text(estimate.high, estimate.unit)}]"
+        text += f" [{shown(estimate.low)}, {shown(estimate.high)}]"
     return f"{text} ({num_seeds} of {num_seeds + estimate.num_lacking} seeds)" if estimate.num_lacking else text
 
 
-def number_text(number: float, unit: str) -> str:
-    """Return a number with one decimal of a per cent, or four digits of other units."""
-    return f"{100 * number:.1f}" if unit in ("share", "ratio") else f"{number:.4g}"
+def number_text(number: float, unit: str, digits: int | None = None) -> str:
+    """Return a number with ``digits`` decimals; None for one of a per cent, and four significant digits of others."""
+    if unit in ("share", "ratio"):
+        return f"{100 * number:.{1 if digits is None else digits}f}"
+    return f"{number:.4g}" if digits is None else f"{number:.{digits}f}"
 
 
 def _row_name(row: Row, says_one: bool = False) -> str:

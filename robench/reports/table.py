@@ -1,10 +1,8 @@
-r"""Tables of printable texts, and one renderer of them for each format: plain text, Markdown, LaTeX, HTML and CSV.
+"""Tables of printable texts, and renderers of them: plain text, Markdown, HTML and CSV; LaTeX is in ``latex.py``.
 
 Names come from files that strangers write. In Markdown, everything that would be interpreted as emphasis, a link, an
 image, mathematics or HTML is escaped. A text that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a
-spreadsheet; an apostrophe before it keeps it text in CSV. In LaTeX, which is a tabular with the rules of booktabs,
-``<``, ``>`` and dashes would print as other characters, and a leading ``[`` is the optional argument of the ``\\`` or
-``\midrule`` before it.
+spreadsheet; an apostrophe before it keeps it text in CSV.
 """
 
 from __future__ import annotations
@@ -13,15 +11,25 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import chain
 from textwrap import wrap
 
 from tabulate import tabulate
 
+from robench.core.errors import UsageError, did_you_mean
 from robench.core.inert import printable
+from robench.core.rendered import PLAIN_STYLE, Style
 from robench.reports.page import html_page
+
+# Name and format of each mark in a format of tables.
+Marks = Mapping[str, tuple[str, str]]
+_IN_TEXT: Marks = {"bold": ("*", "{} *"), "underlined": ("~", "{} ~")}
+_IN_MARKDOWN: Marks = {"bold": ("bold", "**{}**"), "underlined": ("italic", "*{}*")}
+_IN_HTML: Marks = {"bold": ("bold", "<b>{}</b>"), "underlined": ("underlined", "<u>{}</u>")}
+IN_LATEX: Marks = {"bold": ("bold", r"\textbf{{{}}}"), "underlined": ("underlined", r"\underline{{{}}}")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +39,11 @@ class Table:
     Attributes:
         rows: one text per column.
         paragraphs: sentences below the table; ``notes``: items of a list below these; ``closing``: sentences below all.
-        bold: places of emphasised texts in ``rows``: row, then column.
+        marks: ``bold`` or ``underlined`` by place in ``rows``: row, then column. Bold is what is distinguished from all
+            others of its model's column; where nothing is, the best and what is not distinguishable from it are
+            underlined, unless that is all.
+        tests: names of the tests behind marks; None for numbers that are not compared.
+        headings: headings of LaTeX; empty for those of ``header``; ``usual``: title of the metric that they leave out.
         num_names: number of first texts of a row that are names of others; the following ones are robench's own, with
             brackets that need no escaping in Markdown.
     """
@@ -42,22 +54,94 @@ class Table:
     paragraphs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     closing: tuple[str, ...] = ()
-    bold: frozenset[tuple[int, int]] = frozenset()
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    tests: str | None = None
+    headings: tuple[tuple[str, str, str], ...] = ()
+    usual: str = ""
     num_names: int = 1
+    style: Style = PLAIN_STYLE
 
-    def lines(self, mark: Callable[[str], str], shown: Callable[[str], str] = str) -> list[list[str]]:
-        """Return the rows with each text escaped by ``shown``, and emphasised ones marked."""
+    def lines(self, marks: Marks, shown: Callable[[str], str] = str) -> list[list[str]]:
+        """Return the rows with each text escaped by ``shown``, and marked."""
         return [
-            [mark(shown(text)) if (place, column) in self.bold else shown(text) for column, text in enumerate(row)]
+            [
+                marks[self.marks[place, column]][1].format(shown(text))
+                if (place, column) in self.marks
+                else shown(text)
+                for column, text in enumerate(row)
+            ]
             for place, row in enumerate(self.rows)
         ]
+
+    def legend(self, marks: Marks) -> tuple[str, ...]:
+        """Return the sentence on the marks; none where numbers are not compared."""
+        if self.tests is None:
+            return ()
+        means = {"bold": "better than all other models", "underlined": "the best, or not distinguishable from it"}
+        words = [f"{marks[mark][0]}: {text}" for mark, text in means.items() if mark in self.marks.values()]
+        text = "; ".join([*words, "where no model is marked, none is distinguishable from the best"])
+        return (f"{text[0].upper()}{text[1:]} (at 5 %{'; ' if self.tests else ''}{self.tests}).",)
+
+    @property
+    def texts(self) -> set[str]:
+        """Return the names of models and columns, and the words of headings, that a style may rename."""
+        return {*self.header, *chain(*self.headings), *(row[0] for row in self.rows)} - {""}
+
+    @property
+    def styled(self) -> Table:
+        """Return the table with the names, intervals and orientation of its style."""
+        style, rename = self.style, renaming(self.style.renames)
+        before = {"cell": " [", "row": "\n["}.get(style.intervals)
+
+        def placed(text: str) -> str:
+            number, bracket, interval = text.partition(" [")
+            return f"{number}{before}{interval}" if bracket and before else number
+
+        rows = [(*map(rename, row[: self.num_names]), *map(placed, row[self.num_names :])) for row in self.rows]
+        table = replace(
+            self,
+            header=tuple(map(rename, self.header)),
+            rows=tuple(rows),
+            paragraphs=tuple(map(rename, self.paragraphs)),
+            notes=tuple(map(rename, self.notes)),
+            # The last one has provenance under its own names.
+            closing=(*map(rename, self.closing[:-1]), *self.closing[-1:]),
+            headings=tuple((rename(suite), rename(group), rename(text)) for suite, group, text in self.headings),
+            style=PLAIN_STYLE,
+        )
+        return table.transposed if style.is_transposed else table
 
     @property
     def transposed(self) -> Table:
         """Return the same texts with rows as columns."""
         header, *rows = zip(self.header, *self.rows, strict=True)
-        bold = frozenset((column - 1, row + 1) for row, column in self.bold)
-        return replace(self, header=header, rows=tuple(rows), bold=bold)
+        marks = {(column - 1, row + 1): mark for (row, column), mark in self.marks.items()}
+        return replace(self, header=header, rows=tuple(rows), marks=marks, headings=())
+
+
+def renaming(names: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that replaces names in a text, where they are words, all at once.
+
+    >>> renaming({"vit": "ViT", "pgd": "vit"})("vit, vit@1: pgd-4 and pgd.")
+    'ViT, vit@1: pgd-4 and vit.'
+    """
+    words = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<![\w@/.-])(?:{words})(?![\w@/-]|\.\w)")
+    return (lambda text: pattern.sub(lambda found: names[found[0]], text)) if names else str
+
+
+def with_labels(style: Style, labels: Mapping[str, str], texts: Collection[str]) -> Style:
+    """Return a style whose names are labels of columns in place of their keys.
+
+    Raises:
+        UsageError: a name occurs in none of the texts of the tables.
+    """
+    names = {labels.get(old, old): new for old, new in style.renames.items()}
+    for old in names:
+        rename = renaming({old: ""})
+        if all(rename(text) == text for text in texts):
+            raise UsageError(f"no model or column is named {old!r}, to be renamed.{did_you_mean(old, texts)}")
+    return replace(style, renames=names)
 
 
 _LABEL_WIDTH = 14
@@ -69,7 +153,8 @@ def text_of(table: Table, *, width: int | None = None) -> str:
     Headers of a table wider than ``width`` characters are wrapped; if it is still wider, it is transposed where that is
     narrower.
     """
-    notes = "\n".join(f"- {note}" for note in table.notes)
+    table = table.styled
+    notes = "\n".join(f"- {note}" for note in (*table.legend(_IN_TEXT), *table.notes))
     shown = _narrow_text(table, width) if width is not None else _aligned(table)
     return "\n\n".join(part for part in (shown, *table.paragraphs, notes, *table.closing) if part) + "\n"
 
@@ -84,7 +169,7 @@ def _narrow_text(table: Table, width: int) -> str:
 
 
 def _aligned(table: Table) -> str:
-    return text_table(table.header, table.lines("{} *".format))
+    return text_table(table.header, table.lines(_IN_TEXT))
 
 
 def _width(text: str) -> int:
@@ -99,16 +184,21 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def markdown_of(table: Table, above: Sequence[str] = (), below: Sequence[str] = ()) -> str:
     """Return a table in GitHub's Markdown, with blocks of Markdown above it, and between it and what follows it."""
-    notes = "\n".join(f"- {escaped(note)}" for note in table.notes)
-    texts = (*map(escaped, table.paragraphs), notes, *map(escaped, table.closing))
+    styled = table.styled
+    notes = "\n".join(f"- {escaped(note)}" for note in (*styled.legend(_IN_MARKDOWN), *styled.notes))
+    texts = (*map(escaped, styled.paragraphs), notes, *map(escaped, styled.closing))
     return "\n\n".join(block for block in (*above, markdown_table(table), *below, *texts) if block) + "\n"
 
 
 def markdown_table(table: Table) -> str:
     """Return the rows of a table in Markdown, without notes."""
-    num_names = table.num_names
-    lines = [[*map(escaped, row[:num_names]), *row[num_names:]] for row in table.lines("**{}**".format)]
+    table, num_names = table.styled, table.num_names
+    lines = [[*map(escaped, row[:num_names]), *row[num_names:]] for row in table.lines(_IN_MARKDOWN, _broken)]
     return tabulate(lines, headers=[*map(escaped, table.header)], tablefmt="github", disable_numparse=True)
+
+
+def _broken(text: str) -> str:
+    return text.replace("\n", "<br>")
 
 
 # An underscore inside a word is never emphasis, and escaped it would be hard to read unrendered.
@@ -121,66 +211,24 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text).translate(_ENTITIES)
 
 
-def latex_of(table: Table, above: Sequence[str] = (), below: Sequence[str] = ()) -> str:
-    """Return a table as a tabular, with texts as paragraphs above it, and blocks of LaTeX between it and its notes.
-
-    It needs booktabs and T1 fonts.
-    """
-    texts = "".join(rf"\noindent {latex_escaped(text)}\par" + "\n" for text in above)
-    notes = "".join(rf"\par\noindent {latex_escaped(text)}" + "\n" for text in (*table.notes, *table.closing))
-    needs = "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs}.\n"
-    return f"{needs}{texts}{latex_table(table)}{''.join(below)}{{\\footnotesize\n{notes}\\par}}\n"
-
-
-def latex_table(table: Table) -> str:
-    """Return the rows of a table as a tabular, without notes."""
-    header, *rows = (
-        rf"{' & '.join(line)} \\" + "\n"
-        for line in (map(latex_escaped, table.header), *table.lines(r"\textbf{{{}}}".format, latex_escaped))
-    )
-    alignment = "l" + "r" * (len(table.header) - 1)
-    return (
-        f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{header}\\midrule\n{''.join(rows)}\\bottomrule\n"
-        "\\end{tabular}\n"
-    )
-
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        "—": r"\textemdash{}",
-        "…": r"\ldots{}",
-        "†": r"\textdagger{}",
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-    }
-)
-
-
-def latex_escaped(text: str) -> str:
-    """Return text that LaTeX prints as it is; printable text is expected."""
-    # Two hyphens in a row would print as one dash.
-    escaped = re.sub("-(?=-)", "-{}", text.translate(_LATEX))
-    return f"{{}}{escaped}" if escaped.lstrip().startswith(("[", "*")) else escaped
-
-
 def html_of(table: Table) -> str:
     """Return a table as a whole page: title, table, notes, closing sentences."""
     footer = f"<footer>{escape(' '.join(table.closing))}</footer>"
-    shown = html_table(table.header, table.lines("<b>{}</b>".format, escape))
-    return html_page(table.title, f'<div class="scroll">\n{shown}</div>\n{html_list(table.notes)}{footer}')
+    shown, notes = _html_parts(table)
+    return html_page(table.title, f'<div class="scroll">\n{shown}</div>\n{notes}{footer}')
 
 
 def fragment_of(table: Table) -> str:
     """Return a table as elements for a notebook."""
-    shown = html_table(table.header, table.lines("<b>{}</b>".format, escape))
     below = f"<p><small>{escape(' '.join(table.closing))}</small></p>\n"
-    return f"<div>\n{shown}{html_list(table.notes)}{below}</div>\n"
+    return f"<div>\n{''.join(_html_parts(table))}{below}</div>\n"
+
+
+def _html_parts(table: Table) -> tuple[str, str]:
+    """Return the rows of a table in HTML, and its notes."""
+    table = table.styled
+    shown = html_table(table.header, table.lines(_IN_HTML, lambda text: _broken(escape(text))))
+    return shown, html_list((*table.legend(_IN_HTML), *table.notes))
 
 
 def html_table(header: Iterable[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:

@@ -11,6 +11,7 @@ from robench.core.suite import Condition
 from robench.datasets import DATASETS
 from robench.datasets.digits import DIGITS
 from robench.datasets.imagenet import IMAGENET_1K
+from robench.declarations.supports import L0
 from robench.declare.columns import columns_of, num_examples_of, threat_problems
 from robench.perturbations.clean import Clean
 
@@ -69,9 +70,33 @@ def test_of_several_clean_conditions_the_one_of_the_attacks_size_is_taken() -> N
     conditions = (CLEAN, few, fgsm("fgsm", num_examples=100), fgsm("fgsm-4", Fraction(4, 255)))
     assert threat_problems(conditions, "robust_accuracy") == []
     assert [column.conditions for column in columns_of(conditions, ("robust_accuracy",))] == [
-        ("few", "fgsm"),
         ("clean", "fgsm-4"),
+        ("few", "fgsm"),
     ]
+
+
+def pgd(name: str, epsilon: Fraction, norm: str = "linf", l0: L0 | None = None) -> Condition:
+    attack = Pgd(epsilon=epsilon, step_size=epsilon / 4, num_steps=20, norm=norm, l0=l0)
+    return Condition(name=name, dataset=DIGITS, perturbation=attack)
+
+
+def test_budgets_ascend_within_an_attack_and_a_norm_in_the_order_of_the_suite() -> None:
+    conditions = (
+        CLEAN, pgd("pgd-l2", Fraction(1, 2), "l2"), fgsm("fgsm"), fgsm("fgsm-10", Fraction(10, 255)),
+        pgd("pgd-20", EIGHT), fgsm("fgsm-1", Fraction(1, 255)),
+        pgd("sparse-24", Fraction(1), l0=L0(count=24)), pgd("sparse-8", Fraction(1), l0=L0(count=8)),
+    )  # fmt: skip
+    columns = columns_of(conditions, ("top1_accuracy", "robust_accuracy"))
+    assert [(column.label.split()[0], column.group, column.setting) for column in columns] == [
+        ("clean", "clean", ""), ("pgd-l2", "pgd-l2", "1/2"),
+        ("fgsm-1", "fgsm", "1/255"), ("fgsm", "fgsm", "8/255"), ("fgsm-10", "fgsm", "10/255"),
+        # A number of steps.
+        ("pgd-20", "pgd-20", "8/255"),
+        ("sparse-8", "sparse", "8-pixels"), ("sparse-24", "sparse", "24-pixels"),
+        ("l2-1/2", "l2", "1/2"),
+        ("linf-1/255", "linf", "1/255"), ("linf-8/255", "linf", "8/255"), ("linf-10/255", "linf", "10/255"),
+        ("linf-1-8-pixels", "linf-8-pixels", "1"), ("linf-1-24-pixels", "linf-24-pixels", "1"),
+    ]  # fmt: skip
 
 
 def test_attacks_of_one_budget_on_different_examples_are_a_problem() -> None:

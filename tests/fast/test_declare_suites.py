@@ -71,14 +71,18 @@ def test_the_suite_of_the_documentation(tmp_path: Path) -> None:
         ),
         metrics=("top1_accuracy", "top5_accuracy"),
         columns=(
-            Column(
-                key="clean/top1_accuracy", label="clean top-1 accuracy", metric="top1_accuracy", conditions=("clean",)
+            *(
+                Column(
+                    key=f"{condition}/{metric}_accuracy",
+                    label=f"{condition} {title} accuracy",
+                    metric=f"{metric}_accuracy",
+                    conditions=(condition,),
+                    group=condition,
+                    setting=setting,
+                )
+                for condition, setting in (("clean", ""), ("pgd", "8/255"))
+                for metric, title in (("top1", "top-1"), ("top5", "top-5"))
             ),
-            Column(
-                key="clean/top5_accuracy", label="clean top-5 accuracy", metric="top5_accuracy", conditions=("clean",)
-            ),
-            Column(key="pgd/top1_accuracy", label="pgd top-1 accuracy", metric="top1_accuracy", conditions=("pgd",)),
-            Column(key="pgd/top5_accuracy", label="pgd top-5 accuracy", metric="top5_accuracy", conditions=("pgd",)),
         ),
         batches_per_shard=1,
         description="",

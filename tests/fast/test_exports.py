@@ -139,7 +139,7 @@ class TestCells:
         assert flags == {"digits-symvit": (None, None)} | checked
         assert "zero gradients" in flags["digits-vit"][1]
         assert not any(row["is_coupled"] for row in rows)
-        robust = next(row for row in rows if row["metric"] == "robust_accuracy")
+        robust = next(row for row in rows if row["column"] == "linf-8/255/robust_accuracy")
         assert robust["conditions"] == "clean+fgsm+pgd"
 
     def test_a_limit_gives_the_first_examples(self, run: Callable[..., Path]) -> None:

@@ -8,9 +8,12 @@ from math import isnan
 import pytest
 
 from robench.core.errors import UsageError
+from robench.core.rendered import Style
 from robench.core.report import Cell, Estimate, Rank, Report, Row
 from robench.core.suite import CLEAN, MEASURED, Column
 from robench.reports import RENDERERS, arranged
+from robench.reports.grid import grid_of
+from robench.reports.table import with_labels
 
 COLUMNS = (
     Column(key="clean/top1_accuracy", label="clean top-1 accuracy", metric="top1_accuracy", conditions=("clean",)),
@@ -23,6 +26,7 @@ COLUMNS = (
 )  # fmt: skip
 BEST = Rank(is_best=True, p=None, adjusted=None, is_close=True)
 CLOSE = Rank(is_best=False, p=0.4, adjusted=0.4, is_close=True)
+UNTESTED = Rank(is_best=False, p=None, adjusted=None, is_close=False)
 WORSE = Rank(is_best=False, p=0.001, adjusted=0.002, is_close=False)
 
 
@@ -53,8 +57,17 @@ REPORT = Report(
 )
 
 
-def without_bounds(found: Cell) -> Estimate | None:
-    return found.estimate and replace(found.estimate, low=None)
+def bounded(report: Report) -> Report:
+    """The report with both bounds of every interval."""
+    rows = []
+    for each in report.rows:
+        estimates = {key: found.estimate for key, found in each.cells.items()}
+        cells = {
+            key: replace(each.cells[key], estimate=found and replace(found, high=found.value))
+            for key, found in estimates.items()
+        }
+        rows.append(replace(each, cells=cells))
+    return replace(report, rows=tuple(rows))
 
 
 def models(report: Report) -> list[str]:
@@ -104,38 +117,100 @@ def test_a_name_of_several_columns_is_no_order() -> None:
         arranged(REPORT, sort="pgd")
 
 
+MARKED = replace(
+    REPORT,
+    tests="a test",
+    rows=tuple(
+        row(model, values, *ranks)
+        for model, values, ranks in (
+            # Better than both others; tied with all; tied with one; not tested against one.
+            ("one", (0.91, 0.21, 3.1, 0.41), (BEST, BEST, BEST, BEST)),
+            ("two", (0.52, 0.22, 3.2, 0.42), (WORSE, CLOSE, CLOSE, WORSE)),
+            ("three", (0.53, 0.23, 3.3, 0.43), (WORSE, CLOSE, WORSE, UNTESTED)),
+        )
+    ),
+)
+
+
 @pytest.mark.parametrize(
-    ("format_name", "best", "close", "worse"),
+    ("format_name", "best", "close"),
     [
-        ("text", "90.0 *", "10.0 *", "50.0 "),
-        ("md", "**90.0**", "**10.0**", "50.0"),
-        ("latex", r"\textbf{90.0}", r"\textbf{10.0}", "50.0"),
-        ("html", "<b>90.0</b>", "<b>10.0</b>", "<td>50.0</td>"),
+        ("text", "{} [{}] *", "{} [{}] ~"),
+        ("md", "**{} [{}]**", "*{} [{}]*"),
+        ("latex", r"\textbf{{{}}}\,{{\scriptsize [{}]}}", r"\underline{{{}}}\,{{\scriptsize [{}]}}"),
+        ("html", "<b>{} [{}]</b>", "<u>{} [{}]</u>"),
     ],
 )
-def test_the_best_and_what_is_not_worse_is_marked(format_name: str, best: str, close: str, worse: str) -> None:
-    marked = ("clean/top1_accuracy", "pgd/top1_accuracy")
-    rows = []
-    for each in REPORT.rows:
-        cells = dict.fromkeys(each.cells, cell(None))
-        cells |= {
-            key: replace(found, estimate=without_bounds(found)) for key, found in each.cells.items() if key in marked
-        }
-        rows.append(replace(each, cells=cells))
-    for is_transposed in (False, True):
-        text = RENDERERS[format_name](replace(REPORT, rows=tuple(rows), is_transposed=is_transposed))
-        assert best in text
-        assert close in text
-        assert worse in text
-        assert worse.strip().join(("**", "**")) not in text
-        assert text.count(best[:-1] if format_name == "text" else best) == 1
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_the_best_is_bold_where_it_is_distinguished_from_all(
+    format_name: str, best: str, close: str, is_transposed: bool
+) -> None:
+    text = RENDERERS[format_name](replace(bounded(MARKED), style=Style(is_transposed=is_transposed)))
+    bold, underlined = (
+        re.findall(re.escape(each.format("N", "I")).replace("N", r"([\d.]+)").replace("I", r"[\d., ]+"), text)
+        for each in (best, close)
+    )
+    if format_name == "md":
+        underlined = [each for each in underlined if each not in bold]
+    assert sorted(bold) == ["91.0"]
+    assert sorted(underlined) == ["310.0", "320.0", "41.0"]
+    legends = [line for line in text.splitlines() if "better than all other models" in line]
+    assert len(legends) == 1
+    assert "where no model is marked, none is distinguishable from the best (at 5 %; a test)" in legends[0].replace(
+        "\\%", "%"
+    )
+
+
+def test_nothing_is_said_of_marks_that_there_are_not() -> None:
+    tied = replace(MARKED, columns=COLUMNS[1:2])
+    assert "- Where no model is marked, none is distinguishable from the best (at 5 %; a test).\n" in RENDERERS["text"](
+        tied
+    )
+    assert "distinguishable" not in RENDERERS["text"](replace(tied, rows=(row("one", (0.9, 0.8, 7.0, 0.7)),)))
+
+
+@pytest.mark.parametrize(
+    ("intervals", "shown"), [("cell", "53.0 [26.5, 53.0]"), ("row", "53.0<br>[26.5, 53.0]"), ("none", "53.0")]
+)
+def test_intervals_are_beside_or_below_their_numbers_or_left_out(intervals: str, shown: str) -> None:
+    lines = RENDERERS["md"](replace(bounded(MARKED), style=Style(intervals=intervals))).splitlines()
+    assert lines[4].split("|")[2].strip() == shown
+    latex = RENDERERS["latex"](replace(bounded(MARKED), style=Style(intervals=intervals)))
+    assert (latex.count(r"\scriptsize"), latex.count(r"\\[-2pt]")) == {"cell": (12, 0), "row": (12, 3), "none": (0, 0)}[
+        intervals
+    ]
+
+
+def test_digits_are_those_of_every_number() -> None:
+    line = RENDERERS["md"](replace(bounded(MARKED), style=Style(digits=3))).splitlines()[4]
+    assert [text.strip() for text in line.split("|")[2:6]] == [
+        "53.000 [26.500, 53.000]", "23.000 [11.500, 23.000]", "330.000 [165.000, 330.000]", "43.000 [21.500, 43.000]",
+    ]  # fmt: skip
+
+
+def test_new_names_replace_whole_words_in_the_table_and_its_notes() -> None:
+    noted = replace(MARKED, rows=(*MARKED.rows[:2], replace(MARKED.rows[2], model="one-b", notes=("as one",))))
+    labels = {column.key: column.label for column in COLUMNS}
+    given = Style(renames={"one": "A & B", "pgd/top1_accuracy": "PGD", "loss": "NLL", "clean": "one"})
+    text = RENDERERS["md"](replace(noted, style=with_labels(given, labels, grid_of(noted).texts)))
+    assert [each.strip() for each in text.splitlines()[0].split("|")[2:5]] == [
+        "one top-1 accuracy",
+        "PGD",
+        "pgd mean NLL",
+    ]
+    assert [line.split("|")[1].strip() for line in text.splitlines()[2:5]] == ["A &amp; B", "two", "one-b"]
+    assert "- one-b: as A &amp; B" in text
+    with pytest.raises(UsageError, match=r"no model or column is named 'thre', to be renamed\. Did you mean 'three'\?"):
+        with_labels(Style(renames={"thre": "x"}), {}, grid_of(MARKED).texts)
 
 
 def test_a_transposed_table_has_models_as_columns() -> None:
-    lines = RENDERERS["md"](arranged(REPORT, is_transposed=True)).splitlines()
+    turned = replace(REPORT, style=Style(is_transposed=True))
+    lines = RENDERERS["md"](turned).splitlines()
     assert re.findall(r"[a-z]+", lines[0]) == ["model", "low", "gap", "high"]
     assert [line.split("|")[1].strip() for line in lines[2:6]] == [column.label for column in COLUMNS]
-    assert RENDERERS["latex"](arranged(REPORT, is_transposed=True)).count(r"\\") == 1 + len(COLUMNS)
+    body = RENDERERS["latex"](turned).split(r"\midrule")[1]
+    assert body.count(r"\\") == len(COLUMNS)
 
 
 def test_headers_of_a_wide_table_are_wrapped_before_it_is_turned() -> None:

@@ -139,7 +139,7 @@ class TestSweeps:
     @pytest.mark.parametrize("name", RENDERERS)
     def test_every_format_shows_every_budget(self, name: str) -> None:
         text = RENDERERS[name](build_report(suite(SWEEP), [record(SWEEP)]))
-        shown = "fgsm@5/255/top1" if name in ("json", "csv") else "fgsm 5/255 top"
+        shown = {"json": "fgsm@5/255/top1", "csv": "fgsm@5/255/top1", "latex": "& 5/255 &"}.get(name, "fgsm 5/255 top")
         assert shown in text
 
 

@@ -101,7 +101,8 @@ def test_each_format_prints_the_table(results: Path) -> None:
         assert run("rpc:5", "--results", results, "--format", name).startswith(wanted)
     text = run("rpc:1", "--twin", "--results", results, "--format", "latex")
     assert text.startswith("% Twins of rpc:1 ")
-    assert r"digits-symvit & 90.0\,{\scriptsize[" in text
+    assert r"digits-symvit & 90.0\,{\scriptsize [" in text
+    assert r"\begin{tabular}" in text
 
 
 def test_no_line_of_a_table_is_wider_than_160_characters(tmp_path: Path) -> None:

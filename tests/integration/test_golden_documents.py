@@ -6,6 +6,7 @@
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +14,7 @@ import pytest
 
 from robench import comparison, leaderboard, reports
 from robench.comparison.documents import check_json, check_junit, check_markdown, check_text
+from robench.core.rendered import Style
 from robench.declare import find_suite
 from robench.exports import export
 from robench.leaderboard.board import Settings
@@ -43,13 +45,16 @@ def documents(results: Path) -> dict[str, str]:
     report = reports.report_of_store(suite, store, models=[FIRST, SECOND, "absent"])
     marked = leaderboard.ranked(report, suite, store)
     limited = leaderboard.ranked(reports.report_of_store(suite, store, limit=100), suite, store, limit=100)
-    arranged = reports.arranged(limited, sort="pgd/top1_accuracy", columns=["*/top1_accuracy"], is_transposed=True)
+    arranged = reports.arranged(limited, sort="pgd/top1_accuracy", columns=["*/top1_accuracy"])
+    arranged = replace(arranged, style=Style(is_transposed=True, renames={FIRST: "ViT", "top-1 accuracy": "top-1"}))
     found = {f"report.{name}": render(marked) for name, render in reports.RENDERERS.items() if name != "html"}
     found |= {f"arranged.{name}": reports.RENDERERS[name](arranged) for name in ("text", "latex", "html")}
     board = leaderboard.leaderboard_of([suite], store, settings=SETTINGS)
     found |= {f"board.{name}": leaderboard.RENDERERS[name](board) for name in ("html", "md", "csv", "latex")}
     compared = comparison.compare_models([suite], store, FIRST, SECOND)
     found |= {f"compared.{name}": render(compared, flipped=True) for name, render in comparison.RENDERERS.items()}
+    pasted = Style(intervals="row", digits=2, caption=r"$\ell_\infty$", label="tab:a", renames={"pgd": "PGD"})
+    found["pasted.latex"] = reports.RENDERERS["latex"](replace(marked, style=pasted))
     explanation = reports.explain(suite, store, FIRST, limit=100)
     found |= {f"explained.{name}": explanation.render(name) for name in ("text", "json")}
     baseline = comparison.baseline_of([suite], store, [FIRST], limit=100)

@@ -111,8 +111,8 @@ def test_a_dry_run_has_the_needed_conditions_and_hours_of_a_device(robench: Robe
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--rows", "RCP*"), "--rows 'RCP*' matches nothing; there are 'SymViT (baseline)', 'symvit'"),
-        (("--columns", "IN-X"), "--columns 'IN-X' matches nothing; there are 'IN-1K top-1'"),
+        (("--rows", "RCP*"), "--rows 'RCP*' matches nothing. Known: RPC-SymViT"),
+        (("--columns", "IN-X"), "--columns 'IN-X' matches nothing. Known: IN-1K top-1"),
         (("--device-speed", "0", "--dry-run"), "--device-speed must be a number of TFLOPS above 0, got 0"),
         (("--device-speed", "5"), "--device-speed is for the hours of --dry-run; add it"),
         (("--all",), "name tables, such as rpc:1, or give --all, got both"),

@@ -33,7 +33,7 @@ from robench.store import MemoryStore
 SKILLS = {"vit": 0.5, "symvit": 0.55, "rpc": 0.3}
 ADV_COLUMNS = [
     "adv/clean/top1_accuracy", "adv/fgsm/top1_accuracy", "adv/pgd/top1_accuracy", "adv/pgd-half/top1_accuracy",
-    "adv/linf-8/255/robust_accuracy", "adv/linf-4/255/robust_accuracy",
+    "adv/linf-4/255/robust_accuracy", "adv/linf-8/255/robust_accuracy",
 ]  # fmt: skip
 
 
@@ -261,8 +261,8 @@ def test_a_ranked_report_is_the_report_with_the_leaderboards_ranks(store, board)
         found = of_board[row.model]
         assert {f"adv/{key}": rank for key, rank in row.ranks.items()} == dict(found.ranks)
     assert any(rank.p is not None for row in found_report.rows for rank in row.ranks.values())
-    assert found_report.notes[:-1] == plain.notes
-    assert found_report.notes[-1].startswith("bold, or with an asterisk: the best of its column, or not")
+    assert found_report.notes == plain.notes
+    assert found_report.tests.startswith("two-sided exact McNemar; p times 6 columns of the suite and")
 
 
 def test_a_single_model_and_an_empty_table_have_no_best(store) -> None:
@@ -274,7 +274,7 @@ def test_a_single_model_and_an_empty_table_have_no_best(store) -> None:
 def test_models_without_numbers_have_no_best() -> None:
     report = report_of_store(adv_suite(), MemoryStore(), models=["a", "b"])
     report = ranked(report, adv_suite(), MemoryStore())
-    assert not any("bold" in note for note in report.notes)
+    assert report.tests == ""
     assert all(row.ranks == {} for row in report.rows)
 
 
@@ -349,7 +349,7 @@ class TestFiles:
         assert lines[1].startswith("line 4: leaderboard.headline[0]: no column is named 'pgd/top1_acuracy'. Did you")
         assert "'pgd/top1_accuracy'" in lines[1]
         assert any("'up'" in line and "best-first" in line for line in lines[2:4])
-        assert any("sort by one of adv/linf-8/255/robust_accuracy, adv/linf-4/255" in line for line in lines[2:4])
+        assert any("sort by one of adv/linf-4/255/robust_accuracy, adv/linf-8/255" in line for line in lines[2:4])
         assert lines[4] == "line 7: leaderboard.note: must be text, got 3; put it in quotes"
         assert lines[5].startswith("line 8: extra: unknown field 'extra'")
 
