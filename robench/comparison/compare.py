@@ -19,7 +19,7 @@ from robench.core.report import Cell
 from robench.core.suite import Column, Suite, views_of
 from robench.metrics import METRICS, unit_of
 from robench.metrics.intervals import wilson_interval
-from robench.reports.arrangement import places_named
+from robench.reports.arrangement import named_columns
 from robench.reports.build import ModelResults, measured
 from robench.reports.grid import number_text
 from robench.reports.notes import provenance_of
@@ -117,8 +117,8 @@ class Comparison:
 
     def arranged(self, columns: Sequence[str]) -> Comparison:
         """Return the comparison in some columns; see ``reports.arranged``."""
-        places = places_named([row.column for row in self.rows], [row.suite for row in self.rows], columns)
-        return replace(self, rows=tuple(self.rows[place] for place in places))
+        found = [each for name in columns for each in named_columns([row.column for row in self.rows], name)]
+        return replace(self, rows=tuple(row for row in self.rows if row.column in found or not columns))
 
     @property
     def is_complete(self) -> bool:

@@ -17,8 +17,8 @@ class Style:
     """Appearance of a table in text, Markdown and LaTeX.
 
     Attributes:
-        renames: new names of models, columns and words of their headings by the old ones.
-        intervals: place of an interval: ``cell`` beside its number, ``row`` in a row below, ``none`` for no intervals.
+        renames: new names of models, columns and words of their headings, by the old ones.
+        intervals: place of an interval: ``cell`` beside its number, ``row`` in a row below, ``none`` nowhere.
         digits: decimals of all numbers; None for one of a per cent, and four significant digits of other units.
         is_transposed: whether models are columns.
         caption, label: of a floating table of LaTeX, as LaTeX; a table without caption does not float.

@@ -1,12 +1,13 @@
 """Settings of a leaderboard that is published: title, first columns, order of rows and note, from a file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from robench.core.errors import UsageError
 from robench.declare.boards import leaderboard_entry
 from robench.declare.document import Document
 from robench.leaderboard.board import BoardColumn, Settings
-from robench.reports.arrangement import places_named
+from robench.reports.arrangement import named_columns
 
 
 def settings_of(document: Document, columns: Sequence[BoardColumn], costs: Sequence[BoardColumn] = ()) -> Settings:
@@ -40,6 +41,7 @@ def settings_of(document: Document, columns: Sequence[BoardColumn], costs: Seque
 
 
 def columns_named(columns: Sequence[BoardColumn], name: str) -> list[BoardColumn]:
-    """Return the columns that ``name`` names with or without the suite's name before it; see ``places_named``."""
-    places = places_named([each.column for each in columns], [each.suite for each in columns], [name])
-    return [columns[place] for place in places]
+    """Return the columns that ``name`` names with or without the suite's name before it; see ``named_columns``."""
+    keys = [(replace(each.column, key=each.key), each.column) for each in columns]
+    found = named_columns([column for both in keys for column in both], name)
+    return [each for each, both in zip(columns, keys, strict=True) if any(column in found for column in both)]

@@ -118,7 +118,7 @@ def grid_of_board(board: Leaderboard, chosen: Sequence[BoardColumn] | None = Non
 def without_repetition(board: Leaderboard) -> list[BoardColumn]:
     """Return the columns, one for several of the same name, metric and measurements, such as clean accuracies.
 
-    The one stands where the first did, and belongs to no suite.
+    It is in the place of the first, and of no suite.
     """
     groups: dict[tuple[object, ...], list[BoardColumn]] = {}
     for column in board.columns:

@@ -50,18 +50,6 @@ def named_columns(columns: Sequence[Column], name: str) -> list[Column]:
     return found
 
 
-def places_named(columns: Sequence[Column], suites: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Return the places of the columns that any of the names names, also with the column's suite and a slash before it.
-
-    Without names all.
-    """
-    both = [
-        (column, replace(column, key=f"{suite}/{column.key}")) for column, suite in zip(columns, suites, strict=True)
-    ]
-    found = [column for name in names for column in named_columns([each for pair in both for each in pair], name)]
-    return [place for place, pair in enumerate(both) if not names or any(each in found for each in pair)]
-
-
 def one_column(columns: Sequence[Column], name: str) -> Column:
     """Return the one column that ``named_columns`` finds; raises UsageError if there are none or several."""
     first, *others = named_columns(columns, name)

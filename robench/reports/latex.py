@@ -14,10 +14,10 @@ from robench.reports.table import IN_LATEX, Table
 
 _NEEDS = "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx}.\n"
 _BEGIN = (
-    "{\\small\\noindent\\setlength{\\tabcolsep}{4pt}%\n\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+    "{\\small\\noindent\\setlength{\\tabcolsep}{3pt}%\n\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
     "\\begin{tabular}"
 )
-# And what is beside or below it in brackets.
+# Perhaps with brackets behind it or below it.
 _NUMBER = re.compile(r"(.*?)(?:([ \n])([\[(].*[\])]))?", re.DOTALL)
 # Of a heading, for each column below it.
 _HEADING_WIDTH = 12

@@ -39,9 +39,8 @@ class Table:
     Attributes:
         rows: one text per column.
         paragraphs: sentences below the table; ``notes``: items of a list below these; ``closing``: sentences below all.
-        marks: ``bold`` or ``underlined`` by place in ``rows``: row, then column. Bold is what is distinguished from all
-            others of its model's column; where nothing is, the best and what is not distinguishable from it are
-            underlined, unless that is all.
+        marks: ``bold`` or ``underlined`` by place in ``rows``, row and column. A number is bold if a test distinguishes
+            it from all others; else the best and those close to it are underlined, unless all are.
         tests: names of the tests behind marks; None for numbers that are not compared.
         headings: headings of LaTeX; empty for those of ``header``; ``usual``: title of the metric that they leave out.
         num_names: number of first texts of a row that are names of others; the following ones are robench's own, with
