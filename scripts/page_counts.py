@@ -42,6 +42,7 @@ PAGES: Mapping[str, tuple[str, ...]] = {
         "It measures {demo_models:word} attention\nvariants on {images} images of handwritten digits",
         "multiplied by the {columns} columns of the suite and the {demo_others} other models",
         "`smoke=True` runs {smoke:word} examples",
+        "{requests} requests from the trackers",
     ),
     "docs/tables.md": (
         "Of the {printed} printed numbers {measured} are measured: {model_counts} [counts]",
@@ -99,6 +100,7 @@ def counts() -> dict[str, int]:
         "demo_others": demo_models - 1,
         "mechanisms": len(mechanisms),
         "smoke": int(smoke),
+        "requests": (ROOT / "docs" / "requests.md").read_text().count("](https://github.com/"),
         "setup_minutes": setup // 60,
         "setup_seconds": setup % 60,
         "demo": demo,
