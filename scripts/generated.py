@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import analysis_page
+import archives_table
 import attention_page
 import contributing_page
 import mechanism_gallery
@@ -31,6 +32,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "CONTRIBUTING.md": contributing_page.page,
     "docs/analysis.md": analysis_page.page,
     "docs/gallery.md": mechanism_gallery.page,
+    "docs/reproducing.md": archives_table.page,
 }
 
 
