@@ -262,9 +262,9 @@ def _incomplete_optimisation(path: Path) -> Observations:
 
 def _unconstrained_failure(probe: Probe) -> Observations:
     survives = probe.survives(Apgd(epsilon=2 * probe.half_range, num_steps=NUM_STEPS))
-    others = _right_by_another(probe) if probe.has_many else torch.zeros(0)
-    settings = ("answers", "masked-ce, js") if probe.has_many else ("examples", "margin, dlr")
-    return observed("unconstrained attack failure", survives, others, settings=settings)
+    others = _right_by_another(probe) if probe.has_many else torch.zeros(len(probe))
+    noun = "answers" if probe.has_many else "examples"
+    return observed("unconstrained attack failure", survives, others, settings=(noun,))
 
 
 def _right_by_another(probe: Probe) -> Tensor:

@@ -168,11 +168,11 @@ def _transfer_failure(has_failed: Bools) -> Flag:
     return _flag("transfer failure", INDICATORS, _mean(has_failed), 0.0, finding, advice)
 
 
-def _unconstrained_failure(survives: Floats, by_another: Floats, noun: str, losses: str) -> Flag:
-    value, limit = _mean(survives), _mean(by_another)
+def _unconstrained_failure(survives: Floats, by_another: Floats, noun: str) -> Flag:
+    value, limit, losses = _mean(survives), _mean(by_another), "margin, dlr"
     finding = f"{value:.0%} of the {noun} survive without any constraint"
-    if by_another:
-        finding = f"{finding}; {limit:.0%} do in the best other example's place"
+    if noun == "answers":
+        finding, losses = f"{finding}; {limit:.0%} do in the best other example's place", "masked-ce, js"
     advice = f"try another loss ({losses}) or a black-box attack"
     return _flag("unconstrained attack failure", INDICATORS, value, limit, finding, advice)
 

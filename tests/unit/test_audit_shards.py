@@ -38,6 +38,7 @@ from robench.runs.finding import find
 from robench.runs.prepare import PreparedRun, plan
 from robench.scheduling.estimates import Work
 from robench.store import FolderStore
+from robench.store.parquet import decode_record, encode_record
 
 AUDIT = Condition(name="audit-digits", dataset=DIGITS, perturbation=Clean(), action=Audit(), num_examples=32)
 MEASURED = replace(MEASUREMENT, condition=AUDIT, batch_size=AUDIT_EXAMPLES, dataset=IMAGES.identity)
@@ -63,7 +64,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def audited(victim: Any, start: int, stop: int, measurement: Measurement = MEASURED) -> Record:
-    return audit_shard(Shard(measurement=measurement, start=start, stop=stop), victim, IMAGES)
+    return decode_record(
+        encode_record(audit_shard(Shard(measurement=measurement, start=start, stop=stop), victim, IMAGES))
+    )
 
 
 class TestMerged:
