@@ -97,7 +97,7 @@ def outside(figure: Figure) -> list[str]:
     """Return the texts that leave the figure, and legends that cover a panel."""
     from matplotlib.text import Text
 
-    from robench.figures.draw import settings
+    from robench.figures.style import settings
 
     with settings():
         figure.draw_without_rendering()

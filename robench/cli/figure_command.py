@@ -1,8 +1,11 @@
 """``robench figure``: figures for papers from kept results and training histories."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +13,7 @@ from robench.cli.names import models_of_registry, say_limited
 from robench.cli.options import (
     AbsolutePath,
     all_seeds_option,
+    gathered,
     model_option,
     option,
     path_option,
@@ -22,8 +26,9 @@ from robench.core.errors import IncompleteError, UsageError
 from robench.core.files import write_whole, writing
 from robench.costs import DEFAULT_RULE, RULES
 from robench.costs.stored import stored_costs
-from robench.declare import find_checkpoints
+from robench.declare import find_checkpoints, read_registries
 from robench.figures import (
+    COLUMN,
     SUFFIXES,
     CostAxis,
     Plot,
@@ -34,6 +39,7 @@ from robench.figures import (
     cost_plot,
     optimality_plot,
     queries_plot,
+    reliability_plot,
     rendered,
     seconds_axis,
     seeds_plot,
@@ -43,18 +49,30 @@ from robench.figures import (
 from robench.leaderboard import Leaderboard
 from robench.training.history import TrainingHistory, history_path, read_history
 
+if TYPE_CHECKING:
+    from robench.core.suite import Suite
+    from robench.reports.results import Stored
+
 COSTS = ("multiply-adds", "parameters", "seconds")
 
 
 @click.group("figure")
 def command() -> None:
-    """Draw figures for papers: SVG, PDF or PNG, by the suffix of the file.
+    """Draw figures for papers: SVG, PDF, PNG or PGF, by the suffix of the file.
 
     The same results give the same bytes under one release of matplotlib, which the extra "figures" of robench brings.
     """
 
 
-output_option = path_option("--output", "FILE", "File to write, ending in .svg, .pdf or .png.", required=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """File of a figure, its panels, all if none is named, and its width in inches."""
+
+    output: Path
+    panels: tuple[str, ...] = ()
+    width: float = COLUMN
+
+
 panel_option = option(
     "--panel",
     "panels",
@@ -62,6 +80,16 @@ panel_option = option(
     metavar="TEXT",
     help="Only panels whose title contains TEXT, such as a metric or a type of corruption.",
 )
+width_option = option(
+    "--width",
+    type=click.FloatRange(2, 20),
+    default=COLUMN,
+    show_default=True,
+    metavar="INCHES",
+    help="Width at which texts have 8 points: a column by default, 6.75 is a page of two columns.",
+)
+output_option = path_option("--output", "FILE", f"File to write, ending in {', '.join(SUFFIXES)}.", required=True)
+of_panels = gathered("target", Target, (panel_option, width_option, output_option))
 
 
 def _board(selection: Selection) -> Leaderboard:
@@ -72,48 +100,48 @@ def _board(selection: Selection) -> Leaderboard:
 
 @command.command("budget")
 @selecting((*OF_RESULTS, all_seeds_option))
-@panel_option
-@output_option
-def budget(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+@of_panels
+def budget(selection: Selection, target: Target) -> int:
     """Draw accuracy against the budget of a sweep, or the distance of a minimum-norm attack.
 
     Whiskers are 95 % intervals. Without --model, the eight best models are drawn.
     """
-    return draw(lambda: budget_plot(_board(selection), all_models=bool(selection.models)), panels, output)
+    return draw(lambda: budget_plot(_board(selection), all_models=bool(selection.models)), target, selection.registries)
 
 
 @command.command("queries")
 @selecting((*OF_RESULTS, all_seeds_option))
-@panel_option
-@output_option
-def queries(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+@of_panels
+def queries(selection: Selection, target: Target) -> int:
     """Draw accuracy against the number of queries or steps of conditions that are one attack but for it.
 
     Of minimum-norm attacks, accuracy at a distance. Whiskers are 95 % intervals; the axis is logarithmic. Without
     --model, the eight best models are drawn.
     """
-    return draw(lambda: queries_plot(_board(selection), all_models=bool(selection.models)), panels, output)
+    return draw(
+        lambda: queries_plot(_board(selection), all_models=bool(selection.models)), target, selection.registries
+    )
 
 
 @command.command("corruptions")
 @selecting((*OF_RESULTS, all_seeds_option))
-@panel_option
-@output_option
-def corruptions(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+@of_panels
+def corruptions(selection: Selection, target: Target) -> int:
     """Draw the accuracy under each type of corruption against its severity, a panel a type.
 
     Without --model, the eight best models are drawn.
     """
-    return draw(lambda: corruption_plot(_board(selection), all_models=bool(selection.models)), panels, output)
+    return draw(
+        lambda: corruption_plot(_board(selection), all_models=bool(selection.models)), target, selection.registries
+    )
 
 
 @command.command("seeds")
 @selecting(OF_RESULTS)
-@panel_option
-@output_option
-def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+@of_panels
+def seeds(selection: Selection, target: Target) -> int:
     """Draw each training seed's number as a point, with the mean and its t interval beside; a panel a column."""
-    return draw(lambda: seeds_plot(_board(replace(selection, all_seeds=True))), panels, output)
+    return draw(lambda: seeds_plot(_board(replace(selection, all_seeds=True))), target, selection.registries)
 
 
 @command.command("cost")
@@ -133,8 +161,8 @@ def seeds(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
     show_default=True,
     help="Rule by which multiply-adds are counted.",
 )
-@output_option
-def cost(selection: Selection, column: str, against: str, rule: str, output: Path) -> int:
+@of_panels
+def cost(selection: Selection, column: str, against: str, rule: str, target: Target) -> int:
     """Draw a number of each model, such as its accuracy under an attack, against what the model costs.
 
     Whiskers are 95 % intervals, of seconds the quartiles. Seconds are of models measured under the same conditions.
@@ -144,7 +172,7 @@ def cost(selection: Selection, column: str, against: str, rule: str, output: Pat
         board = _board(selection)
         return cost_plot(board, column, _cost_axis(selection, [row.model for row in board.rows], against, rule))
 
-    return draw(plot_of, (), output)
+    return draw(plot_of, target, selection.registries)
 
 
 def _cost_axis(selection: Selection, models: Sequence[str], against: str, rule: str) -> CostAxis:
@@ -161,9 +189,8 @@ def _cost_axis(selection: Selection, models: Sequence[str], against: str, rule: 
 
 @command.command("optimality")
 @selecting((*OF_ONE_SUITE, model_option(required=True)))
-@panel_option
-@output_option
-def optimality(selection: Selection, panels: tuple[str, ...], output: Path) -> int:
+@of_panels
+def optimality(selection: Selection, target: Target) -> int:
     """Draw robust accuracy against the perturbation, a line for each attack and one for the best of all.
 
     A panel is a model and a norm. See 'robench strength' for what counts.
@@ -171,13 +198,36 @@ def optimality(selection: Selection, panels: tuple[str, ...], output: Path) -> i
 
     def plot_of() -> Plot:
         from robench.comparison import strengths_of
-        from robench.reports.results import Stored
 
-        (suite,), store = selection.found_suites(), selection.store()
-        results = Stored(suite, store, None, suite.seed if selection.seed is None else selection.seed)
-        return optimality_plot(strengths_of(suite, results, selection.rows(store) or [], selection.limit))
+        return optimality_plot(strengths_of(*_stored(selection), selection.limit))
 
-    return draw(plot_of, panels, output)
+    return draw(plot_of, target, selection.registries)
+
+
+@command.command("reliability")
+@selecting((*OF_ONE_SUITE, model_option(required=False)))
+@option("--equal-mass", is_flag=True, help="Bins of as many examples each instead of equal width.")
+@of_panels
+def reliability(selection: Selection, equal_mass: bool, target: Target) -> int:
+    """Draw accuracy against confidence in 15 bins, a panel a condition: a reliability diagram.
+
+    Whiskers are 95 % intervals; below the diagonal a model is too confident. Conditions need confidences in results.
+    """
+
+    def plot_of() -> Plot:
+        suite, results, models = _stored(selection)
+        return reliability_plot(suite, results, models, selection.limit, equal_mass=equal_mass)
+
+    return draw(plot_of, target, selection.registries)
+
+
+def _stored(selection: Selection) -> tuple[Suite, Stored, Sequence[str]]:
+    """Return the only suite with its results, and the models asked for, or all."""
+    from robench.reports.results import Stored
+
+    (suite,), store = selection.found_suites(), selection.store()
+    results = Stored(suite, store, None, suite.seed if selection.seed is None else selection.seed)
+    return suite, results, selection.rows(store) or results.models()
 
 
 @command.command("training")
@@ -192,21 +242,19 @@ def optimality(selection: Selection, panels: tuple[str, ...], output: Path) -> i
     help="A .history.json that lies elsewhere than beside the weights of an entry.",
 )
 @registry_option
-@panel_option
-@output_option
+@of_panels
 def training(
     models: tuple[str, ...],
     all_seeds: bool,
     histories: tuple[Path, ...],
     registries: tuple[Path, ...],
-    panels: tuple[str, ...],
-    output: Path,
+    target: Target,
 ) -> int:
     """Draw training curves: loss, and loss and accuracy on validation images, after each epoch.
 
     'robench train' keeps them beside the weights. Seeds of one entry are thin lines with their mean.
     """
-    return draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), panels, output)
+    return draw(lambda: training_plot(_histories(models, all_seeds, histories, registries)), target, registries)
 
 
 @command.command("paper")
@@ -214,12 +262,17 @@ def training(
 @option("--all", "draw_all", is_flag=True, help="All figures of the papers.")
 @results_option
 @registry_option
-@option(
-    "--format", "suffix", type=click.Choice([".svg", ".pdf", ".png"]), default=".svg", show_default=True, help="Suffix."
-)
+@option("--format", "suffix", type=click.Choice(list(SUFFIXES)), default=".svg", show_default=True, help="Suffix.")
+@width_option
 @path_option("--output", "FOLDER", "Folder for the figures, their numbers and a page on them.", required=True)
 def paper(
-    names: tuple[str, ...], draw_all: bool, results: Path, registries: tuple[Path, ...], suffix: str, output: Path
+    names: tuple[str, ...],
+    draw_all: bool,
+    results: Path,
+    registries: tuple[Path, ...],
+    suffix: str,
+    width: float,
+    output: Path,
 ) -> int:
     """Draw FIGUREs of the papers, such as rpc:3, from results at their scale or else from those of their twins.
 
@@ -239,6 +292,7 @@ def paper(
     folder = results.parent if is_archive(results) else results
     given = Results(store=Selection(results=results).store(), folder=folder, registries=registries)
     found: dict[str, DrawnPart | str] = {}
+    known = read_registries(registries)
     with writing(output):
         for figure in figures:
             for part in figure.parts:
@@ -250,7 +304,8 @@ def paper(
                     say(f"not drawn: {name}: {error}")
                     continue
                 found[name] = drawn
-                write_whole(output / f"{name}{suffix}", rendered(drawn.plot, SUFFIXES[suffix]))
+                content = rendered(drawn.plot, SUFFIXES[suffix], width, known)
+                write_whole(output / f"{name}{suffix}", content)
                 write_whole(output / f"{name}.csv", csv_of(NUMBERS_HEADER, numbers_of(drawn.plot)).encode())
         write_whole(output / "README.md", index_of(figures, found, suffix).encode())
     num_drawn = sum(isinstance(each, DrawnPart) for each in found.values())
@@ -260,16 +315,16 @@ def paper(
 
 @command.command("analysis")
 @click.argument("files", nargs=-1, required=True, type=AbsolutePath(), metavar="FILE...")
-@panel_option
-@output_option
-def analysis(files: tuple[Path, ...], panels: tuple[str, ...], output: Path) -> int:
+@registry_option
+@of_panels
+def analysis(files: tuple[Path, ...], registries: tuple[Path, ...], target: Target) -> int:
     """Draw results of 'robench analyse': lines over layers or epochs, or maps of patches. It wrote the FILEs.
 
     They are of one analysis, of one or several models, seeds and conditions, on the same examples.
     """
     from robench.analyses.results import read_analysis
 
-    return draw(lambda: analysis_plot([read_analysis(path) for path in files]), panels, output)
+    return draw(lambda: analysis_plot([read_analysis(path) for path in files]), target, registries)
 
 
 def format_of(output: Path) -> str:
@@ -281,14 +336,14 @@ def format_of(output: Path) -> str:
     return SUFFIXES[suffix]
 
 
-def draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> int:
-    """Write the panels of a plot with these titles to a file."""
+def draw(plot_of: Callable[[], Plot], target: Target, registries: tuple[Path, ...] = ()) -> int:
+    """Write a plot to a file; places in the registries decide the colours of its models."""
     # What needs no results is refused first.
-    format_name = format_of(output)
-    plot = with_panels(plot_of(), panels)
-    content = rendered(plot, format_name)
-    with writing(output):
-        write_whole(output, content)
+    format_name = format_of(target.output)
+    plot = with_panels(plot_of(), target.panels)
+    content = rendered(plot, format_name, target.width, read_registries(registries) if plot.models else ())
+    with writing(target.output):
+        write_whole(target.output, content)
     if plot.left_out:
         say(
             f"Not drawn: {', '.join(plot.left_out)}. Without --model the eight best are drawn, and never a model that "
@@ -296,7 +351,7 @@ def draw(plot_of: Callable[[], Plot], panels: Sequence[str], output: Path) -> in
         )
     if plot.not_curves:
         say(f"Not drawn: {', '.join(plot.not_curves)}. A curve is an attack at two budgets or more.")
-    say(f"wrote {output}")
+    say(f"wrote {target.output}")
     return 0
 
 

@@ -61,7 +61,7 @@ _SHOWN_IDS = 3
     shell_complete=complete_models,
     help="A model on which the examples are scored; default: the attacked models.",
 )
-@path_option("--figure", "FILE", "Draw the matrix as well, in a file ending in .svg, .pdf or .png.")
+@path_option("--figure", "FILE", "Draw the matrix as well, in a file ending in .svg, .pdf, .png or .pgf.")
 @measuring_options
 @executor_options
 @format_option(sorted(RENDERERS), "matrix")
@@ -79,7 +79,7 @@ def command(
 
     Missing attacks are measured first, and their examples are stored. The diagonal is the attack itself.
     """
-    from robench.cli.figure_command import draw, format_of
+    from robench.cli.figure_command import Target, draw, format_of
     from robench.cli.progress import WatchedRun, has_kept, kept_text, say_failures
     from robench.cli.run_command import kept_in
     from robench.declare import find_checkpoints
@@ -107,7 +107,7 @@ def command(
     if_lost = kept_in(selection.results, any(has_kept(each) for each in filled))
     out_document(RENDERERS[format_name](report), if_lost=if_lost)
     if figure is not None:
-        draw(lambda: transfer_plot(report), (), figure)
+        draw(lambda: transfer_plot(report), Target(output=figure))
     say_failures(*filled)
     if watch.exit_code:
         say(f"Interrupted. {kept_text(*filled)}")

@@ -1,4 +1,4 @@
-"""Figures for papers: accuracy against budget, corruption profiles, training curves, training seeds, and cost.
+"""Figures for papers: accuracy against budget, corruption profiles, calibration, training curves, seeds, and cost.
 
 A plot is values, made from a leaderboard or from training histories; matplotlib draws it and is imported by that alone.
 """
@@ -15,10 +15,12 @@ from robench.figures.plots import (
     training_plot,
     with_panels,
 )
-from robench.figures.render import SUFFIXES, check_matplotlib, rendered
+from robench.figures.reliability import reliability_plot
+from robench.figures.render import COLUMN, SUFFIXES, check_matplotlib, rendered
 from robench.figures.transfer import transfer_plot
 
 __all__ = [
+    "COLUMN",
     "SUFFIXES",
     "CostAxis",
     "Plot",
@@ -29,6 +31,7 @@ __all__ = [
     "cost_plot",
     "optimality_plot",
     "queries_plot",
+    "reliability_plot",
     "rendered",
     "seconds_axis",
     "seeds_plot",

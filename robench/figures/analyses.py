@@ -12,7 +12,6 @@ from robench.core.checkpoint import entry_name
 from robench.core.errors import IncompleteError, UsageError
 from robench.figures.plots import LinePanel, MapPanel, Plot, Series
 from robench.leaderboard.board import Point
-from robench.leaderboard.chart import colour_of
 from robench.reports.seeds import SEED_INTERVAL, t_interval
 
 # A logarithmic axis from this ratio of its largest place to its smallest on.
@@ -77,7 +76,7 @@ def analysis_plot(results: Sequence[Analysed]) -> Plot:
         panels=tuple(panels),
         models=labels,
         labels=labels,
-        colours=tuple(colour_of(models[label]) if label in models else place for place, label in enumerate(labels)),
+        looks=tuple(models.get(label, place) for place, label in enumerate(labels)),
         notes=(*notes, *_notes(results, has_whiskers=not maps)),
         # The layers of one model in a row.
         columns=len(by_line[0]) if maps and 1 < len(by_line[0]) <= _MOST_COLUMNS else None,

@@ -154,6 +154,6 @@ def sizes_plot(sizes: Mapping[str, Sequence[str]], names: Sequence[str], costs: 
         panels=(panel("inference", "samples a second", speed), panel("peak memory of inference", "MB", memory)),
         models=tuple(sizes),
         labels=tuple(sizes),
-        colours=tuple(range(len(sizes))),
+        looks=tuple(range(len(sizes))),
         notes=(f"{len(found)} models on {described}: medians, whiskers at the quartiles.",),
     )

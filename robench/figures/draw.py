@@ -1,75 +1,54 @@
-"""Drawing of plots with matplotlib, on figures of their own: no window, no display and no global state.
-
-Colours are those of Okabe and Ito (2008), which readers with any colour vision distinguish, without the yellow that is
-too light on white. Markers and dashes differ too, so that a grey print does. Names are inert text.
-"""
+"""Drawing of plots with matplotlib, on figures of their own: no window, no display and no global state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan, nan
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
-from robench.core.inert import NOTE_WIDTH, clipped
+from robench.core.inert import NOTE_WIDTH
 from robench.figures.plots import LinePanel, MapPanel, PlacePanel, Plot, SeedPanel, SeedRow, Series
+from robench.figures.style import NEUTRAL, SIZE, Style, legible, legible_names, looks_of, settings, style_of
 from robench.leaderboard.board import Point
-from robench.leaderboard.chart import colour_of
 
-# In inches, at the sizes of the settings.
-_PANEL_WIDTH, _PANEL_HEIGHT, _PLACES_HEIGHT, _LEAST_WIDTH = 2.3, 1.9, 2.6, 4.0
-_CHARACTER, _SMALL_CHARACTER, _LINE, _ROW = 0.075, 0.062, 0.16, 0.22
-_BESIDE_AXES = 0.7
+# Inches of the narrowest panel, and of what has the size of the settings.
+_NARROWEST: Mapping[type, float] = {LinePanel: 1.55, SeedPanel: 1.55, PlacePanel: 2.2, MapPanel: 2.2}
+_CHARACTER, _LINE, _ROW, _BESIDE_AXES = 0.07, 0.17, 0.23, 0.7
 _MARKED_POINTS = 12
 # Beside the middle of a row, in rows: the mean below its seeds.
 _SEEDS_AT, _MEAN_AT = -0.12, 0.18
 
 
-@contextmanager
-def settings() -> Iterator[None]:
-    """Draw under robench's settings and none of the user's, which are restored."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
-        yield
-
-
-def drawn(plot: Plot) -> Figure:
+def drawn(plot: Plot, width: float = 3.25, registry: Iterable[str] = ()) -> Figure:
     """Return the figure of a plot: panels in a grid, the legend above them and the notes below.
 
-    Axes are in the order of the panels.
+    Axes are in the order of the panels. The figure is ``width`` inches wide; maps with names are as wide as these need.
+    ``registry`` are names of entries, whose places decide colours and markers.
     """
     names = legible_names(plot.labels)
-    colours = plot.colours or tuple(map(colour_of, plot.models))
-    styles = {
-        model: style_of(place, colour) for place, (model, colour) in enumerate(zip(plot.models, colours, strict=True))
-    }
-    has_rows = isinstance(plot.panels[0], SeedPanel)
-    count = len(plot.panels)
-    num_columns = plot.columns or (count if count <= 3 else 3 if count <= 6 else 4 if count <= 12 else 5)
+    looks = zip(plot.models, looks_of(plot, registry), strict=True)
+    styles = {model: style_of(look, place) for place, (model, look) in enumerate(looks)}
+    first, count = plot.panels[0], len(plot.panels)
+    beside = _CHARACTER * max(map(len, names)) if isinstance(first, SeedPanel) else 0.0
+    if isinstance(first, MapPanel) and first.y_names:
+        beside = _CHARACTER * max(map(len, first.y_names))
+        width = max(width, beside + 2 * _ROW * len(first.x_names) + 1.0)
+    most = max(1, int((width - beside) / _NARROWEST[type(first)]))
+    wanted = plot.columns or count
+    num_columns = -(-wanted // -(-wanted // most))
     num_rows = -(-count // num_columns)
-    beside = _SMALL_CHARACTER * max(map(len, names)) if has_rows else 0.0
-    named = getattr(plot.panels[0], "y_names", ())
-    width = max(_LEAST_WIDTH, num_columns * _PANEL_WIDTH + beside) + 2 * _ROW * len(named)
-    notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _SMALL_CHARACTER))
-    has_places = isinstance(plot.panels[0], PlacePanel)
+    panel_width = (width - beside) / num_columns
+    notes = wrap(" ".join(legible(note, NOTE_WIDTH) for note in plot.notes), int(width / _CHARACTER))
     with settings():
         handles = _handles(plot, names, styles)
         per_line, num_lines = _shape_of_legend([name for name, _ in handles], width)
-        panel_height = 0.75 + _ROW * len(names) if has_rows else _PLACES_HEIGHT if has_places else _PANEL_HEIGHT
-        panel_height += _ROW * len(named)
-        height = num_rows * panel_height + _LINE * (num_lines + len(notes)) + 0.3
+        height = num_rows * _height_of(first, panel_width) + _LINE * (num_lines + len(notes)) + 0.3
         figure = Figure(figsize=(width, height), layout="constrained")
         grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
         for place, panel in enumerate(plot.panels):
@@ -82,12 +61,28 @@ def drawn(plot: Plot) -> Figure:
                 _draw_map(grid[place], panel, says_y=is_first)
             else:
                 _draw_lines(grid[place], panel, styles, says_y=is_first or _differs(plot, place))
-                _label_ticks(grid[place], panel, width / num_columns)
+                _label_ticks(grid[place], panel, panel_width)
+            _title(grid[place], panel.title, panel_width)
         for axes in grid[len(plot.panels) :]:
             axes.remove()
         _add_legend(figure, handles, per_line)
-        figure.supxlabel("\n".join(notes), fontsize=TINY, color=NEUTRAL)
+        figure.supxlabel("\n".join(notes), fontsize=SIZE, color=NEUTRAL)
     return figure
+
+
+def _height_of(panel: LinePanel | MapPanel | PlacePanel | SeedPanel, width: float) -> float:
+    """Return the inches that a panel is high with its title and labels, given those that it is wide."""
+    if isinstance(panel, SeedPanel):
+        return 0.75 + _ROW * len(panel.rows)
+    if isinstance(panel, MapPanel) and panel.y_names:
+        return 1.9 + _ROW * len(panel.y_names)
+    return min(2.6, 0.45 * width + 1.1)
+
+
+def _title(axes: Axes, title: str, width: float) -> None:
+    # It stands over the axes, beside which there are labels.
+    most = int(0.9 * width / _CHARACTER) - 2
+    axes.set_title("\n".join(wrap(legible(title, 2 * most), most, break_on_hyphens=False)[:2]))
 
 
 def _differs(plot: Plot, place: int) -> bool:
@@ -99,6 +94,8 @@ def _differs(plot: Plot, place: int) -> bool:
 def _draw_lines(axes: Axes, panel: LinePanel, styles: Mapping[str, Style], *, says_y: bool) -> None:
     for series in panel.series:
         _draw_series(axes, series, styles[series.model])
+    if panel.has_diagonal:
+        axes.axline((0, 0), slope=1, color=NEUTRAL, linewidth=0.8, zorder=1)
     _name(axes, panel, says_y=says_y)
     if panel.is_logarithmic_in_y:
         axes.set_yscale("log")
@@ -155,7 +152,7 @@ def _print_values(axes: Axes, panel: MapPanel) -> None:
         for x, value in zip(panel.x, row, strict=True):
             is_dark = value < (min(finite) + max(finite)) / 2
             text = "-" if isnan(value) else f"{value:.1f}"
-            axes.text(x, y, text, ha="center", va="center", fontsize=TINY, color="white" if is_dark else "black")
+            axes.text(x, y, text, ha="center", va="center", color="white" if is_dark else "black")
 
 
 def _draw_series(axes: Axes, series: Series, style: Style) -> None:
@@ -210,7 +207,7 @@ def _draw_rows(axes: Axes, panel: SeedPanel, styles: Mapping[str, Style], names:
 
 def _draw_row(axes: Axes, place: int, row: SeedRow, style: Style) -> None:
     if row.gap:
-        axes.text(0.5, place, row.gap, transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=TINY)
+        axes.text(0.5, place, row.gap, transform=axes.get_yaxis_transform(), ha="center", va="center")
         return
     heights = [place + (0 if row.mean is None else _SEEDS_AT)] * len(row.seeds)
     if row.mean is None and row.low is not None and row.high is not None:
@@ -273,7 +270,7 @@ def _seed_handles(plot: Plot) -> list[tuple[str, Line2D]]:
 
 def _shape_of_legend(names: Sequence[str], width: float) -> tuple[int, int]:
     """Return the number of names on a line, and the number of lines."""
-    beside = max(1, int(width / (0.55 + _CHARACTER * max(map(len, names), default=1))))
+    beside = max(1, int(width / (0.5 + 0.9 * _CHARACTER * max(map(len, names), default=1))))
     per_line = max(1, min(beside, len(names)))
     return per_line, -(-len(names) // per_line)
 
@@ -286,7 +283,8 @@ def _add_legend(figure: Figure, handles: Sequence[tuple[str, Line2D]], per_line:
         loc="outside upper center",
         ncols=per_line,
         frameon=False,
-        handlelength=2.6,
+        handlelength=2.4,
+        columnspacing=1.0,
     )
     for text, (name, _) in zip(legend.get_texts(), handles, strict=True):
         text.set_text(name)
@@ -297,7 +295,7 @@ def _spread(ticks: Sequence[tuple[float, str]], width: float) -> list[str]:
     first, last = ticks[0][0], ticks[-1][0]
     inches = (width - _BESIDE_AXES) / (last - first) if last > first else 1.0
     texts = [legible(text, 12) for _, text in ticks]
-    halves = [_SMALL_CHARACTER * (len(text) + 1) / 2 for text in texts]
+    halves = [_CHARACTER * (len(text) + 1) / 2 for text in texts]
     shown = [0]
     for place in range(1, len(ticks)):
         if inches * (ticks[place][0] - ticks[shown[-1]][0]) >= halves[place] + halves[shown[-1]]:
@@ -309,88 +307,6 @@ def _spread(ticks: Sequence[tuple[float, str]], width: float) -> list[str]:
 
 
 def _name(axes: Axes, panel: LinePanel | MapPanel | PlacePanel | SeedPanel, *, says_y: bool = True) -> None:
-    axes.set_title("\n".join(wrap(legible(panel.title, 2 * TITLE_WIDTH), TITLE_WIDTH)[:2]))
     axes.set_xlabel(legible(panel.x_label))
     if says_y and not isinstance(panel, SeedPanel):
         axes.set_ylabel(legible(panel.y_label))
-
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)))
-NEUTRAL = "#555555"
-NAME_WIDTH, TITLE_WIDTH = 32, 30
-FONT = "DejaVu Sans"
-SMALL, TINY = 7.5, 6.5
-# What a name says is never mathematics, and no font of the machine is used but matplotlib's own.
-SETTINGS: Any = {
-    "text.parse_math": False,
-    "text.usetex": False,
-    "axes.formatter.use_mathtext": False,
-    "font.family": [FONT],
-    "font.size": SMALL,
-    "axes.titlesize": SMALL,
-    "axes.labelsize": SMALL,
-    "xtick.labelsize": TINY,
-    "ytick.labelsize": TINY,
-    "legend.fontsize": SMALL,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
-    "figure.dpi": 100,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "robench",
-    # Fonts as outlines that journals take (TrueType), and not as bitmaps or Type 3.
-    "pdf.fonttype": 42,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """Look of one model's points and lines."""
-
-    colour: str
-    marker: str
-    dashes: Any
-
-
-def style_of(place: int, colour: int) -> Style:
-    """Return the look of the model at this place, counted from 0; the first 40 differ in markers and dashes."""
-    return Style(
-        colour=COLOURS[colour % len(COLOURS)],
-        marker=MARKERS[place % len(MARKERS)],
-        dashes=DASHES[place % len(DASHES)],
-    )
-
-
-def legible(text: str, width: int = NAME_WIDTH) -> str:
-    """Return text of at most ``width`` characters that the font has; invisible and other characters are escaped."""
-    shown = "".join(
-        each if ord(each) in _glyphs() else each.encode("unicode_escape").decode("ascii")
-        for each in clipped(text, width)
-    )
-    return clipped(shown, width)
-
-
-def legible_names(names: Sequence[str]) -> list[str]:
-    """Return names for a legend, which stay different where truncation made them equal."""
-    found: list[str] = []
-    for name in names:
-        shown, number = legible(name), 1
-        while shown in found:
-            number += 1
-            shown = f"{legible(name, NAME_WIDTH - 5)} ({number})"
-        found.append(shown)
-    return found
-
-
-@cache
-def _glyphs() -> frozenset[int]:
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{FONT.replace(' ', '')}.ttf"
-    return frozenset(FT2Font(str(path)).get_charmap())

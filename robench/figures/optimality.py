@@ -31,7 +31,7 @@ def optimality_plot(found: Strengths) -> Plot:
         panels=tuple(map(_panel, groups)),
         models=names,
         labels=names,
-        colours=tuple(range(len(names))),
+        looks=tuple(range(len(names))),
         notes=(f"n = {' or '.join(map(str, counts))} images.", *found.missing),
     )
 

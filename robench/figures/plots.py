@@ -40,7 +40,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinePanel:
-    """Panel of lines; ``ticks`` are places on the axis with their labels, ascending, empty where the axis counts."""
+    """Panel of lines; ``ticks`` are places on the axis with their labels, ascending, empty where the axis counts.
+
+    ``has_diagonal`` draws the line of equal numbers on both axes.
+    """
 
     title: str
     x_label: str
@@ -50,6 +53,7 @@ class LinePanel:
     is_per_cent: bool
     is_logarithmic: bool = False
     is_logarithmic_in_y: bool = False
+    has_diagonal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,7 @@ class Plot:
     Attributes:
         columns: number of panels in a row; None for a number that follows from theirs.
         models: in the order of legend and styles; ``labels``: their names in the legend where these say more.
-        colours: numbers of their colours; empty for models, whose names decide them.
+        looks: numbers of their colours and markers, or models that have these; empty for the models themselves.
         left_out: models that are not drawn, since there are too many for one legend; ``not_curves``: conditions.
     """
 
@@ -136,7 +140,7 @@ class Plot:
     left_out: tuple[str, ...] = ()
     not_curves: tuple[str, ...] = ()
     columns: int | None = None
-    colours: tuple[int, ...] = ()
+    looks: tuple[int | str, ...] = ()
 
 
 def with_panels(plot: Plot, wanted: Sequence[str]) -> Plot:

@@ -3,6 +3,7 @@
 from robench.core.plugins import Plugins
 from robench.core.suite import Column
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
+from robench.metrics.calibration import CALIBRATION_METRICS
 from robench.metrics.corruptions import CORRUPTION_METRICS
 from robench.metrics.detection import DETECTION_METRICS
 from robench.metrics.distances import ACCURACY_AT_DISTANCE, MEDIAN_DISTANCE
@@ -22,6 +23,7 @@ _BUILTIN: dict[str, Metric] = {
         ROBUST_ACCURACY,
         ACCURACY_AT_DISTANCE,
         MEDIAN_DISTANCE,
+        *CALIBRATION_METRICS,
         *CORRUPTION_METRICS,
         *DETECTION_METRICS,
         *LANGUAGE_METRICS,

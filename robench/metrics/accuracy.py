@@ -52,7 +52,7 @@ def top1_accuracy(readings: Readings) -> Estimate:
 
 def top5_accuracy(readings: Readings) -> Estimate:
     """Return the proportion of one condition's examples whose true class ranks among the first five."""
-    return proportion(_among_five(only_condition(readings)))
+    return proportion(known_column(only_condition(readings), "correct_top5"))
 
 
 def top1_contributions(readings: Readings) -> Contributions:
@@ -64,7 +64,7 @@ def top1_contributions(readings: Readings) -> Contributions:
 def top5_contributions(readings: Readings) -> Contributions:
     """Return whether the true class of each example was among the first five."""
     outcomes = only_condition(readings)
-    return verdicts_of(outcomes, _among_five(outcomes))
+    return verdicts_of(outcomes, known_column(outcomes, "correct_top5"))
 
 
 def verdicts_of(outcomes: Outcomes, verdicts: NDArray[Any]) -> Contributions:
@@ -84,13 +84,14 @@ def proportion(correct: NDArray[np.bool_]) -> Estimate:
     return Estimate(value=num_true / total, low=low, high=high, num_examples=total)
 
 
-def _among_five(outcomes: Outcomes) -> NDArray[np.bool_]:
-    if not outcomes.known("correct_top5").all():
+def known_column(outcomes: Outcomes, name: str) -> NDArray[Any]:
+    """Return a field that early stopping, archives or older releases leave out; an IncompleteError where one did."""
+    if not outcomes.known(name).all():
         raise IncompleteError(
-            "some outcomes have no top-5 accuracy (early stopping of an attack, or an archive that left it out); "
-            "measure them in another folder of results"
+            f"some outcomes have no {name} (early stopping of an attack, an archive that left it out, or an older"
+            " robench); measure them in another folder of results"
         )
-    return outcomes.column("correct_top5")
+    return outcomes.column(name)
 
 
 def only_condition(readings: Readings) -> Outcomes:

@@ -24,10 +24,11 @@ class ClassificationOutcome(Outcome):
         correct_top1: whether the true class ranks first; ``correct_top5``: whether it ranks among the first five.
         confidence: largest softmax probability, in [0, 1].
         loss_nats: cross-entropy of the true class, in nats.
+        brier: sum over classes of (p_k - [k is the true class])^2, in [0, 2]; None in results of older releases too.
         num_predictions: number of predictions, each with its own draws; the fields above describe the first. None if
             there is only one. ``num_correct``: number of predictions in which the true class ranks first.
 
-    Top-5, confidence and loss are None after an attack with early stopping, which does not reach its worst case, unless
+    Top-5 and all three scores are None after an attack with early stopping, which does not reach its worst case, unless
     the condition requests the point that the attack's published code returns.
     """
 
@@ -39,6 +40,7 @@ class ClassificationOutcome(Outcome):
     loss_nats: float | None
     num_predictions: int | None = None
     num_correct: int | None = None
+    brier: float | None = None
 
 
 CLASSIFICATION = Task(
@@ -66,7 +68,7 @@ def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Bro
     yield from _verdicts(outcomes, scoring)
     yield from _scores(outcomes)
     if scoring is not None and not scoring.keeps_scores:
-        for name in ("correct_top5", "confidence", "loss_nats"):
+        for name in ("correct_top5", "confidence", "loss_nats", "brier"):
             yield Broken(name, outcomes.known(name), "is known, although the attack stops at success")
 
 
@@ -123,6 +125,10 @@ def _scores(outcomes: Outcomes) -> Iterator[Broken]:
     proportion = np.exp(-np.abs(loss))
     rows = known & outside & (6 * proportion > 1 + _ROUNDING)
     yield Broken("loss_nats", rows, "is too small for its correct_top5, which is false")
+    # The other classes have 1 - p together, and their squares at most its square.
+    least, brier = (1 - proportion) ** 2, outcomes.filled("brier", 0.0)
+    rows = known & outcomes.known("brier") & ~((brier >= least - _ROUNDING) & (brier <= 2 * least + _ROUNDING))
+    yield Broken("brier", rows, "contradicts its loss_nats")
     rows = known & ~is_right & (2 * proportion > 1 + _ROUNDING)
     yield Broken("loss_nats", rows, "is too small for its correct_top1, which is false")
     known &= outcomes.known("confidence")

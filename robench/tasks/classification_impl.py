@@ -171,6 +171,8 @@ class ClassificationRules:
             columns |= {"correct_top5": places < 5, "confidence": log_proportions.amax(1).exp()}
         if scoring.keeps_scores and has_right_class:
             columns["loss_nats"] = -log_proportions.gather(1, targets[:, None])[:, 0]
+            ones = torch.ones_like(log_proportions)
+            columns["brier"] = log_proportions.exp().scatter_add(1, targets[:, None], -ones).square().sum(1)
         if others:
             columns["num_predictions"] = torch.full_like(targets, 1 + len(others))
             columns["num_correct"] = torch.stack([each == 0 for each in (places, *other_places)]).sum(0)

@@ -179,6 +179,7 @@ def classified(seed: int) -> list[ClassificationOutcome]:
                 correct_top5=prediction == index % 10 or draw.random() < 0.4,
                 confidence=draw.random(),
                 loss_nats=draw.expovariate(1),
+                brier=(7 * index + seed) % 9 / 4,
             )
         )
     return found

@@ -12,21 +12,22 @@ from hostile_texts import HOSTILE
 from matplotlib.colors import to_rgb
 
 from robench.figures import Plot, budget_plot, corruption_plot, seeds_plot, training_plot, with_panels
-from robench.figures.draw import (
+from robench.figures.draw import drawn
+from robench.figures.plots import LinePanel, MapPanel, SeedPanel, SeedRow, Series
+from robench.figures.style import (
     COLOURS,
     DASHES,
     MARKERS,
     NAME_WIDTH,
     SETTINGS,
-    drawn,
+    SIZE,
     legible,
     legible_names,
+    looks_of,
     settings,
     style_of,
 )
-from robench.figures.plots import LinePanel, MapPanel, SeedPanel, SeedRow, Series
 from robench.leaderboard.board import Point
-from robench.leaderboard.chart import colour_of
 
 NAMES = {**HOSTILE, "mathtext": "$x^2$", "broken mathtext": r"$\frac{$", "hidden": "_name", "tex": r"\alpha\n"}
 
@@ -141,10 +142,11 @@ class TestLines:
 
     def test_a_grid_has_no_empty_axes(self) -> None:
         panel = line_plot("m").panels[0]
-        for count, rows in ((1, 1), (3, 1), (4, 2), (7, 2), (19, 4)):
-            figure = drawn(replace(line_plot("m"), panels=(panel,) * count))
-            assert len(figure.axes) == count
-            assert len({round(axes.get_subplotspec().rowspan.start) for axes in figure.axes}) == rows
+        for count, in_a_column, on_a_page in ((1, 1, 1), (3, 2, 1), (7, 4, 2)):
+            for width, rows in ((3.25, in_a_column), (6.75, on_a_page)):
+                figure = drawn(replace(line_plot("m"), panels=(panel,) * count), width)
+                assert len(figure.axes) == count
+                assert len({round(axes.get_subplotspec().rowspan.start) for axes in figure.axes}) == rows
 
     def test_training_curves_are_thin_lines_and_a_mean_above_them(self) -> None:
         plot = training_plot([history("a", (2.0, 1.0, 0.5)), history("a@1", (4.0, 3.0, 1.5))])
@@ -183,7 +185,7 @@ class TestSeeds:
 
     def test_models_are_named_once_a_line_from_the_top(self) -> None:
         averaged = board(average_seeds=True)
-        figure = drawn(with_panels(seeds_plot(averaged), ("gaussian",)))
+        figure = drawn(with_panels(seeds_plot(averaged), ("gaussian",)), 6.75)
         first, second = figure.axes[:2]
         names = [row.model for row in averaged.rows]
         assert [text.get_text() for text in first.get_yticklabels()] == names
@@ -272,15 +274,43 @@ class TestTexts:
 
 
 class TestLooks:
-    def test_forty_models_differ_in_grey(self) -> None:
-        styles = [style_of(place, 0) for place in range(40)]
-        assert len({(style.marker, str(style.dashes)) for style in styles}) == 40
+    def test_forty_neighbours_differ_in_grey_and_56_in_colour_and_marker(self) -> None:
+        styles = [style_of(place, place) for place in range(56)]
+        assert len({(style.marker, str(style.dashes)) for style in styles[:40]}) == 40
+        assert len({(style.colour, style.marker) for style in styles}) == 56
 
-    def test_neighbours_of_one_colour_differ_in_both(self) -> None:
-        for place in range(40):
-            first, second = style_of(place, 0), style_of(place + 1, 0)
-            assert first.marker != second.marker
-            assert first.dashes != second.dashes
+    def test_a_model_has_one_colour_and_marker_in_all_figures(self) -> None:
+        """In lines, points and rows, of other models in another order, and for its seeds."""
+        registry = ("other", "symvit", "symvit@1", "vit", "rpc", "vit@1")
+        found: dict[str, set[tuple[str, str]]] = {}
+        for plot in (
+            budget_plot(board(), all_models=True),
+            corruption_plot(board(average_seeds=True), all_models=True),
+            with_panels(training_plot([history("rpc"), history("vit@1")]), ("training",)),
+        ):
+            figure = drawn(plot, registry=registry)
+            for model, container in zip(plot.models, figure.axes[0].containers, strict=True):
+                line = container.lines[0]
+                found.setdefault(model.partition("@")[0], set()).add((line.get_color(), line.get_marker()))
+        numbers = {"symvit": 1, "vit": 2, "rpc": 3}
+        assert found == {name: {(COLOURS[each], MARKERS[each])} for name, each in numbers.items()}
+
+    def test_models_of_no_registry_follow_their_names_and_other_lines_their_places(self) -> None:
+        plot = replace(line_plot("a", "b"), models=("x@3", "y"))
+        assert looks_of(plot, ("y",))[1] == 0
+        assert looks_of(plot, ("y",))[0] == looks_of(replace(plot, models=("x",)), ())[0] > 0
+        assert looks_of(replace(plot, looks=(5, "y")), ("z", "y")) == (5, 1)
+
+    def test_texts_have_8_points_in_a_column(self) -> None:
+        from matplotlib.text import Text
+
+        averaged = board(average_seeds=True)
+        plots = [(budget_plot(averaged, all_models=True), 3.25), (seeds_plot(averaged), 6.75)]
+        for plot, width in plots:
+            figure = drawn(plot, width)
+            assert figure.get_figwidth() == width
+            assert {text.get_fontsize() for text in figure.findobj(Text)} == {SIZE} == {8.0}
+            assert outside(figure) == []
 
     def test_colours_are_dark_enough_and_far_apart_in_any_vision(self) -> None:
         """As 60 is visible on white; distances after the simulations of Viénot, Brettel and Mollon 1999."""
@@ -295,9 +325,8 @@ class TestLooks:
         figure = drawn(corruption_plot(board(), all_models=True))
         for axes in figure.axes:
             for place, container in enumerate(axes.containers):
-                line = container.lines[0]
-                colour = COLOURS[colour_of(figure.legends[0].get_texts()[place].get_text())]
-                assert (line.get_color(), line.get_marker()) == (colour, MARKERS[place])
+                line, entry = container.lines[0], figure.legends[0].get_lines()[place]
+                assert (line.get_color(), line.get_marker()) == (entry.get_color(), entry.get_marker())
                 assert line.get_linestyle() == ("-" if place == 0 else "--")
         assert len(DASHES) == 5
 

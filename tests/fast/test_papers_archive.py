@@ -74,7 +74,7 @@ def test_what_an_archive_left_out_is_missing_and_no_error() -> None:
     (row,) = report_of_store(SUITES["digits-shift"], store).rows
     assert row.cells["clean/top1_accuracy"].estimate is not None
     assert row.cells["clean/top5_accuracy"].estimate is None
-    (note,) = (each for each in row.notes if "some outcomes have no top-5 accuracy" in each)
+    (note,) = (each for each in row.notes if "some outcomes have no correct_top5" in each)
     assert note.startswith("clean top-5 accuracy")
 
 

@@ -18,7 +18,6 @@ from robench.declare.figures import Expectation, Source, find_figure, printed_fi
 from robench.figures.plots import LinePanel, Plot, Series
 from robench.figures.printed import Results, drawn_part, index_of, numbers_of, verdicts_on
 from robench.leaderboard.board import Point
-from robench.leaderboard.chart import colour_of
 from robench.store import FolderStore
 
 
@@ -125,7 +124,7 @@ def test_a_twin_is_drawn_under_its_own_name_and_compared_with_nothing(tmp_path: 
     assert drawn.is_twin
     assert drawn.verdicts == ()
     assert drawn.plot.labels == ("digits-vit", "digits-twicing-vit")
-    assert drawn.plot.colours == tuple(map(colour_of, drawn.plot.labels))
+    assert drawn.plot.looks == drawn.plot.labels
     assert drawn.plot.notes[0] == "Figure 1 of twicing, a twin on digits, not compared with the print."
     rows = numbers_of(drawn.plot)
     assert [row[1] for row in rows] == ["digits-vit"] * 4 + ["digits-twicing-vit"] * 4

@@ -96,7 +96,7 @@ class TestFiles:
     def test_a_png_has_200_dots_per_inch(self, robench: Robench, asked: list[object], tmp_path: Path) -> None:
         assert robench("figure", "budget", *asked, "--output", tmp_path / "a.PNG").code == 0
         with Image.open(io.BytesIO((tmp_path / "a.PNG").read_bytes())) as image:
-            assert image.size[0] == 800
+            assert image.size[0] == 650
             assert image.info["dpi"][0] == pytest.approx(200, abs=0.1)
 
     @pytest.mark.slow
@@ -139,8 +139,8 @@ class TestTraining:
 
 
 REFUSALS = {
-    "another suffix": ("budget SUITE --output FOLDER/a.jpg", "end the file's name in .svg, .pdf, .png"),
-    "no suffix": ("budget SUITE --output FOLDER/svg", "end the file's name in .svg, .pdf, .png"),
+    "another suffix": ("budget SUITE --output FOLDER/a.jpg", "end the file's name in .svg, .pdf, .png, .pgf"),
+    "no suffix": ("budget SUITE --output FOLDER/svg", "end the file's name in .svg, .pdf, .png, .pgf"),
     "a file as folder": ("budget SUITE --output FOLDER/null.json/a.svg", "cannot be written: "),
     "a long name": (f"budget SUITE --output FOLDER/{'x' * 300}.svg", "cannot be written: "),
     "an unknown panel": (

@@ -169,7 +169,8 @@ class TestRegistries:
 
 class TestSuitesForAnyDataset:
     def test_the_shipped_ones_are_those(self) -> None:
-        of_others = ("masks-adv", "masks-c", "series-adv", "series-c", "texts-adv", "texts-search", "texts-swap")
+        of_series = ("series-adv", "series-c", "series-calibration")
+        of_others = ("masks-adv", "masks-c", *of_series, "texts-adv", "texts-search", "texts-swap")
         assert [name for name in shipped_suites() if find_suite(name).lacks_dataset] == sorted(
             (*ANY_DATASET, *of_others), key=lambda name: f"{name}.yaml"
         )
