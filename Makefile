@@ -63,7 +63,7 @@ bench: $(READY)  ## speed, as ratios within one run
 	@$(BIN)/python -m pytest benchmarks -p no:xdist -p no:cacheprovider -s
 
 figures: $(READY) ## the papers' figures from the archive of results and reports/analyses: reports/figures
-	@$(BIN)/robench figure paper --all --results reports/archive.tar.xz --width 6.75 --output reports/figures
+	@$(BIN)/robench figure paper --all --results reports/archive.tar.xz --output reports/figures
 
 analyses: $(READY) ## the analyses behind the papers' figures: reports/analyses
 	@$(BIN)/python scripts/twin_analyses.py

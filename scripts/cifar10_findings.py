@@ -129,7 +129,7 @@ def write(folder: Path = FOLDER, archive: Path = ARCHIVE) -> None:
         run("leaderboard", *SUITES, *models, "--costs", *settings, *where, *formats, "--output", str(folder))
         # The page has the provenance of each number; all manifests together take as much room again.
         (folder / "manifest.json").unlink()
-        drawn = options(name for name in findings.names if "@" not in name)
+        drawn = [*options(name for name in findings.names if "@" not in name), "--width", "6.75"]
         run("figure", "budget", "--suite", "cifar10-adv", *drawn, *where, "--output", str(folder / "budget.svg"))
         run(
             "figure", "corruptions", "--suite", "cifar10-c", *drawn, *where, "--output", str(folder / "corruptions.svg")
@@ -145,7 +145,7 @@ def write_strength(folder: Path = FOLDER, archive: Path = STRENGTH) -> None:
     with unpacked(archive) as results:
         stored = Stored(suite, FolderStore(results), None, suite.seed)
         (folder / "strength.md").write_text(STRENGTH_RENDERERS["markdown"](strengths_of(suite, stored, ATTACKED)))
-        where = ["--suite", OF_ATTACKS, *options(ATTACKED), "--results", str(results)]
+        where = ["--suite", OF_ATTACKS, *options(ATTACKED), "--results", str(results), "--width", "6.75"]
         run("figure", "optimality", *where, "--output", str(folder / "optimality.svg"))
 
 

@@ -1,11 +1,8 @@
 """``robench figure``: figures for papers from kept results and training histories."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,11 +21,13 @@ from robench.cli.selection import OF_ONE_SUITE, OF_RESULTS, Selection, selecting
 from robench.cli.terminal import say
 from robench.core.errors import IncompleteError, UsageError
 from robench.core.files import write_whole, writing
+from robench.core.suite import Suite
 from robench.costs import DEFAULT_RULE, RULES
 from robench.costs.stored import stored_costs
 from robench.declare import find_checkpoints, read_registries
 from robench.figures import (
     COLUMN,
+    PAGE,
     SUFFIXES,
     CostAxis,
     Plot,
@@ -47,11 +46,8 @@ from robench.figures import (
     with_panels,
 )
 from robench.leaderboard import Leaderboard
+from robench.reports.results import Stored
 from robench.training.history import TrainingHistory, history_path, read_history
-
-if TYPE_CHECKING:
-    from robench.core.suite import Suite
-    from robench.reports.results import Stored
 
 COSTS = ("multiply-adds", "parameters", "seconds")
 
@@ -80,6 +76,7 @@ panel_option = option(
     metavar="TEXT",
     help="Only panels whose title contains TEXT, such as a metric or a type of corruption.",
 )
+output_option = path_option("--output", "FILE", f"File to write, ending in {', '.join(SUFFIXES)}.", required=True)
 width_option = option(
     "--width",
     type=click.FloatRange(2, 20),
@@ -88,7 +85,6 @@ width_option = option(
     metavar="INCHES",
     help="Width at which texts have 8 points: a column by default, 6.75 is a page of two columns.",
 )
-output_option = path_option("--output", "FILE", f"File to write, ending in {', '.join(SUFFIXES)}.", required=True)
 of_panels = gathered("target", Target, (panel_option, width_option, output_option))
 
 
@@ -206,25 +202,17 @@ def optimality(selection: Selection, target: Target) -> int:
 
 @command.command("reliability")
 @selecting((*OF_ONE_SUITE, model_option(required=False)))
-@option("--equal-mass", is_flag=True, help="Bins of as many examples each instead of equal width.")
 @of_panels
-def reliability(selection: Selection, equal_mass: bool, target: Target) -> int:
+def reliability(selection: Selection, target: Target) -> int:
     """Draw accuracy against confidence in 15 bins, a panel a condition: a reliability diagram.
 
     Whiskers are 95 % intervals; below the diagonal a model is too confident. Conditions need confidences in results.
     """
-
-    def plot_of() -> Plot:
-        suite, results, models = _stored(selection)
-        return reliability_plot(suite, results, models, selection.limit, equal_mass=equal_mass)
-
-    return draw(plot_of, target, selection.registries)
+    return draw(lambda: reliability_plot(*_stored(selection), selection.limit), target, selection.registries)
 
 
 def _stored(selection: Selection) -> tuple[Suite, Stored, Sequence[str]]:
     """Return the only suite with its results, and the models asked for, or all."""
-    from robench.reports.results import Stored
-
     (suite,), store = selection.found_suites(), selection.store()
     results = Stored(suite, store, None, suite.seed if selection.seed is None else selection.seed)
     return suite, results, selection.rows(store) or results.models()
@@ -263,16 +251,9 @@ def training(
 @results_option
 @registry_option
 @option("--format", "suffix", type=click.Choice(list(SUFFIXES)), default=".svg", show_default=True, help="Suffix.")
-@width_option
 @path_option("--output", "FOLDER", "Folder for the figures, their numbers and a page on them.", required=True)
 def paper(
-    names: tuple[str, ...],
-    draw_all: bool,
-    results: Path,
-    registries: tuple[Path, ...],
-    suffix: str,
-    width: float,
-    output: Path,
+    names: tuple[str, ...], draw_all: bool, results: Path, registries: tuple[Path, ...], suffix: str, output: Path
 ) -> int:
     """Draw FIGUREs of the papers, such as rpc:3, from results at their scale or else from those of their twins.
 
@@ -304,7 +285,7 @@ def paper(
                     say(f"not drawn: {name}: {error}")
                     continue
                 found[name] = drawn
-                content = rendered(drawn.plot, SUFFIXES[suffix], width, known)
+                content = rendered(drawn.plot, SUFFIXES[suffix], PAGE, known)
                 write_whole(output / f"{name}{suffix}", content)
                 write_whole(output / f"{name}.csv", csv_of(NUMBERS_HEADER, numbers_of(drawn.plot)).encode())
         write_whole(output / "README.md", index_of(figures, found, suffix).encode())

@@ -16,11 +16,12 @@ from robench.figures.plots import (
     with_panels,
 )
 from robench.figures.reliability import reliability_plot
-from robench.figures.render import COLUMN, SUFFIXES, check_matplotlib, rendered
+from robench.figures.render import COLUMN, PAGE, SUFFIXES, check_matplotlib, rendered
 from robench.figures.transfer import transfer_plot
 
 __all__ = [
     "COLUMN",
+    "PAGE",
     "SUFFIXES",
     "CostAxis",
     "Plot",

@@ -17,7 +17,7 @@ from robench.figures.plots import LinePanel, MapPanel, PlacePanel, Plot, SeedPan
 from robench.figures.style import NEUTRAL, SIZE, Style, legible, legible_names, looks_of, settings, style_of
 from robench.leaderboard.board import Point
 
-# Inches of the narrowest panel, and of what has the size of the settings.
+# Inches: the narrowest panel by its kind; a character, a line, a row and the labels beside axes.
 _NARROWEST: Mapping[type, float] = {LinePanel: 1.55, SeedPanel: 1.55, PlacePanel: 2.2, MapPanel: 2.2}
 _CHARACTER, _LINE, _ROW, _BESIDE_AXES = 0.07, 0.17, 0.23, 0.7
 _MARKED_POINTS = 12
@@ -71,7 +71,7 @@ def drawn(plot: Plot, width: float = 3.25, registry: Iterable[str] = ()) -> Figu
 
 
 def _height_of(panel: LinePanel | MapPanel | PlacePanel | SeedPanel, width: float) -> float:
-    """Return the inches that a panel is high with its title and labels, given those that it is wide."""
+    """Return the height of a panel with its title and labels, in inches, given its width."""
     if isinstance(panel, SeedPanel):
         return 0.75 + _ROW * len(panel.rows)
     if isinstance(panel, MapPanel) and panel.y_names:
@@ -80,7 +80,7 @@ def _height_of(panel: LinePanel | MapPanel | PlacePanel | SeedPanel, width: floa
 
 
 def _title(axes: Axes, title: str, width: float) -> None:
-    # It stands over the axes, beside which there are labels.
+    # Centred over the axes, which are narrower than the panel.
     most = int(0.9 * width / _CHARACTER) - 2
     axes.set_title("\n".join(wrap(legible(title, 2 * most), most, break_on_hyphens=False)[:2]))
 

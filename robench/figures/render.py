@@ -13,8 +13,8 @@ from robench.figures.plots import MapPanel, Plot
 
 SUFFIXES: Mapping[str, str] = {".svg": "svg", ".pdf": "pdf", ".png": "png", ".pgf": "pgf"}
 PNG_DOTS_PER_INCH = 200
-# Inches of a column of a paper in two columns.
-COLUMN = 3.25
+# Inches of a column and of a page of a paper in two columns.
+COLUMN, PAGE = 3.25, 6.75
 # By format, what matplotlib would write of itself and of the time.
 _METADATA: Mapping[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},

@@ -84,7 +84,7 @@ class Style:
 
 
 def style_of(look: int, place: int) -> Style:
-    """Return colour and marker by the model's number, of which 56 in a row differ, and dashes by its place."""
+    """Return colour and marker by the model's number, different for 56 in a row, and dashes by its place."""
     return Style(
         colour=COLOURS[look % len(COLOURS)], marker=MARKERS[look % len(MARKERS)], dashes=DASHES[place % len(DASHES)]
     )
@@ -127,13 +127,11 @@ def legible_names(names: Sequence[str]) -> list[str]:
 
 def escape_texts(figure: Figure) -> None:
     """Replace each text of a figure by one that pdflatex prints as it was; signs that it may not have are escaped."""
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            labels = [text.get_text() for text in axis.get_ticklabels()]
-            if (escaped := list(map(_in_latex, labels))) != labels:
-                axis.set_ticks(axis.get_ticklocs(), escaped)
-    ticks = {text for axes in figure.axes for text in (*axes.get_xticklabels(), *axes.get_yticklabels())}
-    for text in set(figure.findobj(Text)) - ticks:
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        labels = [text.get_text() for text in axis.get_ticklabels()]
+        if (escaped := list(map(_in_latex, labels))) != labels:
+            axis.set_ticks(axis.get_ticklocs(), escaped)
+    for text in figure.findobj(Text):
         text.set_text(_in_latex(text.get_text()))
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from robench.core.errors import IncompleteError
 from robench.core.report import Estimate
 from robench.metrics.accuracy import known_column, only_condition
-from robench.metrics.contributions import Contributions, Sample, ids_of
+from robench.metrics.contributions import NUM_BINS, Contributions, Sample, bins_of, ids_of
 from robench.metrics.intervals import NUM_RESAMPLES, percentile_interval, weighted_sums
 from robench.metrics.metric import Metric
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     # Parts (N, K) and weight (N,) of each example: the number is the sum of K absolute sums over the sum of weights.
     Parts = tuple[Floats, NDArray[np.bool_]]
 
-NUM_BINS = 15
 WEIGHTED = f"Bayesian bootstrap 95 %, {NUM_RESAMPLES} Dirichlet weights of examples"
 # tests/slow/test_calibration_coverage.py simulates the coverage.
 INVERTED = f"inverted test 95 % by {NUM_RESAMPLES} Dirichlet weights of examples, which covers 88 to 98 %"
@@ -80,24 +79,13 @@ CALIBRATION_METRICS = (
 )
 
 
-def bins_of(confidences: Floats, *, equal_mass: bool = False) -> NDArray[np.int64]:
-    """Return the bin (N,) of each confidence (N,), from 0 to 14."""
-    import numpy as np
-
-    edges = np.linspace(0, 1, NUM_BINS + 1)[1:-1]
-    places: NDArray[np.int64] = np.searchsorted(
-        np.percentile(confidences, 100 * edges) if equal_mass else edges, confidences
-    )
-    return places
-
-
 def _ece_of_rows(samples: Sequence[Floats]) -> Floats:
     """Return the ECE of equal mass of rows of confidences (rows, N), which are negative where the model is wrong."""
     import numpy as np
 
     (signed,) = samples
     confidences = np.abs(signed)
-    gaps = (signed > 0) - confidences
+    gaps: Floats = (signed > 0) - confidences
     edges = np.percentile(confidences, np.linspace(0, 100, NUM_BINS + 1)[1:-1], axis=-1)
     above = [(gaps * (confidences > edge[:, None])).sum(-1) for edge in edges]
     errors: Floats = np.abs(np.diff([gaps.sum(-1), *above, np.zeros(len(gaps))], axis=0)).sum(0) / gaps.shape[-1]
@@ -108,11 +96,8 @@ def _by_bin(outcomes: Outcomes, *, equal_mass: bool = False) -> Parts:
     import numpy as np
 
     confidences = known_column(outcomes, "confidence")
-    parts = np.zeros((len(outcomes), NUM_BINS))
-    parts[np.arange(len(outcomes)), bins_of(confidences, equal_mass=equal_mass)] = (
-        outcomes.column("correct_top1") - confidences
-    )
-    return parts, np.ones(len(outcomes), np.bool_)
+    is_in = bins_of(confidences, equal_mass=equal_mass)[:, None] == np.arange(NUM_BINS)
+    return is_in * (outcomes.column("correct_top1") - confidences)[:, None], np.ones(len(outcomes), np.bool_)
 
 
 def _mean_of(outcomes: Outcomes, name: str, *, where_wrong: bool = False) -> Parts:
@@ -123,7 +108,7 @@ def _mean_of(outcomes: Outcomes, name: str, *, where_wrong: bool = False) -> Par
 
 
 def _ratio(samples: Sequence[Floats]) -> Floats:
-    """Return the number of each row of sums (rows, K + 1), the last of which is that of weights; NaN without any."""
+    """Return the number of each row of sums (rows, K + 1), the last one that of weights; NaN without any."""
     import numpy as np
 
     (sums,) = samples

@@ -1,4 +1,4 @@
-"""Values of single examples that decide a metric's number, and conditions joined by example id.
+"""Values of single examples that decide a metric's number, conditions joined by example id, and bins of confidences.
 
 Paired tests swap contributions, and bootstraps resample them.
 """
@@ -79,6 +79,17 @@ class Contributions:
         """Number that the contributions make, up to rounding."""
         values = [sample.values[None].astype(float) for sample in self.samples]
         return float(self.statistic([each.sum(1) for each in values] if self.is_of_sums else values)[0])
+
+
+NUM_BINS = 15
+
+
+def bins_of(confidences: NDArray[np.float64], *, equal_mass: bool = False) -> NDArray[np.int64]:
+    """Return the bin (N,) of each confidence (N,), from 0 to 14; bins have their upper ends."""
+    import numpy as np
+
+    edges = np.linspace(0, 1, NUM_BINS + 1)[1:-1]
+    return np.searchsorted(np.percentile(confidences, 100 * edges) if equal_mass else edges, confidences)
 
 
 def ids_of(outcomes: Outcomes, where: str) -> NDArray[Any]:

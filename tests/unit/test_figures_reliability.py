@@ -40,14 +40,13 @@ def results(*, without: str = "") -> list[Record]:
     return found
 
 
-def plot_of(records: Sequence[Record], **options: bool) -> Plot:
-    return reliability_plot(SUITE, Given(SUITE, records, None, SUITE.seed), ["vit", "symvit"], **options)
+def plot_of(records: Sequence[Record]) -> Plot:
+    return reliability_plot(SUITE, Given(SUITE, records, None, SUITE.seed), ["vit", "symvit"])
 
 
-@pytest.mark.parametrize("equal_mass", [False, True])
-def test_points_are_bins_of_the_outcomes(equal_mass: bool) -> None:
+def test_points_are_bins_of_the_outcomes() -> None:
     records = results()
-    plot = plot_of(records, equal_mass=equal_mass)
+    plot = plot_of(records)
     assert plot.models == ("vit", "symvit")
     assert [panel.title for panel in plot.panels] == [condition.name for condition in SUITE.conditions]
     (clean, *_) = plot.panels
@@ -60,12 +59,10 @@ def test_points_are_bins_of_the_outcomes(equal_mass: bool) -> None:
         for row in record.outcomes
     ]
     edges = [each / 15 for each in range(16)]
-    if equal_mass:
-        edges = [0.0, *(float(np.quantile([c for c, _ in pairs], each)) for each in edges[1:-1]), 1.0]
     wanted = []
     for low, high in pairwise(edges):
         of_bin = [(c, right) for c, right in pairs if low < c <= high]
-        if len(of_bin) >= (1 if equal_mass else 10):
+        if len(of_bin) >= 10:
             right = sum(right for _, right in of_bin)
             numbers = (
                 sum(c for c, _ in of_bin) / len(of_bin),

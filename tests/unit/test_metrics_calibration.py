@@ -15,7 +15,7 @@ from robench.core.columns import Outcomes, Values
 from robench.core.errors import IncompleteError
 from robench.datasets import DATASETS
 from robench.metrics import METRICS, Readings
-from robench.metrics.calibration import bins_of
+from robench.metrics.contributions import bins_of
 from robench.metrics.intervals import percentile_interval, weighted_sums
 from robench.tasks.base import Scoring
 from robench.tasks.classification import ClassificationOutcome, inconsistencies
