@@ -12,7 +12,7 @@ from robench.core.inert import NOTE_WIDTH, clipped
 from robench.core.report import Cell, Estimate, Report, Row
 from robench.metrics import METRICS
 from robench.reports.headings import headings_of
-from robench.reports.notes import grouped_notes
+from robench.reports.notes import OF_SEEDS, grouped_notes
 from robench.reports.table import Table, fragment_of
 from robench.tasks import TASKS
 
@@ -100,7 +100,7 @@ def cell_text(cell: Cell, digits: int | None = None) -> str:
 
 
 def _notes(row: Row) -> list[str]:
-    seeds = [f"mean over training seeds: {', '.join(row.seeds)}"] if row.seeds else []
+    seeds = [f"{OF_SEEDS}: {', '.join(row.seeds)}"] if row.seeds else []
     return [*seeds, *row.notes, *(f"{flag.name}: {flag.finding}; {flag.advice}" for flag in row.raised)]
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from textwrap import wrap
 
+from robench.reports.notes import OF_DEVICES, OF_SEEDS
 from robench.reports.table import IN_LATEX, Table
 
 _NEEDS = "% Needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,graphicx}.\n"
@@ -26,14 +27,17 @@ _HEADING_WIDTH = 12
 def latex_of(table: Table, above: Sequence[str] = (), below: Sequence[str] = ()) -> str:
     """Return a table as a tabular, with texts as paragraphs above it, and blocks of LaTeX between it and its notes.
 
-    With a caption it floats. It needs booktabs, graphicx and T1 fonts. The last closing sentence is a comment.
+    With a caption it floats. It needs booktabs, graphicx and T1 fonts. The last closing sentence and the notes on where
+    numbers come from are comments.
     """
     shown, style = _without_flags(table).styled, table.style
     of_headings = [f"Headings without a metric: {table.usual}"] if table.usual and shown.headings else []
-    notes = (*of_headings, *shown.legend(IN_LATEX), *shown.notes, *shown.closing[:-1])
+    stated = [note for note in shown.notes if not _is_of_provenance(note)]
+    notes = (*of_headings, *shown.legend(IN_LATEX), *stated, *shown.closing[:-1])
     lines = "\n".join(f"{latex_escaped(text.removesuffix('.'))}." for text in notes)
     texts = "".join(rf"\noindent {latex_escaped(text)}\par" + "\n" for text in above)
-    comments = "".join(f"% {latex_escaped(text)}\n" for text in shown.closing[-1:])
+    sources = (*shown.closing[-1:], *filter(_is_of_provenance, shown.notes))
+    comments = "".join(f"% {latex_escaped(text)}\n" for text in sources)
     notes_below = f"{{\\footnotesize\\raggedright\\smallskip\\noindent\n{lines}\\par}}\n" if lines else ""
     whole = f"{texts}{latex_table(table)}{''.join(below)}{notes_below}"
     if style.caption:
@@ -42,6 +46,10 @@ def latex_of(table: Table, above: Sequence[str] = (), below: Sequence[str] = ())
             f"\\begin{{table}}\n\\centering\n\\caption{{{style.caption}}}\n{label}\\smallskip\n{whole}\\end{{table}}\n"
         )
     return f"{_NEEDS}{comments}{whole}"
+
+
+def _is_of_provenance(note: str) -> bool:
+    return any(f": {beginning}" in note for beginning in (OF_SEEDS, OF_DEVICES))
 
 
 def latex_table(table: Table) -> str:

@@ -12,6 +12,8 @@ from robench.reports.selection import Coverage
 
 # Names that one note is about; it counts the others.
 SHOWN = 5
+# Beginnings of notes on where numbers come from, after the names of models.
+OF_SEEDS, OF_DEVICES = "mean over training seeds", "measured on different kinds of device"
 
 
 def listed(names: Sequence[str], noun: str) -> str:
@@ -154,10 +156,7 @@ def _device_notes(columns: Sequence[Column], coverages: Mapping[str, Coverage]) 
         devices = sorted(set().union(*(coverages[condition].devices for condition in column.conditions)))
         if len(devices) > 1:
             mixed.setdefault(", ".join(devices), []).append(column.label)
-    return [
-        f"measured on different kinds of device ({devices}): {listed(labels, 'numbers')}"
-        for devices, labels in mixed.items()
-    ]
+    return [f"{OF_DEVICES} ({devices}): {listed(labels, 'numbers')}" for devices, labels in mixed.items()]
 
 
 def _memory_notes(coverages: Mapping[str, Coverage]) -> list[str]:
