@@ -29,6 +29,7 @@ def write_screenshots(page: Path, folder: Path = FOLDER) -> None:
         driver.save_screenshot(str(folder / "desktop.png"))
         driver.get(page.absolute().as_uri())
         resize(driver, *PHONE)
+        driver.execute_script("document.querySelector('#board').scrollIntoView()")
         driver.save_screenshot(str(folder / "phone.png"))
         resize(driver, *DESKTOP)
         prefer(driver, "dark")

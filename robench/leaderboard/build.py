@@ -65,7 +65,8 @@ def leaderboard_of(
     entries = [*wanted, *(name for each in found for name in each.rows)]
     names = [name for name in dict.fromkeys(entries) if any(name in each.rows for each in found)]
     known = checkpoints or {}
-    rows = grouped([_row(name, found, columns, known.get(name)) for name in names], settings.groups, known)
+    rows = [_row(name, found, columns, known.get(name)) for name in names]
+    rows = grouped(rows, settings.groups, known) if is_tested else rows
     limited = {model: limit for report in reports for model, limit in report.limited.items()}
     means, of_means = mechanism_rows(rows, testable) if is_tested and not average_seeds else ((), {})
     if not any(row.seeds for row in means):

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from robench.core.checkpoint import entry_name
 from robench.core.report import Cell, Estimate
 from robench.core.suite import Column
 from robench.costs import Counts
-from robench.leaderboard.board import BoardColumn, BoardRow, Leaderboard
+from robench.leaderboard.board import BoardColumn, Leaderboard
 
 PARAMETERS = "parameters"
 MULTIPLY_ADDS = "multiply_adds"
@@ -15,8 +16,9 @@ MULTIPLY_ADDS = "multiply_adds"
 def with_costs(board: Leaderboard, counts: Mapping[str, Counts], rules: Sequence[str]) -> Leaderboard:
     """Return the leaderboard with parameters, and multiply-adds by each rule, as its last columns.
 
-    ``counts`` are by model; those of models that are not counted are missing.
+    ``counts`` are by model; those of models that are not counted are missing. Training seeds have those of their entry.
     """
+    counts = {entry_name(model): each for model, each in counts.items()} | dict(counts)
     numbers = [
         {model: each.parameters / 1e6 for model, each in counts.items()},
         *({model: each.multiply_adds(rule) / 1e9 for model, each in counts.items()} for rule in rules),
@@ -27,18 +29,13 @@ def with_costs(board: Leaderboard, counts: Mapping[str, Counts], rules: Sequence
             row,
             cells={
                 **row.cells,
-                **{column.key: _cell(_first(found, row), column) for column, found in values.items()},
+                **{column.key: _cell(found.get(row.model), column) for column, found in values.items()},
             },
         )
         for row in board.rows
     )
     below = None if board.by_mechanism is None else with_costs(board.by_mechanism, counts, rules)
     return replace(board, columns=(*board.columns, *values), rows=rows, by_mechanism=below).headline_first()
-
-
-def _first(found: Mapping[str, float], row: BoardRow) -> float | None:
-    """Return the count of a row's model, or of the first of its seeds that has one; they have the same architecture."""
-    return next((found[name] for name in (row.model, *row.seeds) if name in found), None)
 
 
 def cost_columns(rules: Sequence[str]) -> list[BoardColumn]:

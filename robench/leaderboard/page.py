@@ -6,14 +6,14 @@ its provenance.
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from robench.core.inert import NOTE_WIDTH, clipped, is_link
-from robench.leaderboard.board import Chart, Leaderboard
+from robench.leaderboard.board import BoardRow, Chart, Leaderboard
 from robench.leaderboard.chart import sample_of, svg_of
 from robench.leaderboard.curves import chosen_lines
 from robench.leaderboard.document import document_of, packed
-from robench.leaderboard.tables import about_models, grid_of_board, notes_of, provenance_lines
+from robench.leaderboard.tables import CLOSE_MARK, RANK, about_models, grid_of_board, notes_of, provenance_lines
 from robench.reports.notes import grouped_notes
 from robench.reports.page import page_of
 from robench.reports.table import html_table
@@ -37,7 +37,7 @@ _BODY = """\
 <footer>
 {provenance}</footer>
 <svg id="bar" class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" hidden>\
-<path/><path class="seeds"/></svg>
+<path class="seeds"/><path/></svg>
 <dialog id="details" aria-labelledby="details-title"></dialog>
 <dialog id="comparison" aria-labelledby="comparison-title"></dialog>
 <dialog id="chooser" aria-labelledby="chooser-title"></dialog>
@@ -138,14 +138,24 @@ def _group(name: str, charts: Sequence[Chart]) -> str:
     )
 
 
+def _marked(row: BoardRow, texts: Sequence[str], first: int) -> Iterator[str]:
+    """Yield the texts of a row, numbers from the place ``first`` on, with the mark that the script sets too."""
+    keys = [""] * first + [*row.cells]
+    for key, text in zip_longest(keys, texts, fillvalue=""):
+        rank = row.ranks.get(key)
+        yield f"{text} {CLOSE_MARK}" if rank is not None and rank.is_close else text
+
+
 def table_of(board: Leaderboard) -> str:
     """Return the table as one element of texts, in whose place the script builds its own."""
     grid = grid_of_board(board)
     caption = f"{grid.title}: {len(board.rows)} models, proportions in per cent, 95 % intervals in brackets"
+    # Ranks come before the numbers, and flags after them.
+    first = 1 + (grid.header[1:2] == (RANK,))
     lines = []
     for group, rows in groupby(zip(board.rows, grid.rows, strict=True), key=lambda each: each[0].group):
         lines += [[f"<b>{escape(clipped(group))}</b>"]] if group else []
-        lines += [[escape(text) for text in texts] for _, texts in rows]
+        lines += [[escape(text) for text in _marked(row, texts, first)] for row, texts in rows]
     table = html_table(grid.header, lines, caption)
     nothing = "" if board.rows else "<p>No model has been measured on these suites yet.</p>\n"
     return f'<div id="board">{table}</div>{nothing}'

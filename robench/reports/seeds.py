@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 from statistics import NormalDist, fmean, stdev, variance
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from robench.core.checkpoint import entry_name
 from robench.core.flags import Flag
@@ -112,8 +112,7 @@ def crossed_interval(seeds: Sequence[Estimate], contributions: Sequence[object])
     spread = of_seeds**2 / (count - 1) + of_examples**2 / max(1, num_examples - 1)
     quantile = float(stdtrit(total**2 / spread if spread else inf, 0.975))
     if all(isinstance(each, Contributions) and each.is_binary for each in contributions):
-        trials = min(count * num_examples, mean * (1 - mean) / total) if total else 0.0
-        trials = trials or num_examples
+        trials = (min(count * num_examples, mean * (1 - mean) / total) if total else 0.0) or num_examples
         return wilson_interval(mean * trials, trials, quantile)
     return mean - quantile * total**0.5, mean + quantile * total**0.5
 
@@ -123,13 +122,11 @@ def _crossed(contributions: Sequence[object]) -> "NDArray[np.float64] | None":
     import numpy as np
 
     samples = [each.samples[0] for each in contributions if isinstance(each, Contributions) and each.is_mean]
-    ordered: list[tuple[list[Any], NDArray[Any]]] = []
-    for sample in samples:
-        order = order_of(sample.ids)
-        ordered.append((sample.ids[order].tolist(), sample.values[order]))
-    if len(ordered) < len(contributions) or any(ids != ordered[0][0] for ids, _ in ordered) or len(ordered[0][0]) < 2:
+    orders = [order_of(sample.ids) for sample in samples]
+    ids = [sample.ids[order].tolist() for sample, order in zip(samples, orders, strict=True)]
+    if len(ids) < len(contributions) or any(each != ids[0] for each in ids) or len(ids[0]) < 2:
         return None
-    return np.array([values for _, values in ordered], np.float64)
+    return np.array([sample.values[order] for sample, order in zip(samples, orders, strict=True)], np.float64)
 
 
 def mean_cell(

@@ -186,6 +186,14 @@ class TestSameNumbers:
                 assert in_csv[row["model"], key] == tuple("" if each is None else str(each) for each in numbers)
         assert len(in_csv) == 3 * len(board.columns)
 
+    def test_the_page_has_the_document_of_models_with_several_seeds(self) -> None:
+        store = MemoryStore()
+        fill(store, adv_suite(), SKILLS | {"vit@1": 0.5}, half=["vit"], flags={"rpc": (MASKED,)})
+        board = leaderboard_of([adv_suite()], store)
+        document = json.loads(RENDERERS["json"](board))
+        assert [len(document[rows]) for rows in ("rows", "mechanisms")] == [4, 3]
+        assert document_in(RENDERERS["html"](board)) == document
+
     def test_tables_and_page_print_the_same_texts(self) -> None:
         board = board_of()
         wanted = [[cell_text(row.cells[column.key]) for column in board.columns] for row in board.rows]

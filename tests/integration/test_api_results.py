@@ -79,8 +79,11 @@ def test_a_report_is_that_of_the_command(robench: Any, folder: Path) -> None:
     values = report.to_frame()["pgd/top1_accuracy"].tolist()
     assert values == sorted(values, reverse=True)
     page = robench("report", *asked, "--format", "html").stdout
-    found = re.findall(r'<span class="model">([^<]+)</span>', page)
-    assert found == [row.model for row in report.rows]
+    # A row a model, over its training seeds.
+    board = _package().build_leaderboard(folder / "adv.yaml", results=folder / "results")
+    means = {row.model: row.cells["adv/pgd/top1_accuracy"].estimate.value for row in board.shown.rows}
+    found = re.findall(r'<tr><th scope="row">([^ <]+)', page.split("<section")[0])
+    assert found == sorted(means, key=lambda model: -means[model])
     assert "<script>" in page
     refused = robench("report", *asked[:-1], "pgdd")
     assert (refused.code, refused.stdout) == (2, "")

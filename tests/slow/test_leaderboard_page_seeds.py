@@ -109,8 +109,8 @@ def test_numbers_have_deviations_and_the_seeds_that_they_are_of(page: Any, seeds
     assert one(found, ".deviation").text == f"± {100 * (estimate.deviation or 0):.1f}"
     drawn = [path.get_attribute("d") for path in all_of(found, ".bar path")]
     low, high, value = (f"{100 * (each or 0):.1f}" for each in (estimate.low, estimate.high, estimate.value))
-    assert drawn[0] == f"M{low} 4H{high}M{value} 0V8"
-    assert drawn[1] == "".join(f"M{100 * each:.1f} 4h0" for each in estimate.of_seeds)
+    assert drawn[1] == f"M{low} 4H{high}M{value} 0V8"
+    assert drawn[0] == "".join(f"M{100 * each:.1f} 4h0" for each in estimate.of_seeds)
     # The seed that the second suite was not measured of.
     assert one(cells[1 + columns.index("shift/sweep@2/255/top1_accuracy")], ".count").text == "(2 of 3 seeds)"
     click(page, found)

@@ -64,9 +64,9 @@ function barOf(cell, column) {
   const bar = byId("bar").cloneNode(true);
   bar.removeAttribute("id");
   bar.removeAttribute("hidden");
-  bar.firstElementChild.setAttribute("d", line);
-  if (points) bar.lastElementChild.setAttribute("d", points);
-  else bar.lastElementChild.remove();
+  bar.lastElementChild.setAttribute("d", line);
+  if (points) bar.firstElementChild.setAttribute("d", points);
+  else bar.firstElementChild.remove();
   return bar;
 }
 
