@@ -18,6 +18,20 @@ def or_default(results: str | Path | None) -> str | Path:
     return DEFAULT_RESULTS if results is None else results
 
 
+def kept_in(results: str | Path | None) -> FolderStore:
+    """Return the store of a results folder, to be read.
+
+    Raises:
+        UsageError: it is a file, such as an archive.
+    """
+    store = FolderStore(or_default(results))
+    if store.path.is_file():
+        raise UsageError(
+            f"results must be a folder, got the file {store.path}; unpack an archive first: tar -xJf FILE -C FOLDER"
+        )
+    return store
+
+
 def folder_store(results: str | Path | None, folder: str = "") -> FolderStore:
     """Return the store of a results folder, or of a folder in it.
 

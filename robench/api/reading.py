@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pyarrow  # type: ignore[import-untyped]  # pyarrow ships no types
 
-from robench.api.arguments import data_root_of, listed_suites, models_of, or_default, registries_of, suite_of, suites_of
+from robench.api.arguments import (
+    data_root_of,
+    kept_in,
+    listed_suites,
+    models_of,
+    or_default,
+    registries_of,
+    suite_of,
+    suites_of,
+)
 from robench.comparison import Check, Comparison, baseline_of, check_results, compare_models
 from robench.core.errors import UsageError
 from robench.core.files import absolute
@@ -71,7 +80,7 @@ def build_leaderboard(
         chosen = settings_of(document_from_python(settings, "settings"), board_columns(suites))
     return leaderboard_of(
         suites,
-        FolderStore(or_default(results)),
+        kept_in(results),
         models=models_of(models, registries, all_seeds=all_seeds) or None,
         limit=limit,
         seed=seed,
@@ -109,7 +118,7 @@ def build_report(
     """
     registries = registries_of(registry)
     names = models_of(models, registries, all_seeds=all_seeds)
-    found, store = suite_of(suite, registries, dataset, all_examples=all_examples), FolderStore(or_default(results))
+    found, store = suite_of(suite, registries, dataset, all_examples=all_examples), kept_in(results)
     report = report_of_store(
         found, store, models=names or None, limit=limit, seed=seed, average_seeds=all_seeds, precision=precision
     )
@@ -141,7 +150,7 @@ def outcomes(
     checkpoints = read_registries(registries).values()
     return outcomes_table(
         suites_of(suite, registries, dataset, all_examples=all_examples),
-        FolderStore(or_default(results)),
+        kept_in(results),
         models=models_of(models) or None,
         limit=limit,
         seed=seed,
@@ -217,7 +226,7 @@ def compare(
     registries = registries_of(registry)
     suites = suites_of(suite, registries, dataset, all_examples=all_examples)
     seeds = seeds_of_models((first, second), registries) if all_seeds else None
-    return compare_models(suites, FolderStore(or_default(results)), first, second, limit=limit, seed=seed, seeds=seeds)
+    return compare_models(suites, kept_in(results), first, second, limit=limit, seed=seed, seeds=seeds)
 
 
 def write_baseline(
@@ -238,7 +247,7 @@ def write_baseline(
         RobenchError: see ``core.errors``; ``IncompleteError`` where examples are missing.
     """
     suites = suites_of(suite, registries_of(registry), dataset, all_examples=all_examples)
-    store = FolderStore(or_default(results))
+    store = kept_in(results)
     baseline = baseline_of(suites, store, models_of(models), limit=limit, seed=seed)
     write_file(absolute(path, "path"), baseline)
 
@@ -277,7 +286,7 @@ def check(
     texts = [str(each) for each in given if isinstance(each, (str, PathLike))]
     named = suites_to_check(kept, texts, registries, dataset, all_examples=all_examples) if texts or not loaded else ()
     found = (*loaded, *named)
-    store = FolderStore(or_default(results))
+    store = kept_in(results)
     check_by = partial(check_results, kept, found, store, models=names, seed=seed, tolerance=tolerance)
     if not run:
         return check_by(measurements=None)

@@ -108,6 +108,11 @@ def test_outcomes_are_those_of_the_export(robench: Any, folder: Path) -> None:
     assert accuracy == pytest.approx(report.to_frame().loc["digits-vit", "pgd/top1_accuracy"])
 
 
+def test_an_archive_is_no_empty_folder(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"results must be a folder, got the file .*archive.tar.xz; unpack"):
+        _package().outcomes(folder / "adv.yaml", results=ARCHIVE)
+
+
 def test_outcomes_of_an_empty_folder_have_their_columns(folder: Path) -> None:
     table = _package().outcomes(folder / "adv.yaml", results=folder / "nothing")
     assert table.num_rows == 0
