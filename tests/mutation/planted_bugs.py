@@ -140,7 +140,7 @@ BUGS = (
         "torch.where(spread(is_small, exact), scaled",
         "torch.where(spread(is_small | True, exact), scaled",
     ),
-    Bug("saturation is a missing gradient", "evaluation/probe.py", "if missing else remedy", "if True else remedy"),
+    Bug("saturation is a missing gradient", "metrics/audits.py", "if missing else remedy", "if True else remedy"),
     Bug(
         "apgd never shortens its steps",
         A + "apgd_impl.py",
