@@ -153,7 +153,7 @@ def figure_of(kind: str) -> Figure:
     from robench.figures.draw import drawn
 
     declared = plot(kind)
-    figure = drawn(declared)
+    figure = drawn(declared, 6.75)
     figure.axes[1].xaxis.set_major_locator(FixedLocator(TICKS))
     figure.axes[1].xaxis.set_minor_locator(NullLocator())
     maps = [panel for panel in declared.panels if isinstance(panel, MapPanel)]

@@ -27,7 +27,7 @@ def write(folder: Path = FOLDER) -> None:
         # The page has the provenance of each number; all manifests together take as much room again.
         (folder / "manifest.json").unlink()
         drawn = ["--suite", "sst2-search", *options([MODELS]), "--all-seeds", *where]
-        run("figure", "queries", *drawn, "--output", str(folder / "queries.svg"))
+        run("figure", "queries", *drawn, "--width", "6.75", "--output", str(folder / "queries.svg"))
 
 
 if __name__ == "__main__":
