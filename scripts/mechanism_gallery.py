@@ -17,7 +17,6 @@ from PIL import Image
 
 from robench.attention import ATTENTIONS
 from robench.figures.plots import LinePanel, MapPanel, Plot, Series
-from robench.figures.render import PNG_DOTS_PER_INCH
 from robench.leaderboard.board import Point
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ CONDITIONS = {"clean": "clean", NUMBERS["condition"]: "attacked"}
 ATTACK = "PGD at 8/255"
 TICKS = (64, 256, 1024)
 # Leaves 20 steps of the maps' scale of colours, and a quarter of the bytes.
+DOTS_PER_INCH = 150
 NUM_COLOURS = 80
 MILLISECONDS = 1e3
 
@@ -153,7 +153,7 @@ def figure_of(kind: str) -> Figure:
     from robench.figures.draw import drawn
 
     declared = plot(kind)
-    figure = drawn(declared, 6.75)
+    figure = drawn(declared, 5.5)
     figure.axes[1].xaxis.set_major_locator(FixedLocator(TICKS))
     figure.axes[1].xaxis.set_minor_locator(NullLocator())
     maps = [panel for panel in declared.panels if isinstance(panel, MapPanel)]
@@ -170,7 +170,7 @@ def picture(kind: str) -> bytes:
 
     drawn, content = io.BytesIO(), io.BytesIO()
     with settings():
-        figure_of(kind).savefig(drawn, format="png", dpi=PNG_DOTS_PER_INCH, facecolor="white")
+        figure_of(kind).savefig(drawn, format="png", dpi=DOTS_PER_INCH, facecolor="white")
     few = (
         Image.open(drawn)
         .convert("RGB")
