@@ -61,7 +61,7 @@ class Snippet:
     @property
     def commands(self) -> list[tuple[list[str], int]]:
         """The commands of a shell, each with the code that it ends with."""
-        lines = [line for line in self.text.splitlines() if line.strip()]
+        lines = [line for line in self.text.replace("\\\n", " ").splitlines() if line.strip()]
         return [(shlex.split(line, comments=True), int("# ends with 1" in line)) for line in lines]
 
 
