@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from robench.api import (
         ImagePreprocessing,
+        Smoothed,
         analyse,
         attack,
         build_leaderboard,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ImagePreprocessing",
+    "Smoothed",
     "analyse",
     "attack",
     "build_leaderboard",

@@ -38,7 +38,7 @@ BLOCK = re.compile(
 )
 FILE = re.compile(r"^# (?P<file>[\w.-]+\.(?:py|yaml|toml))\n")
 # Commands that read results, of which tests have the first examples alone.
-READERS = ("compare", "baseline", "explain", "figure", "report")
+READERS = ("compare", "baseline", "explain", "figure", "leaderboard", "report")
 WITHOUT_LIMIT = (["figure", "paper"], ["figure", "analysis"])
 SUITE = {"name": "of-a-page", "version": 1, "seed": 0, "batch_size": 1, "metrics": ["top1_accuracy"]}
 

@@ -15,9 +15,11 @@ from robench.api.reading import (
 )
 from robench.declarations.preprocessing import ImagePreprocessing
 from robench.models.estimators_impl import wrap
+from robench.runs.chosen_models import Smoothed
 
 __all__ = [
     "ImagePreprocessing",
+    "Smoothed",
     "analyse",
     "attack",
     "build_leaderboard",

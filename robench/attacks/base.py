@@ -354,19 +354,21 @@ class GradientAscent(SearchingAttack):
         num_draws: number of forward passes of a gradient, for victims that draw random numbers.
         over_draws: gradient, outputs and loss are means over the draws (``mean``), or those of each example's draw of
             the lowest loss (``worst``): ascent on min_s L(f(x; s), y), toward points that fool the victim at all draws.
+            ``probability`` ascends -log mean_s exp(-L), which with the cross-entropy lowers the mean probability of the
+            class: the attack on smoothed models of Salman et al. 2019 (SmoothAdv), with new draws at each step.
     """
 
     length_field: ClassVar[str | None] = "num_steps"
 
     num_steps: Count
     num_draws: Count = 1
-    over_draws: Literal["mean", "worst"] = "mean"
+    over_draws: Literal["mean", "worst", "probability"] = "mean"
 
     def contradictions(self) -> list[FieldProblem]:
         """Return problems between fields: the worst of several draws needs them, and no library has it."""
         reason = "num_draws 1" if self.num_draws == 1 else f"backend {self.backend}"
-        is_refused = self.over_draws == "worst" and reason != "backend robench"
-        problem = [("over_draws", f"must be mean with {reason}, got worst")] if is_refused else []
+        is_refused = self.over_draws != "mean" and reason != "backend robench"
+        problem = [("over_draws", f"must be mean with {reason}, got {self.over_draws}")] if is_refused else []
         return SearchingAttack.contradictions(self) + problem
 
     @property

@@ -99,6 +99,6 @@ def limited(declaration: Pgd, problem: Problem) -> Problem:
 def pgd(declaration: Pgd, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
     # A lowest loss falls with the number of draws: last points have as many as the others.
-    num_draws = declaration.num_draws if declaration.over_draws == "worst" else 1
+    num_draws = 1 if declaration.over_draws == "mean" else declaration.num_draws
     search = PgdSearch(declaration, problem)
     return declared_search(declaration, search, problem, num_draws, partial(limited, declaration))

@@ -86,7 +86,7 @@ class Problem:
         task: rules of the task.
         limits: minimum and maximum of the domain's inputs, in their own units; infinite for none.
         shows_layers: whether passes with gradients show the victim's layers to losses that read them.
-        over_draws: whether several draws give their ``mean``, or each row's draw of the lowest loss (``worst``).
+        over_draws: how losses and gradients of several draws become one (``attacks.rows.over_draws``).
     """
 
     victim: Model
@@ -158,9 +158,9 @@ class Problem:
         with torch.inference_mode():
             passes = [self._outputs(points, of_pass) for of_pass in seeds]
             outputs = passes[0] if num_draws == 1 else torch.stack(passes).mean(0)
-        if self.over_draws == "worst" and num_draws > 1:
+        if self.over_draws != "mean" and num_draws > 1:
             losses = [loss(each.clone(), self.labels, *beside) for each in passes]
-            outputs, values = over_draws(self.over_draws, losses, passes, losses)
+            values, outputs = over_draws(self.over_draws, losses, passes)
             return Passed(points, outputs, values)
         # A copy, because tensors of inference mode could not be saved for a later gradient.
         outputs = outputs.clone()
@@ -177,8 +177,8 @@ class Problem:
         self.ledger.count(self.rows, gradients=num_draws)
         if num_draws == 1:
             return passes[0]
-        parts = zip(*((each.outputs, each.values, each.gradient()) for each in passes), strict=True)
-        outputs, values, gradient = over_draws(self.over_draws, [each.values for each in passes], *parts)
+        by_draw = zip(*((each.values, each.outputs, each.gradient()) for each in passes), strict=True)
+        values, outputs, gradient = over_draws(self.over_draws, *by_draw)
         return Passed(points, outputs, values, gradient)
 
     def differentiate_each(

@@ -5,8 +5,9 @@ On a device that a program must wait for, none of them waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 import torch
 from torch import Tensor
@@ -139,10 +140,21 @@ def length_of(change: Tensor, norm: str, unit: str = "values") -> Tensor:
     return rows.norm(dim=1) if norm == "l2" else rows.abs().sum(1)
 
 
-def over_draws(how: str, values: Sequence[Tensor], *of_passes: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield the mean of each list of tensors (B, ...) by pass, or the rows of their lowest values (B,) (``worst``)."""
-    places = torch.stack(list(values)).argmin(0)
-    rows = torch.arange(len(places), device=places.device)
-    for tensors in of_passes:
-        stacked = torch.stack(list(tensors))
-        yield stacked[places, rows] if how == "worst" else stacked.mean(0)
+def over_draws(
+    how: str, losses: Sequence[Tensor], outputs: Sequence[Tensor], gradients: Sequence[Tensor] = ()
+) -> tuple[Tensor, ...]:
+    """Return the loss (B,), outputs and gradient (B, ...) over several draws, each given by draw.
+
+    ``mean`` has means, ``worst`` each row's draw of the lowest loss, and ``probability`` the loss -log mean exp(-L),
+    whose gradient is the mean weighted by exp(-L), with mean outputs. Without ``gradients`` none is returned.
+    """
+    by_draw = torch.stack(list(losses))
+    stacked = [torch.stack(list(each)) for each in (outputs, gradients) if each]
+    if how == "worst":
+        places, rows = by_draw.argmin(0), torch.arange(by_draw.shape[1], device=by_draw.device)
+        return by_draw[places, rows], *(each[places, rows] for each in stacked)
+    if how == "mean":
+        return by_draw.mean(0), *(each.mean(0) for each in stacked)
+    weights = [spread(each, of_draw) for each, of_draw in zip((-by_draw).softmax(0), stacked[-1], strict=True)]
+    weighted = [(torch.stack(weights) * stacked[-1]).sum(0)] if gradients else []
+    return log(len(by_draw)) - (-by_draw).logsumexp(0), stacked[0].mean(0), *weighted

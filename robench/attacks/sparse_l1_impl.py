@@ -77,5 +77,5 @@ def sparse_l1(declaration: SparseL1, problem: Problem) -> Reached:
     """Return the best points (B, ...) of ``num_restarts`` searches of ``num_steps`` steps in the region."""
     search = SparseL1Search(declaration, problem.loss(declaration.loss))
     # A lowest loss falls with the number of draws: last points have as many as the others.
-    num_draws = declaration.num_draws if declaration.over_draws == "worst" else 1
+    num_draws = 1 if declaration.over_draws == "mean" else declaration.num_draws
     return declared_search(declaration, search, problem, num_draws)

@@ -54,7 +54,7 @@ LIVE = "generated on the fly at a severity from 1 to 5"
 def _models(registries: Sequence[Path]) -> list[Entry]:
     names = (
         *("task", "architecture", "weights", "preprocessing", "training_data", "trained_on", "source", "licence"),
-        *("expected", "training", "coupled", "patches"),
+        *("expected", "training", "coupled", "patches", "smoothing"),
     )
     return [
         {

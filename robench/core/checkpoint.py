@@ -6,6 +6,7 @@ import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -97,6 +98,33 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Smoothing:
+    """Randomised smoothing of a classifier: the class that Gaussian noise on the inputs gives most often.
+
+    Source: Cohen et al. 2019, arXiv:1902.02918. The class is chosen by some draws of the noise, and its probability is
+    bounded from below by others.
+
+    Attributes:
+        sigma: standard deviation of the noise of each value, in units of the inputs, which are not clipped.
+        selection: number of draws that choose the class; ``draws``: number of draws that bound its probability.
+        alpha: probability with which a certificate may be wrong.
+    """
+
+    sigma: Fraction
+    selection: int = 100
+    draws: int = 10_000
+    alpha: Fraction = Fraction(1, 1000)
+
+    @property
+    def caveat(self) -> str:
+        """Return the sentence that tables show with numbers of a smoothed model."""
+        return (
+            f"smoothed (sigma {self.sigma}, {self.selection} and {self.draws:,} draws, alpha {self.alpha}): numbers "
+            "are of the model under this noise, not of its checkpoint alone, and an abstention counts as wrong"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """Entry of the registry.
 
@@ -114,6 +142,7 @@ class Checkpoint:
         folder: the folder of the registry file, against which relative uris are resolved.
         registry: the registry file; None for the shipped one, and for models in memory.
         paper, code: where the model was published, for readers; addresses become links.
+        smoothing: how the model of these weights is smoothed; None for the model itself.
     """
 
     name: str
@@ -135,6 +164,12 @@ class Checkpoint:
     registry: Path | None = None
     paper: str = ""
     code: str = ""
+    smoothing: Smoothing | None = None
+
+    @property
+    def passes_per_prediction(self) -> int:
+        """Return the number of forward passes of a prediction: those of all draws of a smoothed model."""
+        return 1 if self.smoothing is None else self.smoothing.selection + self.smoothing.draws
 
     @property
     def train_command(self) -> str:
@@ -144,9 +179,11 @@ class Checkpoint:
 
     @property
     def caveat(self) -> str:
-        """Return the sentence on the training of the weights that tables show with their numbers; usually empty."""
+        """Return the sentence on the weights or the noise that tables show with their numbers; usually empty."""
         if is_rehearsal(self.name):
             return "random weights: a rehearsal, whose numbers say nothing about the model"
+        if self.smoothing is not None:
+            return self.smoothing.caveat
         return "" if self.training is None else self.training.caveat
 
     def rehearsed(self) -> Checkpoint:

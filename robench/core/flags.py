@@ -6,6 +6,7 @@ from dataclasses import dataclass
 COUPLED_ROWS = "coupled rows"
 RANDOM_VICTIM = "random victim"
 NOTHING_TO_ATTACK = "nothing to attack"
+CONTRADICTED = "contradicted certificates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Observations:
 
 
 # Of checks of the model itself; all others say how far a number under attack can be trusted.
-_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, NOTHING_TO_ATTACK, "clean accuracy", RANDOM_VICTIM})
+_OF_EVERY_NUMBER = frozenset({COUPLED_ROWS, NOTHING_TO_ATTACK, CONTRADICTED, "clean accuracy", RANDOM_VICTIM})
 
 
 def concerns(flag: Flag, *, is_attacked: bool) -> bool:

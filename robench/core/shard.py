@@ -90,6 +90,8 @@ class Measurement:
             code["layout"] = layout
         if self.adversarial_dtype != EXACT_DTYPE:
             code["adversarial_dtype"] = self.adversarial_dtype
+        if self.checkpoint.smoothing is not None:
+            code["smoothing"] = to_plain(self.checkpoint.smoothing)
         return (
             code
             | self.condition.identity
@@ -175,6 +177,7 @@ class Shard:
             dtype=measurement.dtype,
             tensors_digest=measurement.tensors_digest,
             caveat=measurement.checkpoint.caveat,
+            alpha=None if (smoothing := measurement.checkpoint.smoothing) is None else float(smoothing.alpha),
         )
 
 
@@ -191,8 +194,9 @@ class ShardHeader:
         dtype: number format of the model's passes.
         tensors_digest: SHA-256 of the tensors of the weights, equal for equal tensors in different files; None in
             records from before the field existed, and for models without a file.
-        caveat: sentence on the training of the weights that tables show with their numbers, empty without one; never
-            part of a key.
+        caveat: sentence on the weights or the noise that tables show with their numbers, empty without one; never part
+            of a key.
+        alpha: probability with which a certificate of a smoothed model may be wrong; None for other models.
     """
 
     key: str
@@ -212,6 +216,7 @@ class ShardHeader:
     dtype: str = EXACT_DTYPE
     tensors_digest: str | None = None
     caveat: str = ""
+    alpha: float | None = None
 
     @property
     def weights(self) -> str:

@@ -80,7 +80,8 @@ class Condition:
         num_predictions: number of predictions per input, each with fixed draws; more than 1 for models that draw random
             numbers.
         negatives: for out-of-distribution examples, the condition of the in-distribution ones.
-        distances: for minimum-norm attacks, the distances at which accuracy is reported; pixel units.
+        distances: for minimum-norm attacks, the distances at which accuracy is reported; for clean examples the radii
+            of certified accuracy; pixel units.
     """
 
     name: str

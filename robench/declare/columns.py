@@ -60,8 +60,11 @@ def threat_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
 def search_problems(conditions: Sequence[Condition], metric: str) -> list[str]:
     """Return why a metric of minimum-norm attacks cannot be computed from these conditions."""
     searches = [condition for condition in conditions if condition.perturbation.search_norm]
+    if METRICS[metric].scope == "radius":
+        has_radii = any(each.distances and each.perturbation.is_clean for each in conditions)
+        return [] if has_radii else [f"{metric} needs radii; add them to clean examples, such as distances: [1/4, 1/2]"]
     if METRICS[metric].scope == "distance":
-        if any(condition.distances for condition in conditions):
+        if any(condition.distances and not condition.perturbation.is_clean for condition in conditions):
             return []
         example = "{name: fab, distances: [1/2, 1], perturbation: {kind: fab, norm: l2, num_steps: 100}}"
         return [f"{metric} needs a condition with distances; add one such as {example}"]
@@ -147,7 +150,7 @@ def _single_columns(condition: Condition, metrics: Sequence[str]) -> Iterator[Co
                 yield from _class_columns(view, name)
     for distance in distances_of(condition):
         for name in metrics:
-            if METRICS[name].scope == "distance":
+            if METRICS[name].scope == ("radius" if condition.perturbation.is_clean else "distance"):
                 yield Column(
                     key=f"{condition.name}@{distance}/{name}",
                     label=f"{condition.name} {METRICS[name].title} {distance}",
@@ -215,8 +218,8 @@ def _threat_column(threat: _Threat, metric: str, *, several: bool) -> Column:
 
 
 def distances_of(condition: Condition) -> tuple[Distance, ...]:
-    """Return the distances of a condition, in its attack's norm; none except for minimum-norm attacks."""
-    norm = condition.perturbation.search_norm
+    """Return the distances of a condition: of a minimum-norm attack in its norm, of clean examples certified in l2."""
+    norm = "l2" if condition.perturbation.is_clean else condition.perturbation.search_norm
     return () if norm is None else tuple(Distance(norm=norm, value=value) for value in condition.distances)
 
 
@@ -224,11 +227,12 @@ def distance_problems(condition: Condition) -> Iterator[str]:
     """Yield the problems of a condition's distances, if it has any."""
     if not condition.distances:
         return
-    if not condition.perturbation.is_minimum_norm:
+    attack = condition.perturbation
+    if not (attack.is_clean or attack.is_minimum_norm):
         able = ", ".join(sorted(kind for kind, declared in PERTURBATIONS.loaded() if declared.is_minimum_norm))
-        yield f"must be left out for {condition.perturbation.kind}: only minimum-norm attacks ({able}) have some"
+        yield f"must be left out for {attack.kind}: only minimum-norm attacks ({able}) and clean examples have some"
         return
-    if wrong := condition.perturbation.distance_problem():
+    if not attack.is_clean and (wrong := attack.distance_problem()):
         yield f"must be left out for an attack {wrong}"
     shown = [str(distance) for distance in distances_of(condition)]
     for twice in dict.fromkeys(each for each in shown if shown.count(each) > 1):

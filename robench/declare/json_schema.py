@@ -76,8 +76,9 @@ class _Builder:
                 schema |= self._sweep(properties, is_required=is_required)
         if declared is CheckpointEntry:
             inherited = [name for name in required if name != "weights"]
-            schema["anyOf"] = [{"required": inherited}, {"required": ["of"]}, {"required": ["like"]}]
-            required = ["weights"]
+            whole = [{"required": inherited}, {"required": ["of"]}, {"required": ["like"]}]
+            schema["anyOf"] = [{"required": ["weights"], "anyOf": whole}, {"required": ["smoothed"]}]
+            required = []
             schema |= self._partial_with_like(properties)
         if required:
             schema["required"] = required

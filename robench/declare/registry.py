@@ -23,6 +23,7 @@ from robench.declare.fields import Checked, Name, Task, WeightsEntry, digest_pro
 from robench.declare.members import MetricName
 from robench.declare.schema import attempt, construct
 from robench.declare.shipped import differences, shipped_registry, with_inherited
+from robench.declare.smoothing import SmoothedEntry, smoothing_problem
 from robench.declare.yaml_source import read_yaml
 from robench.domains import DOMAINS
 from robench.metrics import METRICS, Metric
@@ -87,6 +88,8 @@ class CheckpointEntry:
         like: entry of this file or of the shipped registry, whose architecture, preprocessing, task, data and recipe
             are taken where they are not stated here; of architecture and training also single fields.
         seed: seed of the training of these weights, with ``of``; null for that of the shipped entry.
+        smoothed: entry of this file or of the shipped registry whose model this is under Gaussian noise; everything
+            else is that entry's, and is left out here.
     """
 
     architecture: ArchitectureBase
@@ -107,6 +110,7 @@ class CheckpointEntry:
     of: str | None = None
     like: str | None = None
     seed: Annotated[int | None, Ge(0), Lt(SEEDS)] = None
+    smoothed: SmoothedEntry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +216,7 @@ def _examined(document: Document, folder: Path, known: Collection[str]) -> tuple
     for name, each in entries.items():
         problems += [] if each.of is None else differences(document, name, each.of, each)
     problems += _wrong_scores(document)
+    problems += _unsmooth(document, entries)
     problems += _irregular_weights(document, folder)
     datasets: dict[str, DatasetDeclaration] = {}
     for name, content in () if entry is None else entry.datasets.items():
@@ -249,7 +254,8 @@ def merge(registries: Mapping[Path, Mapping[str, T]], noun: str = "checkpoint") 
 
 def _trainings(name: str, entry: CheckpointEntry, folder: Path, registry: Path | None) -> Iterator[Checkpoint]:
     """Yield the checkpoint of an entry, and those of its further seeds."""
-    shared = values_of(entry, "weights", "seeds", "of", "like", "seed")
+    shared = values_of(entry, "weights", "seeds", "of", "like", "seed", "smoothed")
+    shared["smoothing"] = None if entry.smoothed is None else entry.smoothed.smoothing
     shared |= {"folder": folder, "registry": registry, "belongs_to": entry.of}
     own = Checkpoint(name=name, weights=entry.weights.declared, **shared)
     yield own
@@ -373,6 +379,12 @@ def _wrongly_coupled(document: Document, entries: Mapping[str, CheckpointEntry])
             does = "couples" if known else "does not couple"
             wrong = f"must be {str(known).lower()}: backbone {checkpoint.architecture.kind} {does} the rows of a batch"
             yield document.problem(("checkpoints", name, "coupled"), wrong)
+
+
+def _unsmooth(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:
+    for name, each in entries.items():
+        if each.smoothed and (wrong := smoothing_problem(each.task, each.preprocessing, coupled=each.coupled)):
+            yield document.problem(("checkpoints", name, "smoothed", "checkpoint"), wrong)
 
 
 def _needlessly_patching(document: Document, entries: Mapping[str, CheckpointEntry]) -> Iterator[Problem]:

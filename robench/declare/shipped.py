@@ -2,7 +2,8 @@
 
 An entry with ``of`` gives weights to an entry of the shipped registry: it inherits what they must fit and how they were
 trained, and has location, further seeds, source and licence of its own. An entry with ``like`` is another model: it
-takes the same from an entry of its own file or of the shipped registry, and may replace any of it.
+takes the same from an entry of its own file or of the shipped registry, and may replace any of it. One with
+``smoothed`` is another entry's model under noise: it takes the weights too, and replaces nothing.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ _REGISTRY = "checkpoints.yaml"
 _FIXED = ("architecture", "preprocessing", "task", "training", "trained_on", "coupled", "patches")
 _INHERITED = (*_FIXED, "training_data", "paper", "code")
 _TAKEN = (*_FIXED, "training_data")
+_SMOOTHED = (*_INHERITED, "weights", "source", "licence")
+_BESIDE_SMOOTHED = ("smoothed", "source", "licence", "paper", "code", "expected")
+_BASES = ("smoothed", "like", "of")
 # Of these, an entry with ``like`` takes the fields that it does not state.
 MERGED = ("architecture", "training")
 
@@ -45,13 +49,13 @@ def shipped_suites() -> dict[str, Path]:
 
 
 def with_inherited(document: Document) -> Document:
-    """Return a registry whose entries with ``of`` or ``like`` state all their fields, with the problems of the two.
+    """Return a registry whose entries with ``of``, ``like`` or ``smoothed`` state all their fields, with problems.
 
     Entries with such a problem are left out.
     """
     whole, problems, shipped = dict(document.mapping_at("checkpoints")), list(document.problems), None
     for name, entry in document.mapping_at("checkpoints").items():
-        bases = [each for each in ("like", "of") if isinstance(entry, dict) and entry.get(each) is not None]
+        bases = [each for each in _BASES if isinstance(entry, dict) and entry.get(each) is not None]
         if not bases:
             continue
         shipped = shipped or read_yaml(shipped_registry())
@@ -69,11 +73,13 @@ def _whole(name: str, document: Document, shipped: Document, above: tuple[str, .
     """Return an entry with all its fields; those ``above`` are like it.
 
     Raises:
-        ValueError: ``of`` or ``like`` names no entry, both are given, or the entry is like itself.
+        ValueError: ``of``, ``like`` or ``smoothed`` names no entry, two are given, or the entry is like itself.
     """
     own, known = document.mapping_at("checkpoints"), shipped.mapping_at("checkpoints")
     entry, subject = document.mapping_at("checkpoints", name), f"{name!r}: " if above else ""
     like, of = entry.get("like"), entry.get("of")
+    if entry.get("smoothed") is not None:
+        return _smoothed(name, document, shipped)
     if like is None and of is None:
         return entry
     if like is not None and of is not None:
@@ -91,6 +97,41 @@ def _whole(name: str, document: Document, shipped: Document, above: tuple[str, .
     theirs = _whole(base, document, shipped, path) if base in own else _inherited(shipped, base)
     stated = {field: _merged(field, theirs.get(field), value) for field, value in entry.items() if field != "like"}
     return {field: theirs[field] for field in _TAKEN if field in theirs} | stated
+
+
+def _smoothed(name: str, document: Document, shipped: Document) -> dict[str, Value]:
+    """Return an entry with ``smoothed`` with the fields and weights of the entry that it names."""
+    own, known = document.mapping_at("checkpoints"), shipped.mapping_at("checkpoints")
+    entry = document.mapping_at("checkpoints", name)
+    if others := [field for field in entry if field not in _BESIDE_SMOOTHED]:
+        raise ValueError(f"must be given without {', '.join(others)}: a smoothed model has those of its checkpoint")
+    stated = entry["smoothed"]
+    base = stated.get("checkpoint") if isinstance(stated, dict) else None
+    if not isinstance(base, str):
+        raise ValueError(f"must be a mapping such as {{checkpoint: NAME, sigma: 1/4}}, got {show(stated)}")
+    of, _, seed = base.partition("@")
+    if of not in known | own:
+        raise ValueError(f"checkpoint: unknown entry {show(of)}.{did_you_mean(of, known | own)}")
+    source = document if of in own else shipped
+    if source.at("checkpoints", of, "smoothed") is not None:
+        raise ValueError(f"checkpoint: must not be smoothed itself, and {show(of)} is")
+    theirs = _whole(of, source, shipped)
+    if seed:
+        theirs = theirs | {"weights": _weights_of_seed(theirs, base, seed)}
+    if of not in own and isinstance(theirs.get("weights"), dict):
+        theirs = theirs | {"weights": _moved(theirs["weights"])}
+    return {field: theirs[field] for field in _SMOOTHED if field in theirs and field != "training"} | entry
+
+
+def _weights_of_seed(entry: dict[str, Value], name: str, seed: str) -> Value:
+    """Return the weights of a further training of an entry."""
+    listed, weights = entry.get("seeds"), entry.get("weights")
+    items = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    found = next((each for each in items if str(each.get("seed")) == seed), None)
+    if found is None or not isinstance(weights, dict):
+        there = ", ".join(str(each.get("seed")) for each in items) or "none"
+        raise ValueError(f"checkpoint: its entry has no training {show(name)}; its further seeds are {there}")
+    return {"by": weights.get("by", "user")} | {name: found[name] for name in ("uri", "sha256", "by") if name in found}
 
 
 def _merged(field: str, theirs: Value, own: Value) -> Value:

@@ -57,7 +57,8 @@ class ConditionEntry:
         num_examples: number of examples, from the first; null for all.
         num_predictions: number of predictions per input, each with draws of its own; more than 1 for models that draw
             random numbers.
-        distances: for minimum-norm attacks, the distances at which accuracy is reported, in pixel units.
+        distances: for minimum-norm attacks, the distances at which accuracy is reported, in pixel units; for clean
+            examples the radii in l2 of certified accuracy.
         negatives: for out-of-distribution examples, the name of the condition with the in-distribution ones.
         perturbation: perturbation of the examples.
     """
@@ -297,6 +298,7 @@ _SCOPE_PROBLEMS: Mapping[str, Callable[[Sequence[Condition], str], list[str]]] =
     "threat-model": threat_problems,
     "search": search_problems,
     "distance": search_problems,
+    "radius": search_problems,
     "class": class_problems,
     "type": corruption_problems,
     "family": corruption_problems,

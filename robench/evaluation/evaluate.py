@@ -19,9 +19,11 @@ from robench.core.shard import Measurement, Shard, is_compiled
 from robench.devices import to_device
 from robench.domains import DOMAINS
 from robench.evaluation.arithmetic import arithmetic_for, device_kind, library_versions
+from robench.evaluation.certify import certified_columns
 from robench.evaluation.coupling import LOGITS_LIMIT, answer, answer_difference
 from robench.evaluation.keeping import Attacked, Source
 from robench.models.loaded import LoadedModel
+from robench.models.smoothed import SmoothedModel
 from robench.perturbations.draws import ExampleDraws, predict
 from robench.tasks import TASKS
 from robench.tasks.base import ManyAnswers, Scoring
@@ -76,7 +78,7 @@ def _is_long(shard: Shard) -> bool:
     measurement = shard.measurement
     passes = measurement.condition.perturbation.most_passes
     num_batches = -(-(shard.stop - shard.start) // shard.batch_size)
-    is_long = passes is None or num_batches * (1 + sum(passes)) >= LONG
+    is_long = passes is None or num_batches * (measurement.checkpoint.passes_per_prediction + sum(passes)) >= LONG
     # Two rows would be compiled on their own.
     return is_long and not is_compiled(measurement.dtype)
 
@@ -115,6 +117,10 @@ def answers(shard: Shard, inputs: torch.Tensor, model: Model, dataset: Dataset) 
     padded = _padded(batch, size, model.device)
     seeds, *_ = prediction_seeds(measurement, padded.ids)
     given = padded.targets if condition.perturbation.scores_clean_targets else None
+    if isinstance(model, SmoothedModel):
+        with arithmetic_for(model):
+            found = certified_columns(model, padded.inputs, padded.targets, [seeds])["prediction"].array
+        return torch.from_numpy(found[: len(batch.ids)])
     with arithmetic_for(model):
         outputs = predict(model, padded.inputs, seeds, size, given)
     if isinstance(rules, ManyAnswers):
@@ -189,6 +195,8 @@ def _scored(
 
     def of_pass(rows: slice) -> Mapping[str, Values]:
         targets, unchanged = clean.targets[rows], clean.inputs[rows]
+        if isinstance(model, SmoothedModel):
+            return certified_columns(model, inputs[rows], targets, [each[rows] for each in seeds])
         given = targets if condition.perturbation.scores_clean_targets else None
         outputs = [predict(model, inputs[rows], each[rows], batch_size, given) for each in seeds]
         clean_outputs = None

@@ -4,6 +4,7 @@ from robench.core.plugins import Plugins
 from robench.core.suite import Column
 from robench.metrics.accuracy import TOP1_ACCURACY, TOP5_ACCURACY
 from robench.metrics.calibration import CALIBRATION_METRICS
+from robench.metrics.certificates import CERTIFIED_ACCURACY
 from robench.metrics.corruptions import CORRUPTION_METRICS
 from robench.metrics.detection import DETECTION_METRICS
 from robench.metrics.distances import ACCURACY_AT_DISTANCE, MEDIAN_DISTANCE
@@ -24,6 +25,7 @@ _BUILTIN: dict[str, Metric] = {
         ACCURACY_AT_DISTANCE,
         MEDIAN_DISTANCE,
         *CALIBRATION_METRICS,
+        CERTIFIED_ACCURACY,
         *CORRUPTION_METRICS,
         *DETECTION_METRICS,
         *LANGUAGE_METRICS,

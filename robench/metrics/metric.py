@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Unit of metrics of distances, for which tables have that of the dataset's domain, such as pixels.
 DISTANCE = "distance"
-Scope = Literal["condition", "threat-model", "detection", "search", "distance", "type", "family", "class"]
+Scope = Literal["condition", "threat-model", "detection", "search", "distance", "radius", "type", "family", "class"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,9 @@ class Metric:
         scope: set of conditions that each of its columns reads. ``condition``: one condition, or one budget of a sweep.
             ``threat-model``: the clean condition, and every attack within the threat model. ``detection``: examples out
             of distribution, and their negatives. ``search``: one minimum-norm attack. ``distance``: the same, within
-            each distance that the condition states. ``type``: five severities of one type of corruption. ``family``:
-            all types of corruption of one family. ``class``: one condition, by class of its dataset.
+            each distance that the condition states. ``radius``: clean examples, within each distance. ``type``: five
+            severities of one type of corruption. ``family``: all types of corruption of one family. ``class``: one
+            condition, by class of its dataset.
         implementation: ``module:function`` that computes it, a pure function from ``Readings`` to an ``Estimate``.
         reads_scores: whether it reads more than the prediction, the only field recorded by attacks with early stopping.
         reads: optional fields of outcomes that it reads; None if unknown, so that it may read any.

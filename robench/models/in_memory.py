@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from robench.core.checkpoint import Checkpoint, Weights
+from robench.core.checkpoint import Checkpoint, Smoothing, Weights
 from robench.core.declared import Preprocessing
 from robench.models.base import ArchitectureBase
 from robench.tasks import DEFAULT_TASK
@@ -26,7 +26,12 @@ class InMemory(ArchitectureBase):
 
 
 def in_memory_checkpoint(
-    name: str, digest: str, preprocessing: Preprocessing, folder: Path, task: str = DEFAULT_TASK
+    name: str,
+    digest: str,
+    preprocessing: Preprocessing,
+    folder: Path,
+    task: str = DEFAULT_TASK,
+    smoothing: Smoothing | None = None,
 ) -> Checkpoint:
     """Return the registry entry for a module in memory; ``digest`` identifies the module."""
     return Checkpoint(
@@ -39,4 +44,5 @@ def in_memory_checkpoint(
         source=_PLACE,
         licence="not stated",
         folder=folder,
+        smoothing=smoothing,
     )

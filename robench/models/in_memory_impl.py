@@ -21,6 +21,7 @@ from robench.models.estimators_impl import TextFunction
 from robench.models.hub_impl import with_tokenizer
 from robench.models.loaded import LoadedModel
 from robench.models.module_digest import UndigestibleError, digest_of_module
+from robench.models.smoothed import as_declared
 from robench.tasks import TASKS
 
 # timm's release is in the provenance of each record, and its models state the training data of their weights.
@@ -89,7 +90,7 @@ def model_of(checkpoint: Checkpoint, module: nn.Module, device: torch.device | s
         copied = _copied(checkpoint.name, module)
         guard_batch_norms(copied)
         without_fused_attention(copied)
-        return LoadedModel(copied, checkpoint.preprocessing, device, TASKS[checkpoint.task])
+        return as_declared(LoadedModel(copied, checkpoint.preprocessing, device, TASKS[checkpoint.task]), checkpoint)
 
 
 def _copied(name: str, module: nn.Module) -> nn.Module:

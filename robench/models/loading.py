@@ -24,6 +24,7 @@ from robench.models.layouts import LAYOUTS, Layout, layout_of
 from robench.models.layouts_impl import better_fields
 from robench.models.loaded import LoadedModel
 from robench.models.shards import is_index, shards_of
+from robench.models.smoothed import as_declared
 from robench.models.state_files import load_state, what_else_it_is
 from robench.tasks import TASKS
 
@@ -52,7 +53,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
     if path is not None and isinstance(architecture, ArchitectureBase) and architecture.is_folder:
         with Contained(keeps_environment=True), _own_generator(usable):
             module = architecture.implemented()(architecture, path, is_rehearsal(checkpoint.name))
-            return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
+            return as_declared(LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task]), checkpoint)
     state = None if path is None else _state(path, checkpoint)
     with Contained(keeps_environment=True):
         with _own_generator(usable):
@@ -60,7 +61,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device | str = "cpu") -> Lo
         if state is not None:
             title = f"{path} (weights of {checkpoint.name})"
             load_strictly(module, state, title, layout_of(checkpoint.weights))
-        return LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task])
+        return as_declared(LoadedModel(module, preprocessing, usable, TASKS[checkpoint.task]), checkpoint)
 
 
 def _state(path: Path, checkpoint: Checkpoint) -> dict[str, Tensor]:

@@ -140,7 +140,7 @@ class Forecast:
         total = NONE
         for condition in conditions:
             count = _num_measured(checkpoint, condition, limit)
-            _, forward, backward, is_known = passes_of(condition)
+            _, forward, backward, is_known = passes_of(condition, checkpoint.passes_per_prediction)
             if count is None or not is_known:
                 return None
             alone = self._hours(found.inference, found.with_softmax, found.inference_ratio).times(count * forward)

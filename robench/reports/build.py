@@ -17,7 +17,7 @@ from robench.core.shard import EXACT_DTYPE
 from robench.core.suite import Column, Suite, View, views_of
 from robench.evaluation.actions import audits_of
 from robench.metrics import METRICS, Readings, unit_of
-from robench.reports.flags import flags_of, is_audited_attack, notes_of_audits, tried_of
+from robench.reports.flags import flags_of, flags_of_certificates, is_audited_attack, notes_of_audits, tried_of
 from robench.reports.notes import (
     are_coupled,
     bias_notes,
@@ -283,7 +283,11 @@ def _row_of(
             *bias_notes(suite.columns, cells),
             *without_number,
         ),
-        flags=flags_of(audits.values(), tried_of(suite.conditions, coverages)),
+        flags=flags_of(
+            audits.values(),
+            tried_of(suite.conditions, coverages),
+            flags_of_certificates(suite.conditions, coverages),
+        ),
         is_audited=any(coverage.records for coverage in audits.values()),
         is_attacked=any(is_audited_attack(each) and coverages[each.name].num_in for each in suite.conditions),
         # All of a row have the same weights; older records have the digest of their file alone.

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robench.core.budgets import ThreatModel
+from robench.core.columns import Outcomes
 from robench.core.declared import DatasetDeclaration, PerturbationDeclaration
 from robench.core.flags import NOTHING_TO_ATTACK, Flag
 from robench.core.records import Record
 from robench.core.suite import Condition, views_of
 from robench.domains import DOMAINS
 from robench.metrics.audits import judged
+from robench.metrics.certified_radii import contradicted
 from robench.metrics.sanity import (
     KNOWS_ATTENTION,
     LEAST_COMPARED,
@@ -52,7 +54,9 @@ class Tried:
     leans: bool = False
 
 
-def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, ...] | None:
+def flags_of(
+    audits: Iterable[Coverage], tried: Sequence[Tried], certificates: Iterable[Flag] = ()
+) -> tuple[Flag, ...] | None:
     """Return the flags of one model, raised or not; None if neither audits nor comparisons are available."""
     covered = [coverage for coverage in audits if coverage.records]
     several = len(covered) > 1
@@ -61,7 +65,7 @@ def flags_of(audits: Iterable[Coverage], tried: Sequence[Tried]) -> tuple[Flag, 
         for coverage in covered
         for flag in flags_of_audit(coverage.records)
     ]
-    compared = [*_compared(tried), *_knowing(tried), *_at_any_distance(tried)]
+    compared = [*_compared(tried), *_knowing(tried), *_at_any_distance(tried), *certificates]
     return (*kept, *compared) if covered or compared else None
 
 
@@ -88,6 +92,37 @@ def notes_of_audits(audits: Iterable[Coverage]) -> list[str]:
         full = "" if num_in == most else " (--audit full: all)"
         notes.append(f"{coverage.condition}: on {num_in} of {most} examples{full}; {power}")
     return notes
+
+
+def flags_of_certificates(conditions: Sequence[Condition], coverages: Mapping[str, Coverage]) -> Iterator[Flag]:
+    """Yield, for each attack on a smoothed model, whether it found another class within a certified radius.
+
+    The examples that the clean condition and the attack share are compared.
+    """
+    found = {each.name: outcomes for each in conditions if (outcomes := _smoothed(each, coverages)) is not None}
+    for clean, attack in permutations([each for each in conditions if each.name in found], 2):
+        if clean.perturbation.is_clean and not attack.perturbation.is_clean and clean.dataset == attack.dataset:
+            for view in views_of(attack):
+                attacked = coverages[attack.name].outcomes_at(view.epsilon)
+                yield _contradicted(found[clean.name], attacked, coverages[clean.name], view.label)
+
+
+def _smoothed(condition: Condition, coverages: Mapping[str, Coverage]) -> Outcomes | None:
+    """Return the outcomes of a condition if all are there, and of a smoothed model."""
+    coverage = coverages[condition.name]
+    if coverage.missing or not coverage.records or coverage.records[0].shard.alpha is None:
+        return None
+    return coverage.outcomes_at(views_of(condition)[0].epsilon)
+
+
+def _contradicted(certified: Outcomes, attacked: Outcomes, clean: Coverage, what: str) -> Flag:
+    count = min(len(certified), len(attacked))
+    one, other = certified.take(slice(count)), attacked.take(slice(count))
+    is_certified = one.known("certified_radius")
+    differs = (one.column("prediction") != other.column("prediction")) & ~other.filled("abstained", False)
+    radius, distance = one.filled("certified_radius", 0.0), other.filled("l2", 0.0)
+    alpha = clean.records[0].shard.alpha or 0.0
+    return contradicted(radius[is_certified], distance[is_certified], differs[is_certified], alpha, what)
 
 
 def is_audited_attack(condition: Condition) -> bool:

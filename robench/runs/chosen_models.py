@@ -7,13 +7,14 @@ from typing import Any
 
 from torch import nn
 
-from robench.core.checkpoint import Checkpoint
+from robench.core.checkpoint import Checkpoint, Smoothing
 from robench.core.declared import Preprocessing
 from robench.core.errors import UsageError
 from robench.core.suite import Suite
 from robench.declarations.preprocessing import ImagePreprocessing, NoPreprocessing, PreprocessingBase
 from robench.declare import find_checkpoints, parse_architecture, parse_preprocessing
 from robench.declare.fields import name_problem
+from robench.declare.smoothing import parse_smoothing
 from robench.models.in_memory import in_memory_checkpoint
 from robench.models.in_memory_impl import as_module, identity_of, preprocessing_of
 from robench.tasks import DEFAULT_TASK
@@ -22,10 +23,38 @@ from robench.tasks import DEFAULT_TASK
 InMemoryModel = (
     nn.Module | Callable[[list[str]], Any] | tuple[nn.Module, Any] | tuple[nn.Module, Any, Mapping[str, object]]
 )
-Models = str | Mapping[str, InMemoryModel] | Sequence[str | Mapping[str, InMemoryModel]]
+Models = str | Mapping[str, "InMemoryModel | Smoothed"] | Sequence["str | Mapping[str, InMemoryModel | Smoothed]"]
 Keys = str | Mapping[str, str]
 
 _EXPECTED = "expected a name of the registry, a mapping from names to modules, or a list of these"
+
+
+class Smoothed:
+    """Classifier in memory under Gaussian noise, in place of the classifier itself (Cohen et al. 2019).
+
+    Args:
+        model: what is measured without it: a module, or a tuple of it and its preprocessing.
+        sigma: standard deviation of the noise in units of the inputs, such as ``"1/4"``.
+        selection: number of draws that choose the class.
+        draws: number of further draws that bound its probability.
+        alpha: probability with which a certificate may be wrong.
+
+    Raises:
+        DeclarationError: a value is out of range.
+    """
+
+    def __init__(
+        self,
+        model: InMemoryModel,
+        *,
+        sigma: str | float,
+        selection: int = 100,
+        draws: int = 10_000,
+        alpha: str | float = "1/1000",
+    ) -> None:
+        self.model = model
+        fields = {"sigma": sigma, "selection": selection, "draws": draws, "alpha": alpha}
+        self.smoothing: Smoothing = parse_smoothing(fields, "robench.Smoothed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +76,8 @@ def choose_models(
 ) -> ChosenModels:
     """Return the checkpoints for names and modules.
 
-    ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or a sequence of both.
+    ``models`` is a name, a mapping from names to ``module`` or ``(module, preprocessing)``, or either of them
+    ``Smoothed``, or a sequence of both.
     Modules are for the task and the inputs of ``suite``, None for classifiers of images. ``key`` identifies the only
     module, or modules by name, in place of a digest of state and source. Where a run ``keeps`` nothing, names do.
 
@@ -72,6 +102,8 @@ def choose_models(
         raise UsageError(f"model {min(both)!r} is given both by name and in memory; give the module another name")
     keys = _keys(key, list(given))
     task, domain = (DEFAULT_TASK, None) if suite is None else (suite.task, suite.conditions[0].dataset.domain)
+    smoothings = {name: model.smoothing for name, model in given.items() if isinstance(model, Smoothed)}
+    given = {name: model.model if isinstance(model, Smoothed) else model for name, model in given.items()}
     parts = {name: module_and_preprocessing(name, model, domain, task) for name, model in given.items()}
     # The shipped registry takes a second to read.
     found = find_checkpoints(list(names), registries, all_seeds=all_seeds) if names or registries else []
@@ -79,7 +111,7 @@ def choose_models(
     trainings = {name: [name, *(each.name for each in found if each.seed_of == name)] for name in names}
     for name, (module, preprocessing) in parts.items():
         identity = identity_of(name, module, keys.get(name) or (None if keeps else name))
-        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd(), task)
+        known[name] = in_memory_checkpoint(name, identity, preprocessing, Path.cwd(), task, smoothings.get(name))
     return ChosenModels(
         checkpoints=tuple(known[each] for name in names_of(models) for each in trainings.get(name, [name])),
         modules={name: module for name, (module, _) in parts.items()},
@@ -91,7 +123,7 @@ def names_of(models: Models) -> list[str]:
     return list(dict.fromkeys(name for each in listed(models) for name in ([each] if isinstance(each, str) else each)))
 
 
-def listed(models: Models) -> list[str | Mapping[str, InMemoryModel]]:
+def listed(models: Models) -> list[str | Mapping[str, InMemoryModel | Smoothed]]:
     """Return names and mappings one by one. Raises UsageError: ``models`` is, or contains, something else."""
     listed = [models] if isinstance(models, (str, Mapping)) else models
     if isinstance(listed, nn.Module):

@@ -65,24 +65,30 @@ class Estimates:
         # By model, the passes of an example of each of its measurements.
         self._passes: dict[str, dict[Hashable, float]] = {}
 
-    def add(self, key: Hashable, model: str, condition: Condition, seconds: float, count: int) -> None:
-        """Add that ``count`` examples of the measurement ``key`` took so many seconds together."""
+    def add(
+        self, key: Hashable, model: str, condition: Condition, seconds: float, count: int, per_prediction: int = 1
+    ) -> None:
+        """Add that ``count`` examples of the measurement ``key`` took so many seconds together.
+
+        ``per_prediction``: the model's ``passes_per_prediction``.
+        """
         total = self._measured.setdefault(key, _Sum())
         total.seconds, total.count = total.seconds + seconds, total.count + count
-        if passes := weighted_passes(condition):
+        if passes := weighted_passes(condition, per_prediction):
             self._passes.setdefault(model, {})[key] = passes
 
-    def of(self, key: Hashable, model: str, condition: Condition) -> Estimate | None:
+    def of(self, key: Hashable, model: str, condition: Condition, per_prediction: int = 1) -> Estimate | None:
         """Return the seconds of an example: as measured, by the model's others, or by passes; None if unknown."""
         if (measured := self._measured.get(key)) is not None:
             return Estimate(measured.seconds / measured.count, Source.MEASURED)
-        passes = weighted_passes(condition)
+        passes = weighted_passes(condition, per_prediction)
         each = None if passes is None else self._of_pass(model, passes)
         return None if passes is None or each is None else Estimate(each.seconds * passes, each.source)
 
     def of_measurement(self, measurement: Measurement) -> Estimate | None:
         """Return the seconds of an example of a measurement; None if they are unknown."""
-        return self.of(measurement.key, measurement.checkpoint.name, measurement.condition)
+        checkpoint = measurement.checkpoint
+        return self.of(measurement.key, checkpoint.name, measurement.condition, checkpoint.passes_per_prediction)
 
     def cost(self) -> Callable[[Shard], float]:
         """Return a function from shards to their relative cost, by which they are put in order.
@@ -99,7 +105,8 @@ class Estimates:
             measurement = shard.measurement
             if id(measurement) not in known:
                 found = self.of_measurement(measurement)
-                _, forward, backward, _ = passes_of(measurement.condition)
+                per_prediction = measurement.checkpoint.passes_per_prediction
+                _, forward, backward, _ = passes_of(measurement.condition, per_prediction)
                 known[id(measurement)] = usual * weighted(forward, backward) if found is None else found.seconds
             return (shard.stop - shard.start) * known[id(measurement)]
 
@@ -122,19 +129,23 @@ def weighted(forward: int, backward: int) -> float:
     return FORWARD_FRACTION * forward + (1 - FORWARD_FRACTION) * backward
 
 
-def passes_of(condition: Condition) -> tuple[int, int, int, bool]:
-    """Return the numbers of inputs, forward and backward passes of an example, and whether all passes are known."""
+def passes_of(condition: Condition, per_prediction: int = 1) -> tuple[int, int, int, bool]:
+    """Return the numbers of inputs, forward and backward passes of an example, and whether all passes are known.
+
+    ``per_prediction`` is the model's ``passes_per_prediction``.
+    """
     passes = condition.action.most_passes(condition.perturbation)
     forward, backward = passes or (0, 0)
     inputs = max(1, len(condition.perturbation.at_budgets))
     # A sweep's passes are of all its budgets together.
     is_compared = TASKS[condition.dataset.task].compares_clean and not condition.perturbation.is_clean
-    return inputs, inputs * (condition.num_predictions + is_compared) + forward, backward, passes is not None
+    predictions = condition.num_predictions * per_prediction + is_compared
+    return inputs, inputs * predictions + forward, backward, passes is not None
 
 
-def weighted_passes(condition: Condition) -> float | None:
+def weighted_passes(condition: Condition, per_prediction: int = 1) -> float | None:
     """Return the passes of an example in pairs of a forward and a backward pass; None if they are unknown."""
-    _, forward, backward, is_known = passes_of(condition)
+    _, forward, backward, is_known = passes_of(condition, per_prediction)
     return weighted(forward, backward) if is_known else None
 
 
@@ -181,7 +192,8 @@ def work_of(shards: Iterable[Shard], estimates: Estimates) -> Work:
     for shard in shards:
         measurement, size = shard.measurement, shard.stop - shard.start
         if id(measurement) not in costs:
-            _, *passes, is_known = passes_of(measurement.condition)
+            per_prediction = measurement.checkpoint.passes_per_prediction
+            _, *passes, is_known = passes_of(measurement.condition, per_prediction)
             costs[id(measurement)] = passes[0], passes[1], is_known, estimates.of_measurement(measurement)
         forward_each, backward_each, is_known, found = costs[id(measurement)]
         is_whole = is_whole and is_known
@@ -248,7 +260,9 @@ class TimeLeft:
         if began is not None and isinstance(result, Record):
             shard, measurement = began[0], began[0].measurement
             size, seconds = shard.stop - shard.start, result.provenance.seconds
-            self._estimates.add(measurement.key, measurement.checkpoint.name, measurement.condition, seconds, size)
+            checkpoint, condition = measurement.checkpoint, measurement.condition
+            passes = checkpoint.passes_per_prediction
+            self._estimates.add(measurement.key, checkpoint.name, condition, seconds, size, passes)
 
     def seconds(self) -> float | None:
         """Return the seconds until the last shard ends, at most a second old; None where they are not known."""

@@ -27,6 +27,10 @@ class ClassificationOutcome(Outcome):
         brier: sum over classes of (p_k - [k is the true class])^2, in [0, 2]; None in results of older releases too.
         num_predictions: number of predictions, each with its own draws; the fields above describe the first. None if
             there is only one. ``num_correct``: number of predictions in which the true class ranks first.
+        votes: number of draws that give a smoothed model's class, among the draws that bound its probability; None for
+            other models. ``abstained``: whether that bound is at most 1/2, so that the model has no answer and is not
+            right.
+        certified_radius: l2 distance within which a smoothed model has the same class; None where it abstained.
 
     Top-5 and all three scores are None after an attack with early stopping, which does not reach its worst case, unless
     the condition requests the point that the attack's published code returns.
@@ -41,6 +45,9 @@ class ClassificationOutcome(Outcome):
     num_predictions: int | None = None
     num_correct: int | None = None
     brier: float | None = None
+    votes: int | None = None
+    abstained: bool | None = None
+    certified_radius: float | None = None
 
 
 CLASSIFICATION = Task(
@@ -66,6 +73,7 @@ _ROUNDING = 1e-6
 def inconsistencies(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Broken]:
     """Yield contradictions in the outcomes of a classifier; see ``tasks.base.Consistency``."""
     yield from _verdicts(outcomes, scoring)
+    yield from _certificates(outcomes)
     yield from _scores(outcomes)
     if scoring is not None and not scoring.keeps_scores:
         for name in ("correct_top5", "confidence", "loss_nats", "brier"):
@@ -94,7 +102,8 @@ def _verdicts(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Broken]:
         yield Broken(name, values < 0, "is below 0")
     yield Broken("correct_top1", is_right & (prediction != target), "is true, and its prediction is not its target")
     if has_class:
-        yield Broken("correct_top1", ~is_right & (prediction == target), "is false, and its prediction is its target")
+        same = (prediction == target) & ~outcomes.filled("abstained", False)
+        yield Broken("correct_top1", ~is_right & same, "is false, and its prediction is its target")
     if outcomes.values("correct_top5") is not None:
         outside = ~outcomes.filled("correct_top5", True)
         yield Broken("correct_top5", outside & is_right, "is false, and its correct_top1 is true")
@@ -108,6 +117,20 @@ def _verdicts(outcomes: Outcomes, scoring: Scoring | None) -> Iterator[Broken]:
     yield Broken(
         "num_correct", rows & (right > several - ~is_right), "is above the possible number of right predictions"
     )
+
+
+def _certificates(outcomes: Outcomes) -> Iterator[Broken]:
+    """Yield contradictions of votes and certificates, which smoothed models alone have."""
+    if all(outcomes.values(name) is None for name in ("votes", "abstained", "certified_radius")):
+        return
+    is_smoothed, abstained = outcomes.known("votes"), outcomes.filled("abstained", False)
+    is_certified, radius = outcomes.known("certified_radius"), outcomes.filled("certified_radius", 1.0)
+    yield Broken("votes", outcomes.filled("votes", 0) < 0, "is below 0")
+    yield Broken("abstained", outcomes.known("abstained") != is_smoothed, "must be known where its votes are")
+    yield Broken("correct_top1", outcomes.column("correct_top1") & abstained, "is true, and the model abstained")
+    wrong = is_certified != (is_smoothed & ~abstained)
+    yield Broken("certified_radius", wrong, "must be known where the model did not abstain, and nowhere else")
+    yield Broken("certified_radius", ~(radius > 0), "must be above 0")
 
 
 def _scores(outcomes: Outcomes) -> Iterator[Broken]:

@@ -44,6 +44,7 @@ NUM_CONDITIONS = {
     "threat-model": 3,
     "search": 1,
     "distance": 1,
+    "radius": 1,
     "class": 1,
     "detection": 2,
     "type": 1 + 5,
@@ -194,6 +195,19 @@ def searched(seed: int) -> list[ClassificationOutcome]:
     ]
 
 
+def certified(seed: int) -> list[ClassificationOutcome]:
+    """Return outcomes of a smoothed model, which has no answer to a tenth of the examples."""
+    draw = random.Random(seed)
+    found = []
+    for each in classified(seed):
+        abstained = draw.random() < 0.1
+        right = each.correct_top1 and not abstained
+        radius = None if abstained else draw.uniform(0.01, 1.0)
+        voted = dataclasses.replace(each, votes=draw.randint(500, 1000), abstained=abstained, certified_radius=radius)
+        found.append(dataclasses.replace(voted, correct_top1=right, correct_top5=None, confidence=None, loss_nats=None))
+    return found
+
+
 def read_texts(seed: int, *, in_pieces: bool = False) -> list[LanguageOutcome]:
     """Return outcomes of a language model, of words or pieces, on texts with a tenth of the words replaced."""
     draw = random.Random(seed)
@@ -254,6 +268,8 @@ def outcomes_for(metric: Metric) -> MakeOutcomes:
         return partial(read_texts, in_pieces="num_bytes" in (metric.reads or ()))
     if metric.task == SEGMENTATION.name:
         return segmented
+    if metric.scope == "radius":
+        return certified
     return searched if metric.scope in ("search", "distance") else classified
 
 
@@ -266,7 +282,7 @@ def readings_for(metric: Metric, conditions: Sequence[Outcomes]) -> Readings:
     """Return conditions in the roles required by the metric's scope."""
     first, *others = conditions
     match metric.scope:
-        case "condition" | "search" | "distance" | "class":
+        case "condition" | "search" | "distance" | "radius" | "class":
             return Readings(measured=(first,), norm="l2", within=0.5, of_class=1)
         case "threat-model":
             return Readings(clean=first, measured=tuple(others))

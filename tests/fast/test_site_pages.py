@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
+from robench.core.flags import CONTRADICTED
 from robench.metrics import sanity
 from robench.metrics.audits import RULES
 
@@ -136,8 +137,8 @@ def test_every_picture_has_words_in_its_place() -> None:
 
 def test_reading_tables_explains_every_flag() -> None:
     expectations = [each.name for each in vars(sanity).values() if isinstance(each, sanity.Expectation)]
-    found = {*RULES, *expectations, "clean accuracy"}
-    assert len(found) == 20
+    found = {*RULES, *expectations, "clean accuracy", CONTRADICTED}
+    assert len(found) == 21
     flags = (DOCS / "reading-tables.md").read_text().partition("## Flags")[2]
     assert set(re.findall(r"^\| `([a-z -]+)` \|", flags, re.MULTILINE)) == found
 
@@ -154,5 +155,5 @@ def test_every_entry_of_the_faq_is_a_question_or_a_claim_with_an_answer() -> Non
 def test_the_metrics_of_the_protocols_are_one_table() -> None:
     page = (DOCS / "protocols.md").read_text()
     (rows,) = re.findall(r"^\| name \| definition \|\n\|---\|---\|\n((?:\|.*\n)+)", page, re.MULTILINE)
-    assert len(rows.splitlines()) == 12
+    assert len(rows.splitlines()) == 13
     assert rows.splitlines()[-1].startswith("| AUPR, AUROC, FPR95 |")

@@ -244,6 +244,19 @@ class TestDraws:
         assert torch.equal(seen.outputs, worst.outputs)
         assert not seen.values.is_inference()
 
+    def test_the_probability_over_several_draws_has_the_gradient_of_its_logarithm(self) -> None:
+        met, again = (problem(Noisy(noise=1.0)) for _ in range(2))
+        singles = [met.differentiate(met.inputs, cross_entropy_loss) for _ in range(5)]
+        found = replace(again, over_draws="probability").differentiate(again.inputs, cross_entropy_loss, num_draws=5)
+        probabilities = torch.stack([(-each.values).exp() for each in singles])
+        torch.testing.assert_close(found.values, -probabilities.mean(0).log())
+        # d(-log mean p) is the mean of p times d(-log p), over the mean of p.
+        weighted = sum(p[:, None] * each.gradient().flatten(1) for p, each in zip(probabilities, singles, strict=True))
+        torch.testing.assert_close(found.gradient().flatten(1), weighted / probabilities.sum(0)[:, None])
+        torch.testing.assert_close(found.outputs, torch.stack([each.outputs for each in singles]).mean(0))
+        third = replace(problem(Noisy(noise=1.0)), over_draws="probability")
+        torch.testing.assert_close(third.evaluate(third.inputs, cross_entropy_loss, num_draws=5).values, found.values)
+
     def test_seeds_that_a_victim_does_not_read_are_never_made(self) -> None:
         made: list[Stream] = []
 
