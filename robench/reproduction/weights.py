@@ -5,6 +5,7 @@ is overwritten.
 """
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +35,8 @@ class Reproduced:
     @property
     def registries(self) -> tuple[Path, ...]:
         """Return the registry file if it exists."""
-        return (self.registry,) if self.registry.exists() else ()
+        # pathlib raises for a name that is too long.
+        return (self.registry,) if os.path.exists(self.registry) else ()  # noqa: PTH110
 
     def trained(self, checkpoint: Checkpoint, seed: int) -> Checkpoint:
         """Return the checkpoint that a training of a shipped entry with a seed makes."""
