@@ -8,7 +8,6 @@ of at most alpha. The proof is about l2 alone, and about the smoothed model, not
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtrc, betaincinv, ndtri  # type: ignore[import-untyped]  # scipy has no types
 
 from robench.core.flags import CONTRADICTED, Flag
 from robench.metrics.sanity import P_VALUE
@@ -21,6 +20,8 @@ def contradicted(radius: ArrayLike, distance: ArrayLike, differs: ArrayLike, alp
     model certainly answers another class there (``differs``). Each of the two answers is wrong with a probability of at
     most ``alpha``.
     """
+    from scipy.special import bdtrc  # type: ignore[import-untyped]  # scipy has no types
+
     wrong = int(((np.asarray(distance) <= np.asarray(radius)) & np.asarray(differs)).sum())
     num_examples, limit = np.size(radius), min(1.0, 2 * alpha)
     p_value = float(bdtrc(wrong - 1, num_examples, limit)) if wrong else 1.0
@@ -41,8 +42,10 @@ def least_probability(num_votes: ArrayLike, num_draws: int, alpha: float) -> NDA
     It is one-sided: above the probability in at most a proportion ``alpha`` of cases.
 
     >>> least_probability([0, 990], 1000, 0.001).round(4).tolist()
-    [0.0, 0.9772]
+    [0.0, 0.976]
     """
+    from scipy.special import betaincinv
+
     votes = np.asarray(num_votes, np.float64)
     found = betaincinv(np.maximum(votes, 1), num_draws - votes + 1, alpha)
     return np.where(votes > 0, found, 0.0)
@@ -54,5 +57,7 @@ def certified_radius(probability: ArrayLike, sigma: float) -> NDArray[np.float64
     >>> certified_radius([0.5, 0.99], 0.25).round(4).tolist()
     [0.0, 0.5816]
     """
+    from scipy.special import ndtri
+
     radius: NDArray[np.float64] = np.maximum(0.0, sigma * ndtri(np.asarray(probability, np.float64)))
     return radius

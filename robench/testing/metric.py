@@ -202,7 +202,7 @@ def certified(seed: int) -> list[ClassificationOutcome]:
     for each in classified(seed):
         abstained = draw.random() < 0.1
         right = each.correct_top1 and not abstained
-        radius = None if abstained else draw.uniform(0.01, 1.0)
+        radius = None if abstained else draw.uniform(0.2, 3.0)
         voted = dataclasses.replace(each, votes=draw.randint(500, 1000), abstained=abstained, certified_radius=radius)
         found.append(dataclasses.replace(voted, correct_top1=right, correct_top5=None, confidence=None, loss_nats=None))
     return found

@@ -120,5 +120,5 @@ def test_the_package_names_what_it_offers() -> None:
         dir(robench)
     )
     assert robench.__version__.count(".") == 2
-    with pytest.raises(AttributeError, match="it has ImagePreprocessing, analyse, attack, build_leaderboard"):
+    with pytest.raises(AttributeError, match="it has ImagePreprocessing, Smoothed, analyse, attack"):
         robench.nothing  # noqa: B018  # reading it is what is tested
